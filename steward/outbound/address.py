@@ -64,8 +64,8 @@ class SystemResolver:
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
         """Every address of `host`. Raises OSError when there is none."""
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        address_infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(entry[4][0]) for entry in address_infos))
 
 
 def is_allowed(address: Address) -> bool:
@@ -129,16 +129,16 @@ async def resolve_allowed(
     """
     origin = UrlOrigin("", host, port)
     try:
-        found = [ipaddress.ip_address(text) for text in await resolver.resolve(host, port)]
+        addresses = [ipaddress.ip_address(text) for text in await resolver.resolve(host, port)]
     except OSError:
         raise PlatformUnavailable("The host name of the account does not resolve.") from None
     except ValueError:
         raise CallRefused("the resolver gave something that is no address") from None
-    if not found:
+    if not addresses:
         raise PlatformUnavailable("The host name of the account does not resolve.")
-    if origin.entry not in private and not all(is_allowed(address) for address in found):
+    if origin.entry not in private and not all(is_allowed(address) for address in addresses):
         raise CallRefused("the host leads to an address that is not public")
-    return found
+    return addresses
 
 
 def _called_host(url: str) -> str:

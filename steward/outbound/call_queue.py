@@ -21,32 +21,34 @@ class WaitingCall:
     urgency: Urgency
     share: Hashable
     write: bool = False
-    points: float = 0.0
+    max_cost: float = 0.0
 
 
 class CallQueue:
     """Waiting calls by urgency; within an urgency the shares take turns, each in its own order."""
 
     def __init__(self) -> None:
-        self._lanes: dict[Urgency, dict[Hashable, deque[WaitingCall]]] = {each: {} for each in Urgency}
+        self._shares_by_urgency: dict[Urgency, dict[Hashable, deque[WaitingCall]]] = {
+            urgency: {} for urgency in Urgency
+        }
 
     def __bool__(self) -> bool:
-        return any(self._lanes.values())
+        return any(self._shares_by_urgency.values())
 
     def add(self, call: WaitingCall) -> None:
         """Puts a call behind the others of its share, and a new share behind the other shares."""
-        self._lanes[call.urgency].setdefault(call.share, deque()).append(call)
+        self._shares_by_urgency[call.urgency].setdefault(call.share, deque()).append(call)
 
     def remove(self, call: WaitingCall) -> None:
         """Takes a call out that started or gave up; its share then waits behind the other shares."""
-        shares = self._lanes[call.urgency]
-        left = shares.pop(call.share)
-        left.remove(call)
-        if left:
-            shares[call.share] = left
+        shares = self._shares_by_urgency[call.urgency]
+        calls = shares.pop(call.share)
+        calls.remove(call)
+        if calls:
+            shares[call.share] = calls
 
     def heads(self) -> Iterator[WaitingCall]:
         """The first call of every share, in the order in which they may start."""
-        for shares in self._lanes.values():
+        for shares in self._shares_by_urgency.values():
             for calls in shares.values():
                 yield calls[0]

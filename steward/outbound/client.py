@@ -41,16 +41,16 @@ from steward.outbound.transport import (
 from steward.outbound.web import WebReadClient, WebWriteClient
 from steward.telemetry.redact import Secret
 
-_AGAIN = frozenset({429, 500, 502, 503, 504})
+_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
 # A proxy in front gave up waiting for the account: 504, and 524 of a CDN.
 _GATEWAY_TIMEOUTS = frozenset({504, 524})
-_MOVED = frozenset({301, 302, 303, 307, 308})
-_WAITS = (1.0, 4.0)
-_LONGEST_WAIT = 60.0
-_REDIRECTS = 3
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_RETRY_BACKOFF_S = (1.0, 4.0)
+_MAX_NAMED_WAIT_S = 60.0
+_MAX_REDIRECTS = 3
 # A large result may take as long as a run's other reads together.
-RESULT_S = 600.0
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+RESULT_TIMEOUT_S = 600.0
+_WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Outbound:
@@ -134,7 +134,7 @@ class ReadClient:
         operation: str = "read",
         headers: Mapping[str, str] | None = None,
         max_bytes: int = ANSWER_BYTES,
-        total_s: float | None = None,
+        timeout_s: float | None = None,
         retry_timeouts: bool = True,
     ) -> PlatformResponse:
         """The response whatever its status, but never a redirect or 429. Raises CallError.
@@ -150,7 +150,7 @@ class ReadClient:
             operation,
             headers=headers,
             max_bytes=max_bytes,
-            timeout_s=total_s or self._target.endpoint.timeouts.read_s,
+            timeout_s=timeout_s or self._target.endpoint.timeouts.read_s,
             credentials=self._target.endpoint.credentials,
             retry_timeouts=retry_timeouts,
         )
@@ -199,10 +199,10 @@ class ReadClient:
     async def _execute_document(
         self, document: Document, variables: Mapping[str, JsonValue]
     ) -> PlatformResponse:
-        request = _asked(self._target, document, variables)
-        response = await self._tried(request)
+        request = _document_request(self._target, document, variables)
+        response = await self._send_with_retries(request)
         if response.status == 401 and isinstance(self._target.endpoint.credentials, TokenExchange):
-            return await self._tried(request)
+            return await self._send_with_retries(request)
         return response
 
     async def lines(self, url: str, *, operation: str = "result") -> AsyncIterator[bytes]:
@@ -212,13 +212,13 @@ class ReadClient:
         """
         host, endpoint = urlsplit(url).hostname or "", self._target.endpoint
         if host != endpoint.host and not any(
-            host == each or host.endswith("." + each) for each in endpoint.result_hosts
+            host == suffix or host.endswith("." + suffix) for suffix in endpoint.result_hosts
         ):
             raise CallRefused("a result is fetched from the platform's own hosts")
         bare = self._transport.target(
             self._target.org, self._target.integration_id, replace(endpoint, base_url=url, credentials=None)
         )
-        request = OutboundRequest("GET", url, operation, timeout_s=RESULT_S)
+        request = OutboundRequest("GET", url, operation, timeout_s=RESULT_TIMEOUT_S)
         try:
             async for line in self._transport.lines(bare, request):
                 yield line
@@ -230,21 +230,21 @@ class ReadClient:
         await self._transport.clock.sleep(seconds)
 
     async def _read(self, request: OutboundRequest) -> PlatformResponse:
-        for hop in range(_REDIRECTS + 1):
-            response = await self._tried(request)
-            if response.status not in _MOVED:
+        for hop in range(_MAX_REDIRECTS + 1):
+            response = await self._send_with_retries(request)
+            if response.status not in _REDIRECT_STATUSES:
                 return response
             target = response.headers.get("location")
             if (
                 target is None
                 or isinstance(self._target.endpoint.credentials, SecretUrl)
-                or hop == _REDIRECTS
+                or hop == _MAX_REDIRECTS
             ):
                 break
-            request = replace(request, url=self._followed(request.url, target))
+            request = replace(request, url=self._redirect_target(request.url, target))
         raise WrongResponder("The address leads elsewhere. Check the address of the account.")
 
-    def _followed(self, url: str, target: str) -> str:
+    def _redirect_target(self, url: str, target: str) -> str:
         """Only to the same scheme, host and port (connectors 5.3)."""
         try:
             following = urljoin(url, target)
@@ -255,14 +255,14 @@ class ReadClient:
             raise WrongResponder("The address leads to another host. Check the address of the account.")
         return following
 
-    async def _tried(self, asked: OutboundRequest) -> PlatformResponse:
-        for attempt in range(1, len(_WAITS) + 2):
+    async def _send_with_retries(self, original: OutboundRequest) -> PlatformResponse:
+        for attempt in range(1, len(_RETRY_BACKOFF_S) + 2):
             error: CallError | None = None
             response: PlatformResponse | None = None
-            named: float | None = None
+            named_wait_s: float | None = None
             try:
                 request = replace(
-                    asked,
+                    original,
                     attempt=attempt,
                     urgency=self._urgency,
                     share=id(self),
@@ -271,36 +271,38 @@ class ReadClient:
                 response = await self._transport.send(self._target, request)
             except RequestFailed as failure:
                 error = failure.cause
-                ends = isinstance(error, CallTimedOut) and not asked.retry_timeouts
+                ends = isinstance(error, CallTimedOut) and not original.retry_timeouts
                 if ends or isinstance(error, BadCertificate) or not isinstance(error, PlatformUnavailable):
                     raise error from None
             else:
-                if response.status in _GATEWAY_TIMEOUTS and not asked.retry_timeouts:
+                if response.status in _GATEWAY_TIMEOUTS and not original.retry_timeouts:
                     raise CallTimedOut
-                error = self._throttled(asked, response)
-                if error is None and response.status not in _AGAIN:
+                error = self._throttle_error(original, response)
+                if error is None and response.status not in _RETRY_STATUSES:
                     return response
-                named = self._named(asked, response, error)
-            if attempt > len(_WAITS) or (named is not None and named > _LONGEST_WAIT):
+                named_wait_s = self._named_wait(original, response, error)
+            if attempt > len(_RETRY_BACKOFF_S) or (
+                named_wait_s is not None and named_wait_s > _MAX_NAMED_WAIT_S
+            ):
                 break
-            own = _WAITS[attempt - 1] * (0.7 + 0.6 * self._jitter())
-            await self._transport.clock.sleep(own if named is None else named)
+            backoff_s = _RETRY_BACKOFF_S[attempt - 1] * (0.7 + 0.6 * self._jitter())
+            await self._transport.clock.sleep(backoff_s if named_wait_s is None else named_wait_s)
         if error is not None:
             raise error
         assert response is not None
         return response
 
-    def _named(
-        self, asked: OutboundRequest, response: PlatformResponse, error: CallError | None
+    def _named_wait(
+        self, request: OutboundRequest, response: PlatformResponse, error: CallError | None
     ) -> float | None:
         """The wait the platform names, by header or by points; null when it names none."""
         if "retry-after" in response.headers:
             return throttled(response, self._transport.clock).wait_s
-        return error.wait_s if asked.max_cost and isinstance(error, Throttled) else None
+        return error.wait_s if request.max_cost and isinstance(error, Throttled) else None
 
-    def _throttled(self, asked: OutboundRequest, response: PlatformResponse) -> Throttled | None:
+    def _throttle_error(self, request: OutboundRequest, response: PlatformResponse) -> Throttled | None:
         """A pause the platform asks for, by status or, of documents, in the body (connectors 4)."""
-        if asked.max_cost and response.status in (200, 429):
+        if request.max_cost and response.status in (200, 429):
             body = _body(response)
             if is_throttled(body):
                 return Throttled(throttle_wait(reported_cost(body), jitter=self._jitter()))
@@ -340,7 +342,7 @@ class WriteClient:
             self._grant.check(effect_keys, key, connection=self._target.integration_id)
             if self._used & set(effect_keys):
                 raise CallRefused("an attempt is sent once")
-            if method not in _WRITES:
+            if method not in _WRITE_METHODS:
                 raise CallRefused("a write is a POST, PUT, PATCH or DELETE")
             request = replace(self._request(method, path, body, params, key, operation), max_cost=max_cost)
         except CallRefused as refusal:
@@ -402,9 +404,9 @@ class ManagementClient:
         documents = self._target.endpoint.documents
         if documents is None or documents.only_reads(documents.all[name]):
             return await self._reads.execute(name, variables)
-        request = _asked(self._target, documents.all[name], variables)
+        request = _document_request(self._target, documents.all[name], variables)
         keyed = {**(request.headers or {}), "idempotency-key": str(uuid.uuid4())}
-        return await self._once(replace(request, headers=keyed))
+        return await self._send_once(replace(request, headers=keyed))
 
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
@@ -434,9 +436,9 @@ class ManagementClient:
             credentials=endpoint.credentials,
             timeout_s=endpoint.timeouts.read_s,
         )
-        return await self._once(request)
+        return await self._send_once(request)
 
-    async def _once(self, request: OutboundRequest) -> PlatformResponse:
+    async def _send_once(self, request: OutboundRequest) -> PlatformResponse:
         try:
             response = await self._transport.send(self._target, replace(request, urgency=Urgency.MANAGEMENT))
         except RequestFailed as failure:
@@ -445,7 +447,7 @@ class ManagementClient:
             raise throttled(response, self._transport.clock)
         if request.max_cost and is_throttled(body := _body(response)):
             raise Throttled(throttle_wait(reported_cost(body), jitter=0.5))
-        if response.status in _MOVED:
+        if response.status in _REDIRECT_STATUSES:
             raise WrongAddress
         return response
 
@@ -473,7 +475,9 @@ class ManagementClient:
             raise failure.cause from None
 
 
-def _asked(target: Target, document: Document, variables: Mapping[str, JsonValue]) -> OutboundRequest:
+def _document_request(
+    target: Target, document: Document, variables: Mapping[str, JsonValue]
+) -> OutboundRequest:
     """The request that sends a document with its values."""
     endpoint = target.endpoint
     assert endpoint.documents is not None

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from typing import Any
 
 # Comments and texts can hold any word; they are taken out before words are looked at.
-_QUIET = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
+_IGNORED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
 _TOKEN = re.compile(r"[{}()]|[A-Za-z_][A-Za-z0-9_]*|[^\s]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KINDS = frozenset({"query", "mutation", "subscription"})
+_OPERATION_TYPES = frozenset({"query", "mutation", "subscription"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class DocumentRegistry:
     ) -> None:
         listed = list(documents)
         self.path = path
-        self.all: Mapping[str, Document] = MappingProxyType({each.name: each for each in listed})
-        self._reading = read_only_mutations
+        self.all: Mapping[str, Document] = MappingProxyType({document.name: document for document in listed})
+        self._read_only_mutations = read_only_mutations
         self._compiler = compiler
         if len(self.all) != len(listed):
             raise ValueError("two documents have one name")
@@ -74,32 +74,32 @@ class DocumentRegistry:
     def only_reads(self, document: Document) -> bool:
         """Whether nothing of it can change a store (connectors 3 rule 3)."""
         if document.operation_type == "mutation":
-            return set(document.root_fields) <= self._reading
+            return set(document.root_fields) <= self._read_only_mutations
         return document.operation_type == "query"
 
 
 def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
     """(kind, root fields) of the one operation in `text`. Raises ValueError for none or several."""
-    tokens = _TOKEN.findall(_QUIET.sub(" ", text))
-    found: list[tuple[str, tuple[str, ...]]] = []
-    depth, headed = 0, False
-    for at, token in enumerate(tokens):
-        if depth == 0 and token in _KINDS:
-            found.append((token, _roots(tokens, at)))
-        headed = headed or (depth == 0 and (token in _KINDS or token == "fragment"))
-        if not headed:
+    tokens = _TOKEN.findall(_IGNORED.sub(" ", text))
+    operations: list[tuple[str, tuple[str, ...]]] = []
+    depth, in_definition = 0, False
+    for position, token in enumerate(tokens):
+        if depth == 0 and token in _OPERATION_TYPES:
+            operations.append((token, _root_fields(tokens, position)))
+        in_definition = in_definition or (depth == 0 and (token in _OPERATION_TYPES or token == "fragment"))
+        if not in_definition:
             break
         depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(token, 0)
-        headed = not (depth == 0 and token == "}")
-    if len(found) != 1 or depth != 0 or headed:
+        in_definition = not (depth == 0 and token == "}")
+    if len(operations) != 1 or depth != 0 or in_definition:
         raise ValueError("a document holds exactly one operation, and it has a name")
-    return found[0]
+    return operations[0]
 
 
-def _roots(tokens: list[str], at: int) -> tuple[str, ...]:
+def _root_fields(tokens: list[str], start: int) -> tuple[str, ...]:
     """The names of the fields directly in the operation's selection; `...` is refused there."""
     depth, begun, skip, names = 0, False, 0, list[str]()
-    for number, token in enumerate(tokens[at:], start=at):
+    for number, token in enumerate(tokens[start:], start=start):
         if token == "(":
             skip += 1
         elif token == ")":

@@ -31,37 +31,37 @@ class CostBucket:
     def __init__(self, rule: CostBudget) -> None:
         self._share = rule.share
         self._maximum = rule.maximum
-        self._rate = rule.restore_rate
-        self._left = rule.maximum
-        self._at: float | None = None
-        self._under_way = 0.0
+        self._restore_rate = rule.restore_rate
+        self._available = rule.maximum
+        self._updated_at: float | None = None
+        self._reserved = 0.0
 
-    def wait(self, points: float, now: float) -> float:
+    def wait(self, cost: float, now: float) -> float:
         """Seconds until a call of `points` leaves the others' share of the bucket untouched."""
-        if points <= 0:
+        if cost <= 0:
             return 0.0
         reserve = self._maximum * (1 - self._share)
         # A call dearer than our whole share waits for a full bucket rather than for ever.
-        need = min(points + reserve, self._maximum)
-        return max((need - (self._now(now) - self._under_way)) / self._rate, 0.0)
+        need = min(cost + reserve, self._maximum)
+        return max((need - (self._available_at(now) - self._reserved)) / self._restore_rate, 0.0)
 
-    def reserve(self, points: float) -> None:
+    def reserve(self, cost: float) -> None:
         """A call of `points` is on its way."""
-        self._under_way += points
+        self._reserved += cost
 
-    def settle(self, points: float, told: ReportedCost | None, now: float) -> None:
+    def settle(self, cost: float, reported: ReportedCost | None, now: float) -> None:
         """It came back: the platform's own numbers count, else the whole estimate is taken as spent."""
-        self._under_way = max(self._under_way - points, 0.0)
-        if told is None:
-            self._left = max(self._now(now) - points, 0.0)
+        self._reserved = max(self._reserved - cost, 0.0)
+        if reported is None:
+            self._available = max(self._available_at(now) - cost, 0.0)
         else:
-            self._maximum, self._rate = max(told.maximum, 1.0), max(told.restore_rate, 0.1)
-            self._left = told.available
-        self._at = now
+            self._maximum, self._restore_rate = max(reported.maximum, 1.0), max(reported.restore_rate, 0.1)
+            self._available = reported.available
+        self._updated_at = now
 
-    def _now(self, now: float) -> float:
-        passed = 0.0 if self._at is None else max(now - self._at, 0.0)
-        return min(self._left + passed * self._rate, self._maximum)
+    def _available_at(self, now: float) -> float:
+        passed = 0.0 if self._updated_at is None else max(now - self._updated_at, 0.0)
+        return min(self._available + passed * self._restore_rate, self._maximum)
 
 
 def reported_cost(body: Decoded) -> ReportedCost | None:
@@ -103,8 +103,8 @@ def is_throttled(body: Decoded) -> bool:
     return isinstance(body, dict) and _throttled(body)
 
 
-def throttle_wait(told: ReportedCost | None, *, jitter: float) -> float:
+def throttle_wait(reported: ReportedCost | None, *, jitter: float) -> float:
     """How long a throttled call waits: until its points are there, plus up to half a second."""
-    if told is None:
+    if reported is None:
         return 2.0
-    return max((told.requested - told.available) / told.restore_rate, 0.0) + 0.5 * jitter
+    return max((reported.requested - reported.available) / reported.restore_rate, 0.0) + 0.5 * jitter

@@ -13,9 +13,9 @@ from steward.outbound.errors import LocalQueueFull
 from steward.outbound.query_cost import CostBucket, ReportedCost
 
 _MINUTE = 60.0
-_KEPT = 5_000
+_MAX_LIMITERS = 5_000
 # A wait is worked out in floats: what is left of one after it may be less than any clock goes on by.
-_LEAST_WAIT = 0.001
+_MIN_SLEEP_S = 0.001
 # A write under way may take a minute: a call that found no turn is tried again after a part of that.
 _RETRY_AFTER_S = 15.0
 
@@ -35,23 +35,23 @@ class RateLimiter:
         self._writing = 0
         self._failures = 0
         self._slow = False
-        self._hold_until = 0.0
+        self._paused_until = 0.0
         self._starts: dict[bool, deque[float]] = {False: deque(), True: deque()}
-        self._turns = CallQueue()
+        self._queue = CallQueue()
         self._wakers: dict[WaitingCall, asyncio.Future[None]] = {}
         self._bucket = CostBucket(rule.cost_budget) if rule.cost_budget is not None else None
 
     @property
     def idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
-        return not self._running and not self._turns
+        return not self._running and not self._queue
 
-    async def enter(
+    async def acquire(
         self,
         *,
         write: bool,
-        patience: float | None = None,
-        points: float = 0.0,
+        max_wait_s: float | None = None,
+        max_cost: float = 0.0,
         urgency: Urgency | None = None,
         share: Hashable = None,
     ) -> None:
@@ -61,32 +61,32 @@ class RateLimiter:
         those of others. Raises LocalQueueFull when that would take longer than `patience` seconds.
         """
         urgency = urgency_of(write, urgency)
-        call = WaitingCall(urgency, share, write, points)
-        self._turns.add(call)
+        call = WaitingCall(urgency, share, write, max_cost)
+        self._queue.add(call)
         try:
-            await self._until_start(call, patience)
+            await self._wait_for_turn(call, max_wait_s)
         except BaseException:
-            self._turns.remove(call)
+            self._queue.remove(call)
             self._wake()  # it may have been woken in the place of another
             raise
-        self._turns.remove(call)
+        self._queue.remove(call)
         self._running += 1
         self._urgent += urgency is not Urgency.READ
         self._writing += write
         if self._bucket is not None:
-            self._bucket.reserve(points)
+            self._bucket.reserve(max_cost)
         self._starts[write].append(self._clock.monotonic())
         self._wake()
 
-    def leave(
+    def release(
         self,
         *,
         write: bool,
         seconds: float | None,
         failed: bool,
         retry_after: float | None = None,
-        points: float = 0.0,
-        told: ReportedCost | None = None,
+        max_cost: float = 0.0,
+        reported_cost: ReportedCost | None = None,
         urgency: Urgency | None = None,
     ) -> None:
         """Gives the place back and learns from how the call went.
@@ -94,48 +94,48 @@ class RateLimiter:
         `seconds` is how long it took; null for a call that was not made, of which nothing is learned.
         """
         if self._bucket is not None:
-            self._bucket.settle(points, told, self._clock.monotonic())
+            self._bucket.settle(max_cost, reported_cost, self._clock.monotonic())
         self._running -= 1
         self._urgent -= urgency_of(write, urgency) is not Urgency.READ
         self._writing -= write
         if seconds is not None:
-            self._learn(seconds, failed=failed)
+            self._adapt(seconds, failed=failed)
         if retry_after is not None:
-            self.hold(retry_after)
+            self.pause(retry_after)
         self._wake()
 
-    def _learn(self, seconds: float, *, failed: bool) -> None:
+    def _adapt(self, seconds: float, *, failed: bool) -> None:
         slow_after = self._rule.slow_after_s
         self._slow = slow_after is not None and seconds > slow_after
         if failed and self._rule.failure_backoff_s:
             steps = self._rule.failure_backoff_s
-            self.hold(steps[min(self._failures, len(steps) - 1)])
+            self.pause(steps[min(self._failures, len(steps) - 1)])
         self._failures = self._failures + 1 if failed else 0
 
-    def hold(self, seconds: float) -> None:
+    def pause(self, seconds: float) -> None:
         """Lets no call start for `seconds`."""
-        self._hold_until = max(self._hold_until, self._clock.monotonic() + seconds)
+        self._paused_until = max(self._paused_until, self._clock.monotonic() + seconds)
 
-    async def _until_start(self, call: WaitingCall, patience: float | None) -> None:
-        begun = self._clock.monotonic()
+    async def _wait_for_turn(self, call: WaitingCall, max_wait_s: float | None) -> None:
+        started_at = self._clock.monotonic()
         while True:
-            wait = max(self._kind_wait(call.write), self._shared_wait(call.points))
-            if wait <= 0 and self._next() is call:
+            wait = max(self._rate_wait(call.write), self._shared_wait(call.max_cost))
+            if wait <= 0 and self._next_call() is call:
                 return
-            left = None if patience is None else patience - (self._clock.monotonic() - begun)
-            if left is not None and (left <= 0 or wait > left):
+            remaining_s = None if max_wait_s is None else max_wait_s - (self._clock.monotonic() - started_at)
+            if remaining_s is not None and (remaining_s <= 0 or wait > remaining_s):
                 raise LocalQueueFull(wait or _RETRY_AFTER_S)
             if wait > 0:
-                await self._clock.sleep(max(wait, _LEAST_WAIT))
+                await self._clock.sleep(max(wait, _MIN_SLEEP_S))
             else:
-                await self._woken(call, left)
+                await self._wait_for_wakeup(call, remaining_s)
 
-    async def _woken(self, call: WaitingCall, left: float | None) -> None:
+    async def _wait_for_wakeup(self, call: WaitingCall, remaining_s: float | None) -> None:
         """Returns when it may be the call's turn. Raises LocalQueueFull after `left` seconds."""
         self._wakers[call] = asyncio.get_running_loop().create_future()
         try:
             # Not wait_for: it may answer instead of ending when it is cancelled just as it is woken.
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(remaining_s):
                 await self._wakers[call]
         except TimeoutError:
             raise LocalQueueFull(_RETRY_AFTER_S) from None
@@ -148,26 +148,26 @@ class RateLimiter:
         Calls before it that are over the budget of their kind are woken too, to wait for the time instead: no
         other call might end after the budget allows them to start.
         """
-        for call in self._turns.heads():
-            if not self._has_place(call):
+        for call in self._queue.heads():
+            if not self._has_capacity(call):
                 continue
             waker = self._wakers.get(call)
             if waker is not None and not waker.done():
                 waker.set_result(None)
-            if self._kind_wait(call.write) <= 0:
+            if self._rate_wait(call.write) <= 0:
                 return
 
-    def _next(self) -> WaitingCall | None:
+    def _next_call(self) -> WaitingCall | None:
         """The first call in order that has a place and is in the budget of its kind.
 
         A hold and points concern every call: nobody goes before the first one because of them.
         """
-        for call in self._turns.heads():
-            if self._has_place(call) and self._kind_wait(call.write) <= 0:
+        for call in self._queue.heads():
+            if self._has_capacity(call) and self._rate_wait(call.write) <= 0:
                 return call
         return None
 
-    def _has_place(self, call: WaitingCall) -> bool:
+    def _has_capacity(self, call: WaitingCall) -> bool:
         places = 1 if self._slow else self._rule.max_concurrency
         if call.urgency is Urgency.READ:
             return self._running < places
@@ -179,7 +179,7 @@ class RateLimiter:
             return False
         return self._urgent < places and self._running < places + self._rule.urgent_concurrency
 
-    def _kind_wait(self, write: bool) -> float:
+    def _rate_wait(self, write: bool) -> float:
         """Seconds until another call of this kind may start."""
         now, wait = self._clock.monotonic(), 0.0
         limit = self._rule.writes_per_minute if write else self._rule.reads_per_minute
@@ -192,11 +192,11 @@ class RateLimiter:
             wait = max(wait, starts[-1] + self._rule.min_interval_s - now)
         return wait
 
-    def _shared_wait(self, points: float) -> float:
+    def _shared_wait(self, cost: float) -> float:
         """Seconds until any call may start, with `points` to pay."""
         now = self._clock.monotonic()
-        paid = 0.0 if self._bucket is None else self._bucket.wait(points, now)
-        return max(self._hold_until - now, paid, 0.0)
+        paid = 0.0 if self._bucket is None else self._bucket.wait(cost, now)
+        return max(self._paused_until - now, paid, 0.0)
 
 
 def urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
@@ -211,17 +211,19 @@ class RateLimiters:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._known: OrderedDict[str, RateLimiter] = OrderedDict()
+        self._limiters: OrderedDict[str, RateLimiter] = OrderedDict()
 
     def get(self, key: str, rule: RateLimit) -> RateLimiter:
         """The pace named `key`, made with `rule` when it is new."""
-        pace = self._known.setdefault(key, RateLimiter(rule, self._clock))
-        self._known.move_to_end(key)
-        if len(self._known) > _KEPT:
-            oldest = next((name for name, each in self._known.items() if each.idle and name != key), None)
+        limiter = self._limiters.setdefault(key, RateLimiter(rule, self._clock))
+        self._limiters.move_to_end(key)
+        if len(self._limiters) > _MAX_LIMITERS:
+            oldest = next(
+                (name for name, candidate in self._limiters.items() if candidate.idle and name != key), None
+            )
             if oldest is not None:
-                del self._known[oldest]
-        return pace
+                del self._limiters[oldest]
+        return limiter
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
@@ -232,9 +234,9 @@ def retry_after(value: str | None, now: datetime) -> float | None:
     if text.isascii() and text.isdigit() and len(text) <= 9:
         return float(text)
     try:
-        at = parsedate_to_datetime(text)
+        resume_at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return max((at - now).total_seconds(), 0.0)
+    if resume_at.tzinfo is None:
+        resume_at = resume_at.replace(tzinfo=UTC)
+    return max((resume_at - now).total_seconds(), 0.0)

@@ -88,7 +88,7 @@ class BodyReader:
 
     def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
         # Not a list of pieces: a hostile body in chunks of two bytes would take twenty times its size.
-        self._kept = bytearray()
+        self._decoded_bytes = bytearray()
         self._cap = cap
         self.received = 0
         self.decoded = 0
@@ -113,22 +113,22 @@ class BodyReader:
             self._bare_possible = False
             if piece[0] & 0x0F != 8:
                 self._unpack = zlib.decompressobj(-zlib.MAX_WBITS)  # "deflate" without its zlib wrapper
-        left = piece
+        compressed = piece
         while True:
             try:
-                out = self._unpack.decompress(left, _STEP)
+                out = self._unpack.decompress(compressed, _STEP)
             except zlib.error:
                 raise UnusableResponse("its compression is damaged") from None
             self._keep(out)
-            left = self._unpack.unconsumed_tail
-            if not left and len(out) < _STEP:
+            compressed = self._unpack.unconsumed_tail
+            if not compressed and len(out) < _STEP:
                 break
 
     def whole(self) -> bytes:
         """The decoded body. Raises UnusableResponse when the compressed stream is cut off."""
         if self._unpack is not None and self.received and not self._unpack.eof:
             raise UnusableResponse("its compression is cut off")
-        return bytes(self._kept)
+        return bytes(self._decoded_bytes)
 
     def _keep(self, piece: bytes) -> None:
         self.decoded += len(piece)
@@ -136,34 +136,34 @@ class BodyReader:
             raise UnusableResponse(f"it is larger than {self._cap // (1024 * 1024)} MiB")
         if self._unpack is not None and self.decoded > max(RATIO_FROM, RATIO * self.received):
             raise UnusableResponse("it unpacks to more than 20 times its size")
-        self._kept += piece
+        self._decoded_bytes += piece
 
 
 class LineReader:
     """Cuts a stream into lines, no line over 1 MiB and the whole not over 256 MiB."""
 
     def __init__(self) -> None:
-        self._held = b""
+        self._incomplete_line = b""
         self._total = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
         """The lines that are whole with `piece`. Raises UnusableResponse over the caps."""
         self._total += len(piece)
-        *lines, self._held = (self._held + piece).split(b"\n")
-        if self._total > RESULT_BYTES or len(self._held) > LINE_BYTES:
+        *lines, self._incomplete_line = (self._incomplete_line + piece).split(b"\n")
+        if self._total > RESULT_BYTES or len(self._incomplete_line) > LINE_BYTES:
             raise UnusableResponse("its result is larger than can be read")
         return [line for line in lines if line.strip()]
 
     def rest(self) -> list[bytes]:
         """The last line, when it does not end as lines do."""
-        return [self._held] if self._held.strip() else []
+        return [self._incomplete_line] if self._incomplete_line.strip() else []
 
 
 def _object(pairs: list[tuple[str, Decoded]]) -> dict[str, Decoded]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+    decoded = dict(pairs)
+    if len(decoded) != len(pairs):
         raise UnusableResponse("an object repeats a key")
-    return made
+    return decoded
 
 
 def _fraction(text: str) -> Decimal:

@@ -14,28 +14,28 @@ from steward.outbound.errors import CallRefused
 
 # What httpx and httpcore raise for a call that went wrong on its way.
 FAILURES = (httpx.TransportError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
-_BEFORE = (
+_CONNECT_ERRORS = (
     httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout,
     httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.PoolTimeout,
 )  # fmt: skip
-MARK = "steward.sent"
+SEND_TRACKER = "steward.sent"
 
 
 class SendTracker:
     """Whether the first byte of a request may have left (engine 11.2, reading the answer)."""
 
     def __init__(self) -> None:
-        self.left = False
-        self.known = False
+        self.started = False
+        self.is_traced = False
 
     async def trace(self, name: str, info: object) -> None:
         """Called by the connection at each of its steps."""
         if name.endswith("send_request_headers.started"):
-            self.left = True
+            self.started = True
 
     def not_sent(self, error: BaseException) -> bool:
         """Whether it is certain that nothing left. Without our own connection only its errors tell."""
-        return not self.left if self.known else isinstance(error, _BEFORE)
+        return not self.started if self.is_traced else isinstance(error, _CONNECT_ERRORS)
 
 
 class _Stream(httpcore.AsyncNetworkStream):
@@ -102,12 +102,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise httpcore.ConnectTimeout from None
         failure: Exception = httpcore.ConnectError()
         for address in addresses[:4]:
-            left = None if deadline is None else deadline - now()
-            if left is not None and left <= 0:
+            remaining_s = None if deadline is None else deadline - now()
+            if remaining_s is not None and remaining_s <= 0:
                 raise httpcore.ConnectTimeout
             try:
                 stream = await self._inner.connect_tcp(
-                    str(address), port, left, local_address, socket_options
+                    str(address), port, remaining_s, local_address, socket_options
                 )
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
                 failure = error
@@ -163,10 +163,10 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Sends one request. Raises CallRefused, PlatformUnavailable and httpcore's errors."""
-        mark = request.extensions.get(MARK)
+        mark = request.extensions.get(SEND_TRACKER)
         extensions: dict[str, Any] = {"timeout": request.extensions.get("timeout", {})}
         if isinstance(mark, SendTracker):
-            mark.known = True
+            mark.is_traced = True
             extensions["trace"] = mark.trace
         answer = await self._pool.handle_async_request(
             httpcore.Request(
@@ -194,7 +194,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 # Reasons by OpenSSL's number of a failed verification.
-_UNTRUSTED = {
+_VERIFY_ERRORS = {
     9: "it is not valid yet",
     10: "it has expired",
     18: "it was signed by itself and not by a known authority",
@@ -210,7 +210,7 @@ def certificate_problem(error: BaseException | None) -> str | None:
     """Why a certificate was not accepted; null for any other failure."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
-            return _UNTRUSTED.get(error.verify_code, error.verify_message[:200])
+            return _VERIFY_ERRORS.get(error.verify_code, error.verify_message[:200])
         error = error.__cause__ or error.__context__
     return None
 

@@ -14,8 +14,8 @@ from steward.outbound.errors import CallRefused, PlatformUnavailable, Unauthoriz
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Register, Secret
 
-_KEPT = 1_000
-_LONGEST = 24 * 3600
+_MAX_TOKENS = 1_000
+_MAX_LIFETIME_S = 24 * 3600
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _REFUSED = {
     ServiceAccount: "The sign-in of the service account was refused. Its key may have been removed.",
@@ -29,7 +29,7 @@ Post = Callable[[str, bytes], Awaitable[PlatformResponse]]
 @dataclass(slots=True)
 class _Token:
     value: Secret
-    good_until: float
+    valid_until: float
 
 
 class TokenCache:
@@ -38,30 +38,30 @@ class TokenCache:
     def __init__(self, clock: Clock, register: Register) -> None:
         self._clock = clock
         self._register = register
-        self._held: OrderedDict[TokenExchange, _Token] = OrderedDict()
-        self._turns: dict[TokenExchange, asyncio.Lock] = {}
+        self._tokens: OrderedDict[TokenExchange, _Token] = OrderedDict()
+        self._locks: dict[TokenExchange, asyncio.Lock] = {}
 
     async def get(self, account: TokenExchange, post: Post) -> Secret:
         """A good token of `account`, by `post(token_url, body)` when none is held.
 
         Raises Unauthorized, PlatformUnavailable, UnusableResponse.
         """
-        turn = self._turns.setdefault(account, asyncio.Lock())
-        async with turn:
-            held = self._held.get(account)
-            if held is not None and self._clock.monotonic() < held.good_until:
-                return held.value
+        lock = self._locks.setdefault(account, asyncio.Lock())
+        async with lock:
+            cached = self._tokens.get(account)
+            if cached is not None and self._clock.monotonic() < cached.valid_until:
+                return cached.value
             token = await self._exchange(account, post)
-            self._held[account] = token
-            self._held.move_to_end(account)
-        while len(self._held) > _KEPT:
-            oldest, _ = self._held.popitem(last=False)
-            self._turns.pop(oldest, None)
+            self._tokens[account] = token
+            self._tokens.move_to_end(account)
+        while len(self._tokens) > _MAX_TOKENS:
+            oldest, _ = self._tokens.popitem(last=False)
+            self._locks.pop(oldest, None)
         return token.value
 
     def forget(self, account: TokenExchange) -> None:
         """Drops a token the platform no longer takes."""
-        self._held.pop(account, None)
+        self._tokens.pop(account, None)
 
     async def _exchange(self, account: TokenExchange, post: Post) -> _Token:
         answer = await post(account.token_url, urlencode(self._form(account)).encode("ascii"))
@@ -75,11 +75,11 @@ class TokenCache:
         decoded = answer.json()
         if not isinstance(decoded, dict):
             raise UnusableResponse("the sign-in gave no object")
-        token, lasts = decoded.get("access_token"), decoded.get("expires_in")
-        if not isinstance(token, str) or not token or not isinstance(lasts, int) or lasts < 1:
+        token, lifetime_s = decoded.get("access_token"), decoded.get("expires_in")
+        if not isinstance(token, str) or not token or not isinstance(lifetime_s, int) or lifetime_s < 1:
             raise UnusableResponse("the sign-in gave no token")
         self._register.add(token)
-        return _Token(Secret(token), self._clock.monotonic() + 0.8 * min(lasts, _LONGEST))
+        return _Token(Secret(token), self._clock.monotonic() + 0.8 * min(lifetime_s, _MAX_LIFETIME_S))
 
     def _form(self, account: TokenExchange) -> dict[str, str]:
         if isinstance(account, ServiceAccount):

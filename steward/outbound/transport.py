@@ -48,7 +48,7 @@ from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from steward.outbound.response import ANSWER_BYTES, HEADER_BYTES, BodyReader, LineReader, PlatformResponse
 from steward.outbound.sockets import (
     FAILURES,
-    MARK,
+    SEND_TRACKER,
     GuardedBackend,
     GuardedTransport,
     SendTracker,
@@ -155,7 +155,7 @@ class HttpTransport:
 
     def target(self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint) -> Target:
         """A connection's line; its secrets are entered in the register. Raises CallRefused on its address."""
-        self.register.add(*_secrets(endpoint.credentials))
+        self.register.add(*_secret_texts(endpoint.credentials))
         private_hosts = frozenset() if endpoint.public_only else self.private_hosts
         origin = origin_of(endpoint.base_url, private_hosts)
         return Target(
@@ -169,7 +169,7 @@ class HttpTransport:
 
     async def send(self, target: Target, request: OutboundRequest) -> PlatformResponse:
         """One request over `line`, paced, never repeated. Raises Failed."""
-        await self._enter(target, request)
+        await self._wait_for_turn(target, request)
         started_at = self.clock.monotonic()
         status = 0
         size = 0
@@ -180,7 +180,7 @@ class HttpTransport:
                 started_at = self.clock.monotonic()  # what was waited here is not the account's doing
                 headers = await self._authenticated_headers(target, request)
                 if request.check_allowed is not None:
-                    self._allowed(request.check_allowed)
+                    self._check_grant(request.check_allowed)
                 response = await self._exchange(target, request, headers)
             status, size = response.status, len(response.body)
             wait = retry_after(response.headers.get("retry-after"), self.clock.now())
@@ -192,13 +192,13 @@ class HttpTransport:
             seconds = self.clock.monotonic() - started_at
             failed = status == 0 or status >= 500
             limited = wait if status in (429, 503) else None
-            target.limiter.leave(
+            target.limiter.release(
                 write=request.write,
                 seconds=seconds,
                 failed=failed,
                 retry_after=limited,
-                points=request.max_cost,
-                told=cost,
+                max_cost=request.max_cost,
+                reported_cost=cost,
                 urgency=request.urgency,
             )
             self._log.info(
@@ -214,17 +214,17 @@ class HttpTransport:
                 attempt=request.attempt,
             )
 
-    async def _enter(self, target: Target, request: OutboundRequest) -> None:
+    async def _wait_for_turn(self, target: Target, request: OutboundRequest) -> None:
         """Waits for the call's turn while it is wanted. Raises Failed, and what `check_cancelled` raises."""
         queued_at = self.clock.monotonic()
         if request.check_cancelled is not None:
             await request.check_cancelled()
         try:
-            self._check(target, request)
-            await target.limiter.enter(
+            self._check_request(target, request)
+            await target.limiter.acquire(
                 write=request.write,
-                patience=request.max_wait_s,
-                points=request.max_cost,
+                max_wait_s=request.max_wait_s,
+                max_cost=request.max_cost,
                 urgency=request.urgency,
                 share=request.share,
             )
@@ -235,11 +235,11 @@ class HttpTransport:
         try:
             await request.check_cancelled()
         except BaseException:
-            target.limiter.leave(
+            target.limiter.release(
                 write=request.write,
                 seconds=None,
                 failed=False,
-                points=request.max_cost,
+                max_cost=request.max_cost,
                 urgency=request.urgency,
             )
             raise
@@ -249,8 +249,8 @@ class HttpTransport:
 
         It takes no pool_key of the pace: what it reads was paid for by the call that made it.
         """
-        self._check(target, request)
-        left, until = LineReader(), self.clock.monotonic() + request.timeout_s
+        self._check_request(target, request)
+        line_reader, deadline = LineReader(), self.clock.monotonic() + request.timeout_s
         limits = _limits(target.endpoint.timeouts, request)
         http_request = httpx.Request(
             request.method, request.url, headers={"user-agent": _AGENT}, extensions=limits
@@ -267,9 +267,9 @@ class HttpTransport:
                     async for piece in _timed(
                         http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s
                     ):
-                        for whole in left.feed(piece):
-                            yield whole
-                        if self.clock.monotonic() > until:
+                        for line in line_reader.feed(piece):
+                            yield line
+                        if self.clock.monotonic() > deadline:
                             raise CallTimedOut("The result did not come in time.")
                 finally:
                     await http_response.aclose()
@@ -277,8 +277,8 @@ class HttpTransport:
             raise RequestFailed(error, not_sent=False) from None
         except (*FAILURES, TimeoutError, OSError) as error:
             raise RequestFailed(CallTimedOut("The result did not come in time."), not_sent=False) from error
-        for whole in left.rest():
-            yield whole
+        for line in line_reader.rest():
+            yield line
 
     async def aclose(self) -> None:
         """Closes every socket."""
@@ -286,14 +286,14 @@ class HttpTransport:
             await pool.aclose()
         self._pools.clear()
 
-    def _allowed(self, check_allowed: Callable[[datetime], None]) -> None:
+    def _check_grant(self, check_allowed: Callable[[datetime], None]) -> None:
         """The lease and the age of the intent once more, after waiting for a pool_key and a token."""
         try:
             check_allowed(self.clock.now())
         except CallRefused as refusal:
             raise RequestFailed(refusal, not_sent=True) from None
 
-    def _check(self, target: Target, request: OutboundRequest) -> None:
+    def _check_request(self, target: Target, request: OutboundRequest) -> None:
         if origin_of(request.url, target.private_hosts) != target.origin:
             raise CallRefused("a call goes to the host of its connection")
         if len(request.content) > REQUEST_BYTES:
@@ -358,18 +358,18 @@ class HttpTransport:
         )
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await self._answered(target, http_request, request.max_bytes)
+                return await self._send_over_pool(target, http_request, request.max_bytes)
         except CallError as error:
             # Before the request: refused or not resolved. After it: the response was over a cap.
             raise RequestFailed(
-                error, not_sent=not isinstance(error, UnusableResponse) and not mark.left
+                error, not_sent=not isinstance(error, UnusableResponse) and not mark.started
             ) from None
         except (*FAILURES, TimeoutError, OSError) as error:
             not_sent = mark.not_sent(error)
             cause = _cause(error, target.endpoint.host, not_sent=not_sent)
             raise RequestFailed(cause, not_sent=not_sent) from None
 
-    async def _answered(
+    async def _send_over_pool(
         self, target: Target, http_request: httpx.Request, max_bytes: int
     ) -> PlatformResponse:
         transport, pool_key = await self._pool_of(target), target.pool_key
@@ -408,7 +408,14 @@ class HttpTransport:
             pool = self._pools[pool_key] = GuardedTransport(backend, self._tls or tls_context())
         self._pools.move_to_end(pool_key)
         if len(self._pools) > _POOLS:
-            unused = next((each for each in self._pools if each not in self._busy and each != pool_key), None)
+            unused = next(
+                (
+                    other_key
+                    for other_key in self._pools
+                    if other_key not in self._busy and other_key != pool_key
+                ),
+                None,
+            )
             if unused is not None:
                 await self._pools.pop(unused).aclose()
         return pool
@@ -422,7 +429,7 @@ def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None 
     between, connect = min(times.between_bytes_s, request.timeout_s), min(times.connect_s, request.timeout_s)
     first_byte = min(times.first_byte_s, request.timeout_s)
     limits = {"connect": connect, "read": first_byte, "write": between, "pool": request.timeout_s}
-    return {"timeout": limits, MARK: mark or SendTracker()}
+    return {"timeout": limits, SEND_TRACKER: mark or SendTracker()}
 
 
 async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
@@ -467,7 +474,7 @@ def _is_timeout(error: BaseException) -> bool:
     return isinstance(error, TimeoutError | httpx.TimeoutException) or "Timeout" in type(error).__name__
 
 
-def _secrets(credentials: Credentials) -> tuple[str, ...]:
+def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
     match credentials:
         case Basic(user, password):
             return (user.reveal(), password.reveal(), f"{user.reveal()}:{password.reveal()}")

@@ -33,27 +33,27 @@ from steward.outbound.transport import (
 # Stands for "no connection" where a kept connection's number does.
 NO_CONNECTION = IntegrationId(0)
 KIND = "web_request"
-_PACE = RateLimit(max_concurrency=4)
-_TIMES = Timeouts()
-_REDIRECTS = 3
-_MOVED = frozenset({301, 302, 303, 307, 308})
-_AGAIN = frozenset({429, 500, 502, 503, 504})
-_WAITS = (1.0, 4.0)
-_WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_RATE_LIMIT = RateLimit(max_concurrency=4)
+_TIMEOUTS = Timeouts()
+_MAX_REDIRECTS = 3
+_REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+_RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
+_RETRY_BACKOFF_S = (1.0, 4.0)
+_WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
-def _line(transport: HttpTransport, org: OrgId, url: str) -> Target:
+def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
     """The line to an address's host. Raises CallRefused for an address that may not be called."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise CallRefused("an address holds no name and password")
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
     pace_key = f"web {org} {parts.netloc}"
-    endpoint = PlatformEndpoint(KIND, base, None, _TIMES, _PACE, pace_key, public_only=True)
+    endpoint = PlatformEndpoint(KIND, base, None, _TIMEOUTS, _RATE_LIMIT, pace_key, public_only=True)
     return transport.target(org, NO_CONNECTION, endpoint)
 
 
-def _followed(url: str, target: str) -> str:
+def _redirect_target(url: str, target: str) -> str:
     """Where a redirect leads: only to the same scheme, host and port (connectors 5.3)."""
     try:
         following = urljoin(url, target)
@@ -78,41 +78,42 @@ class WebReadClient:
         """The response whatever its status; redirects of its own host are followed. Raises CallError."""
         if method not in ("GET", "HEAD"):
             raise CallRefused("a read is a GET or HEAD")
-        for _ in range(_REDIRECTS + 1):
-            response = await self._tried(
-                url, OutboundRequest(method, url, "read", headers=headers, timeout_s=_TIMES.read_s)
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = await self._send_with_retries(
+                url, OutboundRequest(method, url, "read", headers=headers, timeout_s=_TIMEOUTS.read_s)
             )
             target = response.headers.get("location")
-            if response.status not in _MOVED or target is None:
+            if response.status not in _REDIRECT_STATUSES or target is None:
                 return response
-            url = _followed(url, target)
+            url = _redirect_target(url, target)
         raise WrongAddress("The address leads on and on. Check it.")
 
-    async def question(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
+    async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
         """A GraphQL query, which the caller has seen to change nothing. Raises CallError."""
-        return await self._tried(
-            url, OutboundRequest("POST", url, "query", content=body, headers=headers, timeout_s=_TIMES.read_s)
+        return await self._send_with_retries(
+            url,
+            OutboundRequest("POST", url, "query", content=body, headers=headers, timeout_s=_TIMEOUTS.read_s),
         )
 
-    async def _tried(self, url: str, request: OutboundRequest) -> PlatformResponse:
-        target = _line(self._transport, self._org, url)
+    async def _send_with_retries(self, url: str, request: OutboundRequest) -> PlatformResponse:
+        target = _target(self._transport, self._org, url)
         error: CallError = PlatformUnavailable("The address did not response.")
-        for attempt in range(1, len(_WAITS) + 2):
+        for attempt in range(1, len(_RETRY_BACKOFF_S) + 2):
             try:
-                asked = replace(request, attempt=attempt, check_cancelled=self._check_cancelled)
-                response = await self._transport.send(target, asked)
+                attempt_request = replace(request, attempt=attempt, check_cancelled=self._check_cancelled)
+                response = await self._transport.send(target, attempt_request)
             except RequestFailed as failure:
                 error = failure.cause
                 if not isinstance(error, PlatformUnavailable):
                     raise error from None
             else:
-                if response.status not in _AGAIN or attempt > len(_WAITS):
+                if response.status not in _RETRY_STATUSES or attempt > len(_RETRY_BACKOFF_S):
                     return response
                 error = throttled(response, self._transport.clock)
                 if isinstance(error, Throttled) and error.wait_s > 60:
                     return response
-            if attempt <= len(_WAITS):
-                await self._transport.clock.sleep(_WAITS[attempt - 1])
+            if attempt <= len(_RETRY_BACKOFF_S):
+                await self._transport.clock.sleep(_RETRY_BACKOFF_S[attempt - 1])
         raise error
 
 
@@ -141,9 +142,9 @@ class WebWriteClient:
             self._grant.check_time(now)
             if self._used & set(effect_keys):
                 raise CallRefused("an attempt is sent once")
-            if method not in _WRITES:
+            if method not in _WRITE_METHODS:
                 raise CallRefused("a send is a POST, PUT, PATCH or DELETE")
-            target = _line(self._transport, self._grant.org, url)
+            target = _target(self._transport, self._grant.org, url)
         except CallRefused as refusal:
             raise NotSent(refusal) from None
         self._used |= set(effect_keys)
@@ -153,7 +154,7 @@ class WebWriteClient:
             "http.send",
             content=body,
             headers={**headers, "idempotency-key": key},
-            timeout_s=_TIMES.write_s,
+            timeout_s=_TIMEOUTS.write_s,
             max_wait_s=max((self._grant.send_by - now).total_seconds(), 0.0),
             write=True,
             check_allowed=self._grant.check_time,

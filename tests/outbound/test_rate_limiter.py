@@ -19,38 +19,38 @@ from tests.fake_clock import FakeClock
 async def test_only_so_many_run_at_once_and_the_next_goes_when_one_ends(clock: FakeClock) -> None:
     """connectors 7.2: 2 calls at once per shop"""
     pace = RateLimiter(RateLimit(max_concurrency=2), clock)
-    await pace.enter(write=False)
-    await pace.enter(write=False)
-    third = asyncio.create_task(pace.enter(write=False))
+    await pace.acquire(write=False)
+    await pace.acquire(write=False)
+    third = asyncio.create_task(pace.acquire(write=False))
     await clock.settle()
     assert not third.done()
-    pace.leave(write=False, seconds=0.1, failed=False)
+    pace.release(write=False, seconds=0.1, failed=False)
     await third
 
 
 async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
     """connectors 7.2: 1 while the last answer took over 5 s"""
     pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
-    await pace.enter(write=False)
-    pace.leave(write=False, seconds=5.1, failed=False)
-    await pace.enter(write=False)
-    second = asyncio.create_task(pace.enter(write=False))
+    await pace.acquire(write=False)
+    pace.release(write=False, seconds=5.1, failed=False)
+    await pace.acquire(write=False)
+    second = asyncio.create_task(pace.acquire(write=False))
     await clock.settle()
     assert not second.done()
-    pace.leave(write=False, seconds=1, failed=False)
+    pace.release(write=False, seconds=1, failed=False)
     await second
-    await pace.enter(write=False)
+    await pace.acquire(write=False)
 
 
 async def test_a_call_that_was_not_made_tells_nothing_of_the_account(clock: FakeClock) -> None:
     """A run that was cancelled while it waited: the shop is as slow as it was."""
     pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
-    await pace.enter(write=False)
-    pace.leave(write=False, seconds=5.1, failed=False)
-    await pace.enter(write=False)
-    pace.leave(write=False, seconds=None, failed=False)
-    await pace.enter(write=False)
-    second = asyncio.create_task(pace.enter(write=False))
+    await pace.acquire(write=False)
+    pace.release(write=False, seconds=5.1, failed=False)
+    await pace.acquire(write=False)
+    pace.release(write=False, seconds=None, failed=False)
+    await pace.acquire(write=False)
+    second = asyncio.create_task(pace.acquire(write=False))
     await clock.settle()
     assert not second.done()
     second.cancel()
@@ -60,39 +60,39 @@ async def test_failures_in_a_row_wait_longer_each_time_and_a_success_clears_them
     """connectors 7.2: after a 5xx or timeout wait 2, 8, 30 s"""
     pace = RateLimiter(RateLimit(failure_backoff_s=(2.0, 8.0, 30.0)), clock)
     for wait in (2, 8, 30, 30):
-        await pace.enter(write=False)
-        pace.leave(write=False, seconds=1, failed=True)
-        waiting = asyncio.create_task(pace.enter(write=False))
+        await pace.acquire(write=False)
+        pace.release(write=False, seconds=1, failed=True)
+        waiting = asyncio.create_task(pace.acquire(write=False))
         await clock.advance(wait - 0.1)
         assert not waiting.done()
         await clock.advance(0.1)
         await waiting
         pace._running -= 1
-    await pace.enter(write=False)
-    pace.leave(write=False, seconds=1, failed=False)
-    await asyncio.wait_for(pace.enter(write=False), 1)
+    await pace.acquire(write=False)
+    pace.release(write=False, seconds=1, failed=False)
+    await asyncio.wait_for(pace.acquire(write=False), 1)
 
 
 async def test_fifty_reads_start_in_a_minute_and_the_next_waits(clock: FakeClock) -> None:
     """connectors 7.3"""
     pace = RateLimiter(RateLimit(max_concurrency=4, reads_per_minute=50), clock)
     for _ in range(50):
-        await pace.enter(write=False)
-        pace.leave(write=False, seconds=0, failed=False)
-    waiting = asyncio.create_task(pace.enter(write=False))
+        await pace.acquire(write=False)
+        pace.release(write=False, seconds=0, failed=False)
+    waiting = asyncio.create_task(pace.acquire(write=False))
     await clock.advance(59)
     assert not waiting.done()
     await clock.advance(1)
     await waiting
-    await pace.enter(write=True)  # writes have a budget of their own
+    await pace.acquire(write=True)  # writes have a budget of their own
 
 
 async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
     """connectors 7.4"""
     pace = RateLimiter(RateLimit(max_concurrency=1, min_interval_s=1.0), clock)
-    await pace.enter(write=True)
-    pace.leave(write=True, seconds=0, failed=False)
-    waiting = asyncio.create_task(pace.enter(write=True))
+    await pace.acquire(write=True)
+    pace.release(write=True, seconds=0, failed=False)
+    waiting = asyncio.create_task(pace.acquire(write=True))
     await clock.advance(0.9)
     assert not waiting.done()
     await clock.advance(0.1)
@@ -102,14 +102,14 @@ async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
 async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> None:
     """engine 11.2: an attempt that cannot be handed over in time is not sent"""
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
-    pace.hold(6)
+    pace.pause(6)
     with pytest.raises(Throttled) as told:
-        await pace.enter(write=True, patience=5)
+        await pace.acquire(write=True, max_wait_s=5)
     assert told.value.wait_s == 6
     await clock.advance(6)
-    await pace.enter(write=True, patience=0.5)
+    await pace.acquire(write=True, max_wait_s=0.5)
     with pytest.raises(Throttled):
-        await pace.enter(write=True, patience=0)
+        await pace.acquire(write=True, max_wait_s=0)
     assert not pace.idle
 
 
@@ -129,11 +129,11 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
         clock = Counting()
         pace = RateLimiter(RateLimit(cost_budget=CostBudget()), clock)
         clock.tick(number / 7)
-        await pace.enter(write=False, points=10)
+        await pace.acquire(write=False, max_cost=10)
         told = ReportedCost(10, 2000, 600 + number / 3, 100, throttled=False)
-        pace.leave(write=False, seconds=0.1, failed=False, points=10, told=told)
+        pace.release(write=False, seconds=0.1, failed=False, max_cost=10, reported_cost=told)
         clock.tick(number / 11)
-        await clock.through(pace.enter(write=False, points=1100))
+        await clock.through(pace.acquire(write=False, max_cost=1100))
         assert clock.asked <= 2
 
 
@@ -163,7 +163,7 @@ async def queued(
     """Calls that wait one after the other; `started` gets their names as they start."""
 
     async def one(name: str, named: dict[str, Any]) -> None:
-        await pace.enter(**{"write": False, **named})
+        await pace.acquire(**{"write": False, **named})
         started.append(name)
 
     tasks = []
@@ -176,7 +176,7 @@ async def queued(
 async def test_writes_start_before_upkeep_and_upkeep_before_reads(clock: FakeClock) -> None:
     """Whatever came first: an approved change does not wait for a queue of reads."""
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
-    await pace.enter(write=False)
+    await pace.acquire(write=False)
     started: list[str] = []
     await queued(
         pace, clock, started,
@@ -185,7 +185,7 @@ async def test_writes_start_before_upkeep_and_upkeep_before_reads(clock: FakeClo
     )  # fmt: skip
     urgencies = [Urgency.READ, Urgency.WRITE, Urgency.WRITE, Urgency.MANAGEMENT]
     for number, urgency in enumerate(urgencies, start=1):
-        pace.leave(write=number == 3, seconds=0.1, failed=False, urgency=urgency)
+        pace.release(write=number == 3, seconds=0.1, failed=False, urgency=urgency)
         await clock.settle()
         assert len(started) == number
     assert started == ["reread", "write", "check", "read"]
@@ -193,12 +193,12 @@ async def test_writes_start_before_upkeep_and_upkeep_before_reads(clock: FakeClo
 
 async def test_runs_take_turns_however_much_one_of_them_asks(clock: FakeClock) -> None:
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
-    await pace.enter(write=False)
+    await pace.acquire(write=False)
     started: list[str] = []
     many = {f"a{number}": {"share": "a"} for number in range(4)}
     await queued(pace, clock, started, **many, b0={"share": "b"}, b1={"share": "b"}, c0={"share": "c"})
     for _ in range(7):
-        pace.leave(write=False, seconds=0.1, failed=False)
+        pace.release(write=False, seconds=0.1, failed=False)
         await clock.settle()
     assert started == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
 
@@ -209,19 +209,19 @@ async def test_what_is_urgent_has_a_place_beside_slow_reads(clock: FakeClock, na
     pace = RateLimiter(RateLimit(max_concurrency=2, urgent_concurrency=1, slow_after_s=5.0), clock)
     for slow in (False, True):
         if slow:
-            pace.leave(write=False, seconds=20, failed=False)
-            pace.leave(write=False, seconds=20, failed=False)
-            await pace.enter(write=False)
+            pace.release(write=False, seconds=20, failed=False)
+            pace.release(write=False, seconds=20, failed=False)
+            await pace.acquire(write=False)
         else:
-            await pace.enter(write=False)
-            await pace.enter(write=False)
+            await pace.acquire(write=False)
+            await pace.acquire(write=False)
         started: list[str] = []
         [read, *_] = await queued(pace, clock, started, read={}, urgent=named, second=named)
         assert started == ["urgent"]  # one beside them, not two
         read.cancel()
         urgency = named.get("urgency", Urgency.WRITE)
         for _ in range(2):
-            pace.leave(write="write" in named, seconds=20 if slow else 1, failed=False, urgency=urgency)
+            pace.release(write="write" in named, seconds=20 if slow else 1, failed=False, urgency=urgency)
             await clock.settle()
         assert started == ["urgent", "second"]
 
@@ -229,11 +229,11 @@ async def test_what_is_urgent_has_a_place_beside_slow_reads(clock: FakeClock, na
 async def test_a_kind_over_its_own_budget_lets_the_others_go(clock: FakeClock) -> None:
     """Fifty writes a minute do not stop the reads; one write at a time neither."""
     pace = RateLimiter(RateLimit(max_concurrency=4, writes_per_minute=1, max_concurrent_writes=1), clock)
-    await pace.enter(write=True)
+    await pace.acquire(write=True)
     started: list[str] = []
     await queued(pace, clock, started, write={"write": True}, read={})
     assert started == ["read"]
-    pace.leave(write=True, seconds=0.1, failed=False)
+    pace.release(write=True, seconds=0.1, failed=False)
     await clock.advance(60)
     assert started == ["read", "write"]
 
@@ -248,15 +248,15 @@ async def test_a_call_that_waited_for_a_place_starts_when_the_budget_allows(
     pace = RateLimiter(rule, clock)
     started: list[str] = []
     for _ in range(rule.max_concurrency):
-        await pace.enter(write=False)
+        await pace.acquire(write=False)
         await clock.advance(1)
     await queued(pace, clock, started, first={}, second={}, third={})
     for _ in range(rule.max_concurrency):
-        pace.leave(write=False, seconds=0.1, failed=False)
+        pace.release(write=False, seconds=0.1, failed=False)
     while len(started) < 3 and clock.monotonic() < 1400:
         await clock.advance(0.5)
         if pace._running:
-            pace.leave(write=False, seconds=0.1, failed=False)
+            pace.release(write=False, seconds=0.1, failed=False)
     assert started == ["first", "second", "third"]
 
 
@@ -265,8 +265,8 @@ async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) ->
     pace = RateLimiter(
         RateLimit(max_concurrency=4, cost_budget=CostBudget(maximum=100, restore_rate=1, share=1.0)), clock
     )
-    await pace.enter(write=False, points=100)
-    pace.leave(write=False, seconds=0, failed=False, points=100)
+    await pace.acquire(write=False, max_cost=100)
+    pace.release(write=False, seconds=0, failed=False, max_cost=100)
     started: list[str] = []
     await queued(pace, clock, started, write={"write": True, "points": 50}, read={"points": 5})
     await clock.advance(49)
@@ -281,30 +281,30 @@ async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) ->
 async def test_a_cancelled_call_ends_and_the_next_one_goes(clock: FakeClock, is_woken: bool) -> None:
     """Also one that is cancelled in the very moment it was woken: the place is not lost with it."""
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
-    await pace.enter(write=False)
+    await pace.acquire(write=False)
     started: list[str] = []
     [first, _] = await queued(pace, clock, started, first={}, second={})
     if is_woken:
-        pace.leave(write=False, seconds=0.1, failed=False)
+        pace.release(write=False, seconds=0.1, failed=False)
     first.cancel()
     await clock.settle()
     assert first.cancelled()
     if not is_woken:
-        pace.leave(write=False, seconds=0.1, failed=False)
+        pace.release(write=False, seconds=0.1, failed=False)
         await clock.settle()
     assert started == ["second"]
-    pace.leave(write=False, seconds=0.1, failed=False)
+    pace.release(write=False, seconds=0.1, failed=False)
     assert pace.idle
 
 
 async def test_impatience_with_the_own_queue_is_not_laid_to_the_account(clock: FakeClock) -> None:
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
-    await pace.enter(write=True)
+    await pace.acquire(write=True)
     with pytest.raises(LocalQueueFull) as told:
-        await pace.enter(write=True, patience=0)
+        await pace.acquire(write=True, max_wait_s=0)
     assert "account asks" not in told.value.message
     assert told.value.wait_s == 15  # five attempts outlast a write of a minute
-    pace.leave(write=True, seconds=0.1, failed=False)
+    pace.release(write=True, seconds=0.1, failed=False)
     assert pace.idle
 
 
@@ -332,12 +332,12 @@ async def test_every_call_starts_once_and_the_places_hold(
 
     async def one(number: int, urgency: Urgency, share: int, seconds: float) -> None:
         named: dict[str, Any] = {"write": urgency is Urgency.WRITE, "urgency": urgency}
-        await pace.enter(**named, share=share)
+        await pace.acquire(**named, share=share)
         assert pace._running <= rule.max_concurrency + rule.urgent_concurrency
         try:
             await clock.sleep(seconds)
         finally:
-            pace.leave(**named, seconds=seconds, failed=False)
+            pace.release(**named, seconds=seconds, failed=False)
         ended.append(number)
 
     tasks = [asyncio.create_task(one(number, *call[:3])) for number, call in enumerate(calls)]

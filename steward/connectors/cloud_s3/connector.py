@@ -127,7 +127,7 @@ class CloudReader:
             operation="file",
             headers={"if-match": head.etag, "accept-encoding": "identity"},
             max_bytes=FILE_BYTES,
-            total_s=FILE_S,
+            timeout_s=FILE_S,
         )
         if not answer.ok:
             raise error_of(answer)

@@ -133,7 +133,7 @@ async def _questions(call: Call) -> Result:
     async def asked(place: int) -> list[dict[str, Any]]:
         params = call.params(place)
         try:
-            answer = await web.question(_endpoint(params), _document(params), _headers(params))
+            answer = await web.query(_endpoint(params), _document(params), _headers(params))
         except CallError as error:
             raise in_words(error) from error
         found = items_of(answer, Params({"responseFormat": "json", **params.tree}))
