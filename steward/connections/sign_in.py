@@ -21,8 +21,8 @@ from steward.model.account import Actor
 from steward.model.connection import Auth, ConnectionState
 from steward.model.ids import IntegrationId
 from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
-from steward.outbound.errors import UnusableResponse, CallError, Unauthorized
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.errors import CallError, Unauthorized, UnusableResponse
 from steward.telemetry.redact import Secret
 
 KIND = "spreadsheet"

@@ -1,4 +1,7 @@
-"""Which addresses may be connected to, judged on resolved addresses and never on strings (connectors 5.1)."""
+"""Decides which addresses may be called, on resolved addresses and never on strings.
+
+The rules are in `docs/design/connectors.md#addresses`.
+"""
 
 import asyncio
 import ipaddress
@@ -46,16 +49,16 @@ class UrlOrigin:
 
     @property
     def entry(self) -> str:
-        """The `host:port` form of the operator's list."""
+        """The `host:port` form that STEWARD_ALLOW_PRIVATE_HOSTS uses."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
 
 class Resolver(Protocol):
-    """Names to addresses, as text."""
+    """Resolves host names to addresses, as text."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Every address of `host`. Raises OSError when there is none."""
+        """Returns every address of `host`. Raises OSError when there is none."""
         ...
 
 
@@ -63,7 +66,7 @@ class SystemResolver:
     """The machine's resolver."""
 
     async def resolve(self, host: str, port: int) -> Sequence[str]:
-        """Every address of `host`. Raises OSError when there is none."""
+        """Returns every address of `host`. Raises OSError when there is none."""
         address_infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(str(entry[4][0]) for entry in address_infos))
 
@@ -78,7 +81,10 @@ def is_allowed(address: Address) -> bool:
 
 
 def looks_like_address(host: str) -> bool:
-    """Whether some resolver reads `host` as an address: dotted, decimal, octal, hex, in any Unicode form."""
+    """Whether a resolver could read `host` as an address.
+
+    dotted, decimal, octal, hex, in any Unicode form.
+    """
     try:
         plain = normalized(host)
     except CallRefused:
@@ -89,10 +95,11 @@ def looks_like_address(host: str) -> bool:
 
 
 def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
-    """The origin of `url` when a call may be made there at all.
+    """Returns the origin of `url` when a call to it is allowed at all.
 
-    Raises CallRefused: user part, fragment, odd scheme, a host that is an address, and plain http or another
-    port than 443 unless `host:port` is an exact entry of `private` (STEWARD_ALLOW_PRIVATE_HOSTS).
+    Raises CallRefused for a user part, a fragment, another scheme, a host that is an address, and for plain
+    http or a port other than 443 unless `host:port` is an exact entry of `private`
+    (STEWARD_ALLOW_PRIVATE_HOSTS).
     """
     try:
         parts = urlsplit(url)
@@ -123,7 +130,7 @@ def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
 async def resolve_allowed(
     host: str, port: int, resolver: Resolver, private: Collection[str]
 ) -> list[Address]:
-    """The addresses of `host`, resolved once, when every one of them may be called.
+    """Resolves `host` once and returns its addresses when every one of them may be called.
 
     Raises CallRefused when one may not, PlatformUnavailable when the name does not resolve.
     """
@@ -142,7 +149,10 @@ async def resolve_allowed(
 
 
 def _called_host(url: str) -> str:
-    """The host the HTTP library calls: its newer IDNA keeps some letters that were replaced before."""
+    """Returns the host the HTTP library calls.
+
+    its newer IDNA keeps some letters that older versions replace.
+    """
     try:
         return httpx.URL(url).raw_host.decode("ascii").rstrip(".")
     except httpx.InvalidURL:
@@ -150,7 +160,7 @@ def _called_host(url: str) -> str:
 
 
 def normalized(host: str) -> str:
-    """The host as resolvers get it: ASCII, lower case, without the dot at its end. Raises CallRefused."""
+    """Returns the host as resolvers get it: ASCII, lower case, without a final dot. Raises CallRefused."""
     try:
         return host.encode("idna").decode("ascii").lower().rstrip(".")
     except UnicodeError:

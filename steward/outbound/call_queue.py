@@ -16,7 +16,7 @@ class Urgency(IntEnum):
 
 @dataclass(eq=False, slots=True)
 class WaitingCall:
-    """A call before its start. `share` names the run or client that the call counts for."""
+    """A call before its start; `share` names the run or client that the call counts for."""
 
     urgency: Urgency
     share: Hashable
@@ -40,7 +40,7 @@ class CallQueue:
         self._shares_by_urgency[call.urgency].setdefault(call.share, deque()).append(call)
 
     def remove(self, call: WaitingCall) -> None:
-        """Takes a call out that started or gave up; its share then waits behind the other shares."""
+        """Removes a call that started or gave up; its share then waits behind the other shares."""
         shares = self._shares_by_urgency[call.urgency]
         calls = shares.pop(call.share)
         calls.remove(call)
@@ -48,7 +48,7 @@ class CallQueue:
             shares[call.share] = calls
 
     def heads(self) -> Iterator[WaitingCall]:
-        """The first call of every share, in the order in which they may start."""
+        """Yields the first call of every share, in the order in which they may start."""
         for shares in self._shares_by_urgency.values():
             for calls in shares.values():
                 yield calls[0]

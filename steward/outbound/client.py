@@ -1,4 +1,4 @@
-"""The three clients a connector may be given, told apart by type: reads, granted writes, upkeep."""
+"""The three clients a connector may get, distinguished by type: reads, granted writes, management."""
 
 import random
 import uuid
@@ -54,7 +54,7 @@ _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Outbound:
-    """Hands out clients; made once by app.py. `jitter` gives numbers from 0 up to 1."""
+    """Creates clients; app.py builds it once. `jitter` returns numbers from 0 up to 1."""
 
     def __init__(self, transport: HttpTransport, *, jitter: Callable[[], float] = random.random) -> None:
         self._transport = transport
@@ -69,7 +69,7 @@ class Outbound:
         urgency: Urgency = Urgency.READ,
         check_cancelled: CancelCheck | None = None,
     ) -> "ReadClient":
-        """A client that emits reads alone; it takes turns with the other clients of the same urgency.
+        """Returns a client that sends reads alone and takes turns with the other clients of its urgency.
 
         `check_cancelled` is awaited before each request and may raise to end the reading. Raises CallRefused
         on the connection's address.
@@ -82,7 +82,7 @@ class Outbound:
     def write_client(
         self, grant: WriteGrant, integration_id: IntegrationId, endpoint: PlatformEndpoint
     ) -> "WriteClient":
-        """A client for the effects of `grant`. Raises CallRefused on the connection's address."""
+        """Returns a client for the effects of `grant`. Raises CallRefused on the connection's address."""
         return WriteClient(
             self._transport, self._transport.target(grant.org, integration_id, endpoint), grant
         )
@@ -90,17 +90,23 @@ class Outbound:
     def management_client(
         self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint
     ) -> "ManagementClient":
-        """A client for checks and subscriptions; never given to a run. Raises CallRefused on the address."""
+        """Returns a client for checks and subscriptions; a run never gets it.
+
+        Raises CallRefused on the address.
+        """
         return ManagementClient(
             self._transport, self._transport.target(org, integration_id, endpoint), self._jitter
         )
 
     def web_read_client(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
-        """Reads of addresses that no connection stands for; `check_cancelled` as in `reading`."""
+        """Returns a client that reads addresses without a connection.
+
+        `check_cancelled` as in `read_client`.
+        """
         return WebReadClient(self._transport, org, check_cancelled=check_cancelled)
 
     def web_write_client(self, grant: WriteGrant) -> WebWriteClient:
-        """Sends to such addresses, for the effects of `grant`."""
+        """Returns a client that sends to addresses without a connection, for the effects of `grant`."""
         return WebWriteClient(self._transport, grant)
 
     async def aclose(self) -> None:
@@ -109,7 +115,7 @@ class Outbound:
 
 
 class ReadClient:
-    """GET and HEAD to one connection, repeated when that is safe (connectors 3, 5.5)."""
+    """GET and HEAD to one connection, retried when that is safe (`docs/design/connectors.md#retries`)."""
 
     def __init__(
         self,
@@ -137,12 +143,12 @@ class ReadClient:
         timeout_s: float | None = None,
         retry_timeouts: bool = True,
     ) -> PlatformResponse:
-        """The response whatever its status, but never a redirect or 429. Raises CallError.
+        """Returns the response whatever its status, but never a redirect or a 429. Raises CallError.
 
-        Up to 3 tries on connect failure, timeout, 429, 500, 502, 503 and 504; a named wait over 60 s is not
-        waited for. `most_bytes` and `total_s` are for files, which may be larger and take longer. Without
-        `retry_timeouts` the first timeout, the account's or a proxy's, raises CallTimedOut: the caller then
-        asks for less.
+        Makes up to 3 attempts on connect failure, timeout, 429, 500, 502, 503 and 504, and does not wait when
+        the platform names more than 60 s. `max_bytes` and `timeout_s` are for files, which may be larger and
+        take longer. Without `retry_timeouts` the first timeout, the account's or a proxy's, raises
+        CallTimedOut: the caller then requests less.
         """
         request = OutboundRequest(
             "GET",
@@ -168,11 +174,11 @@ class ReadClient:
         )
 
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """The response to the document of that name, whatever its status, but never one that was throttled.
+        """Returns the response to the named document whatever its status, but never a throttled one.
 
         Nothing that can change a store is sent: raises CallRefused for such a document, KeyError for an
-        unknown name. Repeated as `get`; with a new token once when an exchanged one is not taken. Raises
-        CallError.
+        unknown name. Retried as `get`, and once with a new token when an exchanged one is not accepted.
+        Raises CallError.
         """
         documents = self._target.endpoint.documents
         if documents is None:
@@ -183,9 +189,9 @@ class ReadClient:
         return await self._execute_document(document, variables)
 
     async def execute_compiled(self, recipe: object, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """As `ask`, with the query the platform's own compiler makes of a recipe; never with a text.
+        """As `execute`, with the query that the platform's compiler makes of a recipe; never with a text.
 
-        Raises CallRefused for a recipe that makes none, CallError.
+        Raises CallRefused for a recipe that compiles to no query, CallError.
         """
         documents = self._target.endpoint.documents
         if documents is None:
@@ -206,9 +212,9 @@ class ReadClient:
         return response
 
     async def lines(self, url: str, *, operation: str = "result") -> AsyncIterator[bytes]:
-        """The lines of a large result that the platform left at an address of its own, as they come.
+        """Yields the lines of a large result that the platform stored elsewhere, as they arrive.
 
-        Fetched without any secret, from hosts of the link's list alone. Raises CallError.
+        Fetched without credentials, from the endpoint's result hosts alone. Raises CallError.
         """
         host, endpoint = urlsplit(url).hostname or "", self._target.endpoint
         if host != endpoint.host and not any(
@@ -226,7 +232,7 @@ class ReadClient:
             raise failure.cause from None
 
     async def pause(self, seconds: float) -> None:
-        """Waits before asking again how far the platform is."""
+        """Waits before asking for the progress of a bulk operation again."""
         await self._transport.clock.sleep(seconds)
 
     async def _read(self, request: OutboundRequest) -> PlatformResponse:
@@ -245,7 +251,7 @@ class ReadClient:
         raise WrongResponder("The address leads elsewhere. Check the address of the account.")
 
     def _redirect_target(self, url: str, target: str) -> str:
-        """Only to the same scheme, host and port (connectors 5.3)."""
+        """Returns where a redirect leads: only to the same scheme, host and port. Raises WrongResponder."""
         try:
             following = urljoin(url, target)
             same = origin_of(following, self._transport.private_hosts) == self._target.origin
@@ -295,13 +301,13 @@ class ReadClient:
     def _named_wait(
         self, request: OutboundRequest, response: PlatformResponse, error: CallError | None
     ) -> float | None:
-        """The wait the platform names, by header or by points; null when it names none."""
+        """Returns the wait the platform names, by header or by query cost; null when it names none."""
         if "retry-after" in response.headers:
             return throttled(response, self._transport.clock).wait_s
         return error.wait_s if request.max_cost and isinstance(error, Throttled) else None
 
     def _throttle_error(self, request: OutboundRequest, response: PlatformResponse) -> Throttled | None:
-        """A pause the platform asks for, by status or, of documents, in the body (connectors 4)."""
+        """Returns the pause the platform asks for, by status or, for documents, in the body."""
         if request.max_cost and response.status in (200, 429):
             body = _body(response)
             if is_throttled(body):
@@ -310,7 +316,7 @@ class ReadClient:
 
 
 class WriteClient:
-    """The one request of a batch, sent at most once, for effects whose intent is kept (connectors 3)."""
+    """Sends the one request of a batch at most once, for effects whose intent is committed."""
 
     def __init__(self, transport: HttpTransport, target: Target, grant: WriteGrant) -> None:
         self._transport = transport
@@ -330,11 +336,10 @@ class WriteClient:
         operation: str = "write",
         max_cost: float = 0.0,
     ) -> PlatformResponse:
-        """The response of the platform, also a refusing one. Never repeated; no redirect is followed.
+        """Returns the platform's response, also a refusal; never retried, and no redirect is followed.
 
-        `points`: what the call costs at most, where calls are counted so.
-
-        Raises NotSent when not one byte left or the platform did nothing (429), OutcomeUnknown otherwise.
+        `max_cost` is the highest query cost of the call, where calls are counted so. Raises NotSent when no
+        byte was sent or the platform did nothing (429), OutcomeUnknown otherwise.
         """
         if self._target.integration_id is None:
             raise NotSent(CallRefused("a write goes to a kept connection"))
@@ -384,7 +389,7 @@ class WriteClient:
 
 
 class ManagementClient:
-    """Checks, sign-in and subscriptions: reads as ReadHttp, and calls that are sent once."""
+    """Checks, sign-in and subscriptions: reads as ReadClient, and calls that are sent once."""
 
     def __init__(self, transport: HttpTransport, target: Target, jitter: Callable[[], float]) -> None:
         self._transport = transport
@@ -396,11 +401,11 @@ class ManagementClient:
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
-        """As ReadHttp.get."""
+        """As ReadClient.get."""
         return await self._reads.get(path, params, operation=operation)
 
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
-        """As ReadHttp.ask; a document that changes something of ours at the platform is sent once."""
+        """As ReadClient.execute; a document that changes a subscription or the like is sent once."""
         documents = self._target.endpoint.documents
         if documents is None or documents.only_reads(documents.all[name]):
             return await self._reads.execute(name, variables)
@@ -411,7 +416,7 @@ class ManagementClient:
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
     ) -> PlatformResponse:
-        """As `get`, without the connection's secret."""
+        """As `get`, without the connection's credentials."""
         return await self._bare.get(path, params, operation=operation)
 
     async def send(
@@ -424,7 +429,7 @@ class ManagementClient:
         key: str | None = None,
         operation: str = "check",
     ) -> PlatformResponse:
-        """One call, never repeated; `key` goes as `Idempotency-Key`. Raises CallError."""
+        """Makes one call, never retried; `key` is sent as `Idempotency-Key`. Raises CallError."""
         headers = {"content-type": "application/json"} | ({"idempotency-key": key} if key else {})
         endpoint = self._target.endpoint
         request = OutboundRequest(
@@ -452,7 +457,9 @@ class ManagementClient:
         return response
 
     async def post_form(self, form: Mapping[str, str], *, secret: tuple[str, Secret]) -> PlatformResponse:
-        """A form to the connection's own address, sent once; `secret` is its one field that is one.
+        """Posts a form to the connection's own address once.
+
+        `secret` is the name and value of its secret field.
 
         Raises CallError.
         """
@@ -478,7 +485,7 @@ class ManagementClient:
 def _document_request(
     target: Target, document: Document, variables: Mapping[str, JsonValue]
 ) -> OutboundRequest:
-    """The request that sends a document with its values."""
+    """Returns the request that sends a document with its variables."""
     endpoint = target.endpoint
     assert endpoint.documents is not None
     return OutboundRequest(
@@ -501,9 +508,9 @@ def _body(response: PlatformResponse) -> Decoded:
 
 
 def _url(target: Target, path: str, params: Mapping[str, str] | None) -> str:
-    """The address of a call. With an address that is the secret itself there is no path to choose.
+    """Returns the URL of a call; with a SecretUrl there is no path to choose.
 
-    Raises CallRefused for a path that would leave the connection's own.
+    Raises CallRefused for a path that would leave the connection's base URL.
     """
     credentials = target.endpoint.credentials
     if isinstance(credentials, SecretUrl):

@@ -1,8 +1,6 @@
-"""GraphQL documents a connection may send.
+"""The GraphQL documents a connection may send, registered by name and classified by what they do.
 
-Rregistered by name at start, and told apart by what they do.
-
-Which fields exist is the connectors' own tests' matter; here a document is only proven to read, or not.
+Connectors test that the fields exist; here a document is only proven to read or to write.
 """
 
 import hashlib
@@ -21,9 +19,9 @@ _OPERATION_TYPES = frozenset({"query", "mutation", "subscription"})
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document: `points` is the highest cost it is expected to be asked for.
+    """One GraphQL document; `max_cost` is the highest query cost expected of it.
 
-    `text` may hold one operation and fragments. Raises ValueError for anything else.
+    `text` holds one operation and any fragments. Raises ValueError for anything else.
     """
 
     name: str
@@ -41,9 +39,9 @@ class Document:
 
 
 class DocumentRegistry:
-    """The documents of one platform; `reading` names root fields of mutations that only read.
+    """The documents of one platform; `read_only_mutations` are root fields of mutations that only read.
 
-    `compiler` makes the documents that are not constants, of a recipe of names. Raises ValueError.
+    `compiler` creates the documents that are not constants from a recipe of names. Raises ValueError.
     """
 
     def __init__(
@@ -63,7 +61,7 @@ class DocumentRegistry:
             raise ValueError("two documents have one name")
 
     def compile(self, recipe: object) -> Document:
-        """The document of a recipe, always a query. Raises ValueError."""
+        """Returns the document of a recipe, always a query. Raises ValueError."""
         if self._compiler is None:
             raise ValueError("documents of this platform are constants")
         document = self._compiler(recipe)
@@ -72,14 +70,14 @@ class DocumentRegistry:
         return document
 
     def only_reads(self, document: Document) -> bool:
-        """Whether nothing of it can change a store (connectors 3 rule 3)."""
+        """Whether no part of the document can change a store."""
         if document.operation_type == "mutation":
             return set(document.root_fields) <= self._read_only_mutations
         return document.operation_type == "query"
 
 
 def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
-    """(kind, root fields) of the one operation in `text`. Raises ValueError for none or several."""
+    """Returns (type, root fields) of the one operation in `text`. Raises ValueError for none or several."""
     tokens = _TOKEN.findall(_IGNORED.sub(" ", text))
     operations: list[tuple[str, tuple[str, ...]]] = []
     depth, in_definition = 0, False
@@ -97,7 +95,7 @@ def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _root_fields(tokens: list[str], start: int) -> tuple[str, ...]:
-    """The names of the fields directly in the operation's selection; `...` is refused there."""
+    """Returns the names of the fields directly in the operation's selection; `...` is refused there."""
     depth, begun, skip, names = 0, False, 0, list[str]()
     for number, token in enumerate(tokens[start:], start=start):
         if token == "(":

@@ -1,4 +1,4 @@
-"""What a connection's calls are bound to: address, proof of identity, pace and timeouts; no sockets."""
+"""Where a connection's calls go: address, credentials, rate limit and timeouts; no sockets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ REST_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """HTTP Basic."""
+    """HTTP Basic authentication."""
 
     user: Secret
     password: Secret
@@ -31,7 +31,7 @@ class Bearer:
 
 @dataclass(frozen=True, slots=True)
 class HeaderSecret:
-    """A fixed token in a header of the platform's own."""
+    """A fixed token in a header that the platform defines."""
 
     header: str
     value: Secret
@@ -39,7 +39,7 @@ class HeaderSecret:
 
 @dataclass(frozen=True, slots=True)
 class ServiceAccount:
-    """A key that is exchanged for short-lived tokens by a signed assertion (RS256) at `token_url`."""
+    """A key that signs an assertion (RS256), exchanged for short-lived tokens at `token_url`."""
 
     email: str
     private_key: Secret
@@ -50,7 +50,10 @@ class ServiceAccount:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """An app's id and secret that are exchanged at `token_url` for tokens sent in `header`; no refresh."""
+    """An app's id and secret, exchanged at `token_url` for tokens sent in `header`.
+
+    without refresh tokens.
+    """
 
     client_id: str
     client_secret: Secret
@@ -60,7 +63,7 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class UserSignIn:
-    """A person's refresh token that is exchanged at `token_url`, with the app they signed in to."""
+    """A person's refresh token, exchanged at `token_url` with the app they signed in to."""
 
     client_id: str
     client_secret: Secret
@@ -70,14 +73,17 @@ class UserSignIn:
 
 @dataclass(frozen=True, slots=True)
 class SecretUrl:
-    """The whole address is the secret, as with Teams: no redirect is followed, only its host is logged."""
+    """A URL that is itself the secret, as with Teams.
+
+    no redirect is followed and logs hold its host alone.
+    """
 
     url: Secret
 
 
 @dataclass(frozen=True, slots=True)
 class UnsignedRequest:
-    """A request as it is about to leave: what a signer signs; `headers` in lower case."""
+    """A request just before it is sent, for a signer; header names are in lower case."""
 
     method: str
     url: str
@@ -87,7 +93,7 @@ class UnsignedRequest:
 
 @dataclass(frozen=True, slots=True)
 class RequestSigner:
-    """A secret that never leaves: `sign` makes of it and of a request the headers that prove who asks."""
+    """A secret that is never sent: `sign` returns the headers that authenticate a request."""
 
     secret: Secret
     sign: Callable[[str, UnsignedRequest], Mapping[str, str]]
@@ -99,7 +105,7 @@ Credentials: TypeAlias = Basic | Bearer | HeaderSecret | TokenExchange | SecretU
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds a call may take: in all, to connect, to the first byte of its answer, and between bytes."""
+    """Seconds a call may take: in all, to connect, to the first byte of the response, and between bytes."""
 
     read_s: float = 20.0
     write_s: float = 30.0
@@ -111,7 +117,9 @@ class Timeouts:
     def of_kind(
         cls, setting_s: float, *, first_byte_s: float = 60.0, write_s: float = 30.0, bounded: bool = False
     ) -> Self:
-        """The timeouts of a kind of connection: its own `first_byte_s`, or the operator's if that is longer.
+        """Returns the timeouts of a kind of connection.
+
+        the longer of `first_byte_s` and the operator's setting counts.
 
         `bounded` makes the operator's setting the limit of every call, as tests need it.
         """
@@ -123,12 +131,13 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """How many calls of a connection may run at once and start within a minute (connectors 7).
+    """How many calls of a connection may run at the same time and start within a minute.
 
-    `slow_after_s`: one at a time while the last answer took longer. `after_failure_s`: how long nothing
-    starts after the first, second, third … failure in a row. `seconds_apart`: between starts of a kind.
-    `urgent_places`: how many approved writes and upkeep calls may run beside reads that fill all places.
-    `points`: the platform counts calls by their cost as well.
+    `slow_after_s`: one call at a time while the last response took longer. `failure_backoff_s`: how long
+    nothing starts after the first, second, third … failure in a row. `min_interval_s`: between the starts of
+    two calls of one kind. `urgent_concurrency`: how many approved writes and management calls may run beside
+    reads that use all of `max_concurrency`. `cost_budget`: the platform also counts calls by their query
+    cost.
     """
 
     max_concurrency: int = 4
@@ -144,13 +153,13 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class PlatformEndpoint:
-    """Where a connection's calls go and how: made by its connector, kept by the client.
+    """Where a connection's calls go and how: built by its connector, held by the client.
 
-    `base` has no query; for an AddressSecret it is scheme, host and port alone.
-    `pace_key` is what shares one pace: the connection, or an account several connections use.
-    `documents` are all that may be asked of a platform that is asked by documents; `result_hosts` suffixes
-    of the hosts where it leaves large results, which are fetched without any secret. `public_only`: it goes
-    where no operator sent it, so the operator's private hosts are as closed to it as any other private one.
+    `base_url` has no query; for a SecretUrl it is scheme, host and port alone. `rate_limit_key` names what
+    shares one rate limiter: the connection, or an account that several connections use. `documents` are the
+    GraphQL documents that may be sent. `result_hosts` are suffixes of the hosts where the platform stores
+    large results, which are fetched without credentials. `public_only`: the address comes from a workflow and
+    not from an operator, so the operator's private hosts are refused as well.
     """
 
     connector: str

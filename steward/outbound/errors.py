@@ -1,4 +1,4 @@
-"""What can go wrong with a call to a platform: one family of errors for all connectors."""
+"""The errors of a call to a platform: one hierarchy for all connectors."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -8,7 +8,7 @@ PLATFORM_TEXT = 300
 
 
 class ErrorKind(StrEnum):
-    """The class of a call's error, as steps, outcomes of writes and logs carry it."""
+    """The class of a call's error, as steps, write outcomes and logs carry it."""
 
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
@@ -25,8 +25,8 @@ class ErrorKind(StrEnum):
 class CallError(Exception):
     """A failed call; only its subclasses are raised.
 
-    `message` is the product's own text. `platform_text` is the platform's text, redacted and cut.
-    `wait_s` is how many seconds to wait before the next try; null when nothing names a time.
+    `message` is the product's own text. `platform_text` is the platform's text, redacted and cut. `wait_s` is
+    how many seconds to wait before the next attempt; null when nothing names a time.
     """
 
     kind: ClassVar[ErrorKind]
@@ -42,7 +42,7 @@ class CallError(Exception):
 
 
 class Unauthorized(CallError):
-    """Key unknown, wrong, expired or revoked; http instead of https."""
+    """The key is unknown, wrong, expired or revoked, or http was used instead of https."""
 
     kind = ErrorKind.UNAUTHORIZED
     default_message = "The account did not accept its key. Reconnect it."
@@ -52,7 +52,7 @@ class Unauthorized(CallError):
 
 
 class MissingRight(CallError):
-    """The key is good, the right is missing."""
+    """The key is valid but lacks a right."""
 
     kind = ErrorKind.FORBIDDEN
 
@@ -62,7 +62,7 @@ class MissingRight(CallError):
 
 
 class RemoteNotFound(CallError):
-    """The object is gone."""
+    """The object no longer exists at the platform."""
 
     kind = ErrorKind.NOT_FOUND
     default_message = "It no longer exists."
@@ -87,7 +87,7 @@ class Invalid(CallError):
 
 
 class Stale(CallError):
-    """A compare-and-swap was refused: somebody changed the value meanwhile."""
+    """A compare-and-swap was refused: the value has changed since it was read."""
 
     kind = ErrorKind.STALE
     default_message = "It was changed meanwhile."
@@ -106,26 +106,26 @@ class Throttled(CallError):
 
 
 class LocalQueueFull(Throttled):
-    """Other calls of the same account were still under way; the account itself asked for no pause."""
+    """Other calls of the same account were still running; the account itself asked for no pause."""
 
     default_message = "Other calls to this account were still under way, so nothing was sent."
 
 
 class PlatformUnavailable(CallError):
-    """Not reachable, under maintenance, or a 5xx without our reading."""
+    """The account is not reachable, under maintenance, or answered with an unclassified 5xx."""
 
     kind = ErrorKind.UNAVAILABLE
     default_message = "The account cannot be reached now."
 
 
 class CallTimedOut(PlatformUnavailable):
-    """The answer, or its next bytes, did not come in time: a smaller question may be answered."""
+    """The response, or its next bytes, did not come in time; a smaller request may succeed."""
 
     default_message = "The account did not answer in time."
 
 
 class WrongAddress(CallError):
-    """Something else answers at the address; `field` is the setting to correct, when that is known."""
+    """Something else answers at the address; `field` is the setting to correct, when it is known."""
 
     kind = ErrorKind.WRONG_ADDRESS
     default_message = "Something else answers at this address. Check the address of the account."
@@ -138,15 +138,15 @@ class WrongAddress(CallError):
 
 
 class WrongResponder(WrongAddress):
-    """A web page or a redirect came in the place of the account's answer; that often passes."""
+    """A web page or a redirect came instead of the account's response; that is often temporary."""
 
 
 class BadCertificate(PlatformUnavailable):
-    """The certificate of the account's host is not accepted, so that nothing was sent."""
+    """The certificate of the account's host is not accepted, so nothing was sent."""
 
 
 class UnusableResponse(CallError):
-    """The answer is not as documented, too large or too deep."""
+    """The response is not as documented, too large or too deeply nested."""
 
     kind = ErrorKind.BROKEN
 
@@ -156,11 +156,11 @@ class UnusableResponse(CallError):
 
 
 class ResponseTooLarge(UnusableResponse):
-    """What is there is larger than is ever fetched."""
+    """The content is larger than Steward ever fetches."""
 
 
 class CallRefused(CallError):
-    """Stopped by the guard before connecting; `rule` names the rule."""
+    """The guard stopped the call before connecting; `rule` names the rule."""
 
     kind = ErrorKind.REFUSED
 
@@ -170,12 +170,12 @@ class CallRefused(CallError):
 
     @property
     def sentence(self) -> str:
-        """The rule as a sentence of its own."""
+        """The rule as a sentence."""
         return f"{self.rule[:1].upper()}{self.rule[1:]}."
 
 
 class WriteFailed(Exception):
-    """A write without a usable answer; never repeated by itself."""
+    """A write without a usable response; it is never repeated automatically."""
 
     def __init__(self, cause: CallError) -> None:
         super().__init__(cause.message)
@@ -183,8 +183,8 @@ class WriteFailed(Exception):
 
 
 class NotSent(WriteFailed):
-    """Not one byte of the request left, or the platform says it did nothing: safe to send again."""
+    """No byte of the request was sent, or the platform says it did nothing: sending again is safe."""
 
 
 class OutcomeUnknown(WriteFailed):
-    """The request left, or may have: whether it took effect has to be found out."""
+    """The request was sent, or may have been: whether it took effect must be reconciled."""

@@ -1,7 +1,4 @@
-"""The right to write: names the committed effects of a batch.
-
-Mmade by runs/apply.py alone (connectors 3).
-"""
+"""The permission to write: names the committed effects of a batch; runs/apply.py alone creates it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +13,9 @@ from steward.outbound.errors import CallRefused
 class WriteGrant:
     """What a run may send now, and until when.
 
-    `effects` maps each effect key whose intent is committed to the connection it goes to.
-    `confirmed_until` gives the end of the lease as last confirmed; `send_by` is the commit of the intents
-    plus 5 s: a request not handed over by then is not sent (engine 11.2 step 4).
+    `effects` maps each effect key whose intent is committed to its connection. `confirmed_until` returns the
+    end of the lease as last confirmed. `send_by` is the commit of the intents plus 5 s: a request that is not
+    started by then is not sent (`docs/design/writes.md#protocol-of-one-write`).
     """
 
     org: OrgId
@@ -44,7 +41,7 @@ class WriteGrant:
             raise CallRefused("a write carries the key of its effects")
 
     def check_time(self, now: datetime) -> None:
-        """Raises CallRefused after the lease's confirmed end, or too long after the intent."""
+        """Raises CallRefused after the confirmed end of the lease, or too long after the intent."""
         if now >= self.confirmed_until():
             raise CallRefused("the run's lease is not confirmed any more")
         if now > self.send_by:

@@ -1,4 +1,4 @@
-"""The bucket of points of a platform that counts calls by their cost; kept per app and store."""
+"""The cost bucket of a platform that counts calls by query cost; one per app and store."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from steward.outbound.response import Decoded
 
 @dataclass(frozen=True, slots=True)
 class CostBudget:
-    """What the bucket is believed to hold before the platform has told: `share` of it is ours to use."""
+    """What the bucket is assumed to hold before the platform reports it; Steward uses `share` of it."""
 
     maximum: float = 2_000.0
     restore_rate: float = 100.0
@@ -16,7 +16,7 @@ class CostBudget:
 
 @dataclass(frozen=True, slots=True)
 class ReportedCost:
-    """What an answer said of its cost; `throttled`: nothing was done because too few points were left."""
+    """The query cost a response reports; `throttled`: nothing was done because the bucket was too empty."""
 
     requested: float
     maximum: float
@@ -26,7 +26,7 @@ class ReportedCost:
 
 
 class CostBucket:
-    """Points left, as the platform last told them, less what is on its way (connectors 7.1, Pace)."""
+    """The cost still available as the platform last reported it, less the calls under way."""
 
     def __init__(self, rule: CostBudget) -> None:
         self._share = rule.share
@@ -37,7 +37,7 @@ class CostBucket:
         self._reserved = 0.0
 
     def wait(self, cost: float, now: float) -> float:
-        """Seconds until a call of `points` leaves the others' share of the bucket untouched."""
+        """Returns the seconds until a call of `cost` leaves the other apps' share of the bucket untouched."""
         if cost <= 0:
             return 0.0
         reserve = self._maximum * (1 - self._share)
@@ -46,11 +46,11 @@ class CostBucket:
         return max((need - (self._available_at(now) - self._reserved)) / self._restore_rate, 0.0)
 
     def reserve(self, cost: float) -> None:
-        """A call of `points` is on its way."""
+        """Reserves `cost` for a call that starts."""
         self._reserved += cost
 
     def settle(self, cost: float, reported: ReportedCost | None, now: float) -> None:
-        """It came back: the platform's own numbers count, else the whole estimate is taken as spent."""
+        """Ends a call: the platform's own numbers count, else the whole estimate is taken as spent."""
         self._reserved = max(self._reserved - cost, 0.0)
         if reported is None:
             self._available = max(self._available_at(now) - cost, 0.0)
@@ -65,7 +65,7 @@ class CostBucket:
 
 
 def reported_cost(body: Decoded) -> ReportedCost | None:
-    """The cost in a decoded GraphQL answer; null when it holds none that can be used."""
+    """Returns the cost reported in a decoded GraphQL response; null when it holds none that can be used."""
     if not isinstance(body, dict):
         return None
     extensions = body.get("extensions")
@@ -99,12 +99,12 @@ def _number(value: Decoded) -> float | None:
 
 
 def is_throttled(body: Decoded) -> bool:
-    """Whether an answer, whatever its status, says that nothing was done for want of points."""
+    """Whether a response, whatever its status, says that the query cost was too high and nothing was done."""
     return isinstance(body, dict) and _throttled(body)
 
 
 def throttle_wait(reported: ReportedCost | None, *, jitter: float) -> float:
-    """How long a throttled call waits: until its points are there, plus up to half a second."""
+    """Returns how long a throttled call waits: until its cost is available, plus up to half a second."""
     if reported is None:
         return 2.0
     return max((reported.requested - reported.available) / reported.restore_rate, 0.0) + 0.5 * jitter

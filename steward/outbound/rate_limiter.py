@@ -1,4 +1,4 @@
-"""Paces calls: how many of a connection run at once, start in a minute, and when to come again."""
+"""Limits calls: how many of a connection run at the same time, start in a minute, and when to retry."""
 
 import asyncio
 from collections import OrderedDict, deque
@@ -21,10 +21,10 @@ _RETRY_AFTER_S = 15.0
 
 
 class RateLimiter:
-    """The budget of one connection or account in this process: who starts next, and when.
+    """The budget of one connection or account in this process: which call starts next, and when.
 
-    Reads of runs share `at_once` places. Approved writes and upkeep go before them and may take one of
-    `urgent_places` beside them, so that they wait for each other and never for a queue of reads.
+    Reads of runs share `max_concurrency`. Approved writes and management calls go before them and may use
+    `urgent_concurrency` beside them, so that they wait for each other and never for a queue of reads.
     """
 
     def __init__(self, rule: RateLimit, clock: Clock) -> None:
@@ -55,10 +55,10 @@ class RateLimiter:
         urgency: Urgency | None = None,
         share: Hashable = None,
     ) -> None:
-        """Waits for the call's turn, for a place, and until `points` are left.
+        """Waits for the call's turn, for capacity, and until `max_cost` is available.
 
         Without `urgency` a write is a WRITE and another call a READ. Calls of one `share` take turns with
-        those of others. Raises LocalQueueFull when that would take longer than `patience` seconds.
+        those of others. Raises LocalQueueFull when that would take longer than `max_wait_s` seconds.
         """
         urgency = urgency_of(write, urgency)
         call = WaitingCall(urgency, share, write, max_cost)
@@ -89,9 +89,9 @@ class RateLimiter:
         reported_cost: ReportedCost | None = None,
         urgency: Urgency | None = None,
     ) -> None:
-        """Gives the place back and learns from how the call went.
+        """Returns the call's capacity and adapts to how the call went.
 
-        `seconds` is how long it took; null for a call that was not made, of which nothing is learned.
+        `seconds` is how long it took; null for a call that was not made, which changes nothing.
         """
         if self._bucket is not None:
             self._bucket.settle(max_cost, reported_cost, self._clock.monotonic())
@@ -131,7 +131,7 @@ class RateLimiter:
                 await self._wait_for_wakeup(call, remaining_s)
 
     async def _wait_for_wakeup(self, call: WaitingCall, remaining_s: float | None) -> None:
-        """Returns when it may be the call's turn. Raises LocalQueueFull after `left` seconds."""
+        """Returns when it may be the call's turn. Raises LocalQueueFull after `remaining_s` seconds."""
         self._wakers[call] = asyncio.get_running_loop().create_future()
         try:
             # Not wait_for: it may answer instead of ending when it is cancelled just as it is woken.
@@ -143,9 +143,9 @@ class RateLimiter:
             del self._wakers[call]
 
     def _wake(self) -> None:
-        """Wakes the call whose turn it is; it wakes the one after it when it has started.
+        """Wakes the call whose turn it is; that call wakes the next one when it has started.
 
-        Calls before it that are over the budget of their kind are woken too, to wait for the time instead: no
+        Calls before it that exceed the budget of their kind are woken too, to wait for the time instead: no
         other call might end after the budget allows them to start.
         """
         for call in self._queue.heads():
@@ -158,9 +158,9 @@ class RateLimiter:
                 return
 
     def _next_call(self) -> WaitingCall | None:
-        """The first call in order that has a place and is in the budget of its kind.
+        """Returns the first call in order that has capacity and fits in the budget of its kind.
 
-        A hold and points concern every call: nobody goes before the first one because of them.
+        A pause and the query cost concern every call: no call overtakes the first one because of them.
         """
         for call in self._queue.heads():
             if self._has_capacity(call) and self._rate_wait(call.write) <= 0:
@@ -180,7 +180,7 @@ class RateLimiter:
         return self._urgent < places and self._running < places + self._rule.urgent_concurrency
 
     def _rate_wait(self, write: bool) -> float:
-        """Seconds until another call of this kind may start."""
+        """Returns the seconds until another call of this kind may start."""
         now, wait = self._clock.monotonic(), 0.0
         limit = self._rule.writes_per_minute if write else self._rule.reads_per_minute
         starts = self._starts[write]
@@ -193,28 +193,28 @@ class RateLimiter:
         return wait
 
     def _shared_wait(self, cost: float) -> float:
-        """Seconds until any call may start, with `points` to pay."""
+        """Returns the seconds until any call of `cost` may start."""
         now = self._clock.monotonic()
         paid = 0.0 if self._bucket is None else self._bucket.wait(cost, now)
         return max(self._paused_until - now, paid, 0.0)
 
 
 def urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
-    """The urgency of a call that names none: a write is a WRITE, another call a READ."""
+    """Returns the urgency of a call that names none: a write is a WRITE, another call a READ."""
     if urgency is not None:
         return urgency
     return Urgency.WRITE if write else Urgency.READ
 
 
 class RateLimiters:
-    """The pace of every connection in use, the longest unused forgotten beyond 5,000."""
+    """The rate limiters in use; beyond 5,000 the one unused for longest is dropped."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._limiters: OrderedDict[str, RateLimiter] = OrderedDict()
 
     def get(self, key: str, rule: RateLimit) -> RateLimiter:
-        """The pace named `key`, made with `rule` when it is new."""
+        """Returns the limiter named `key`, created with `rule` when it is new."""
         limiter = self._limiters.setdefault(key, RateLimiter(rule, self._clock))
         self._limiters.move_to_end(key)
         if len(self._limiters) > _MAX_LIMITERS:
@@ -227,7 +227,7 @@ class RateLimiters:
 
 
 def retry_after(value: str | None, now: datetime) -> float | None:
-    """Seconds named by a `Retry-After` header, as a number or a date; null when it is neither."""
+    """Returns the seconds a `Retry-After` header names, as a number or a date; null when it is neither."""
     if value is None:
         return None
     text = value.strip()

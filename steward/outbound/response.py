@@ -1,4 +1,7 @@
-"""A platform's answer and the bounded reading of its bytes and JSON (connectors 5.4)."""
+"""A platform's response, and the bounded reading of its bytes and JSON.
+
+The limits are in `docs/design/connectors.md#limits`.
+"""
 
 import json
 import re
@@ -34,7 +37,7 @@ _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 @dataclass(frozen=True, slots=True)
 class PlatformResponse:
-    """Status, headers in lower case, and the decoded body within its cap."""
+    """A status, headers with lower-case names, and the decoded body within its cap."""
 
     status: int
     headers: Mapping[str, str]
@@ -47,16 +50,19 @@ class PlatformResponse:
         return 200 <= self.status < 300
 
     def json(self) -> Decoded:
-        """The body as JSON. Raises UnusableResponse when it is none, repeats a key, or is over a cap."""
+        """Returns the body as JSON.
+
+        Raises UnusableResponse when it is no JSON, repeats a key or exceeds a cap.
+        """
         return parse_json(self.body)
 
     def quote(self, text: str) -> str:
-        """The platform's text, redacted and cut to 300 characters."""
+        """Returns the platform's text, redacted and cut to 300 characters."""
         return self.clean(text[: PLATFORM_TEXT * 4])[:PLATFORM_TEXT]
 
 
 def parse_json(body: bytes) -> Decoded:
-    """JSON under caps: 200,000 nodes, depth 64, numbers of 40 digits, no NaN, no repeated key.
+    """Parses JSON under caps: 200,000 nodes, depth 64, numbers of 40 digits, no NaN, no repeated key.
 
     The caps are counted over the bytes before any object is built. Raises UnusableResponse.
     """
@@ -84,7 +90,7 @@ def parse_json(body: bytes) -> Decoded:
 
 
 class BodyReader:
-    """Collects the bytes of one answer, decompressing in bounded steps."""
+    """Collects the bytes of one response and decompresses them in bounded steps."""
 
     def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
         # Not a list of pieces: a hostile body in chunks of two bytes would take twenty times its size.
@@ -104,7 +110,7 @@ class BodyReader:
             raise UnusableResponse("it is compressed in a way that was not asked for")
 
     def feed(self, piece: bytes) -> None:
-        """Takes the next bytes as received. Raises UnusableResponse over the caps."""
+        """Adds the next bytes as received. Raises UnusableResponse over the caps."""
         self.received += len(piece)
         if self._unpack is None:
             self._keep(piece)
@@ -125,7 +131,7 @@ class BodyReader:
                 break
 
     def whole(self) -> bytes:
-        """The decoded body. Raises UnusableResponse when the compressed stream is cut off."""
+        """Returns the decoded body. Raises UnusableResponse when the compressed stream is cut off."""
         if self._unpack is not None and self.received and not self._unpack.eof:
             raise UnusableResponse("its compression is cut off")
         return bytes(self._decoded_bytes)
@@ -140,14 +146,14 @@ class BodyReader:
 
 
 class LineReader:
-    """Cuts a stream into lines, no line over 1 MiB and the whole not over 256 MiB."""
+    """Cuts a stream into lines; a line holds at most 1 MiB and the whole at most 256 MiB."""
 
     def __init__(self) -> None:
         self._incomplete_line = b""
         self._total = 0
 
     def feed(self, piece: bytes) -> list[bytes]:
-        """The lines that are whole with `piece`. Raises UnusableResponse over the caps."""
+        """Returns the lines that `piece` completes. Raises UnusableResponse over the caps."""
         self._total += len(piece)
         *lines, self._incomplete_line = (self._incomplete_line + piece).split(b"\n")
         if self._total > RESULT_BYTES or len(self._incomplete_line) > LINE_BYTES:
@@ -155,7 +161,7 @@ class LineReader:
         return [line for line in lines if line.strip()]
 
     def rest(self) -> list[bytes]:
-        """The last line, when it does not end as lines do."""
+        """Returns the last line when it has no line end."""
         return [self._incomplete_line] if self._incomplete_line.strip() else []
 
 

@@ -1,4 +1,4 @@
-"""Connects to checked addresses only and tells whether a byte left; leaves the rules to client.py."""
+"""Connects to checked addresses only and reports whether any byte was sent; client.py holds the rules."""
 
 import asyncio
 import ssl
@@ -22,7 +22,10 @@ SEND_TRACKER = "steward.sent"
 
 
 class SendTracker:
-    """Whether the first byte of a request may have left (engine 11.2, reading the answer)."""
+    """Records whether the first byte of a request may have been sent.
+
+    `docs/design/writes.md#reading-the-answer` says what that decides.
+    """
 
     def __init__(self) -> None:
         self.started = False
@@ -34,12 +37,12 @@ class SendTracker:
             self.started = True
 
     def not_sent(self, error: BaseException) -> bool:
-        """Whether it is certain that nothing left. Without our own connection only its errors tell."""
+        """Whether it is certain that nothing was sent; without a trace only the kind of error can tell."""
         return not self.started if self.is_traced else isinstance(error, _CONNECT_ERRORS)
 
 
 class _Stream(httpcore.AsyncNetworkStream):
-    """A connected stream that spends what is left of the connect time on TLS."""
+    """A connected stream that spends the rest of the connect timeout on TLS."""
 
     def __init__(self, inner: httpcore.AsyncNetworkStream, deadline: float | None) -> None:
         self._inner = inner
@@ -69,7 +72,7 @@ class _Stream(httpcore.AsyncNetworkStream):
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Resolves once, checks every address, connects to one of them and compares the peer (connectors 5.1)."""
+    """Resolves once, checks every address, connects to one of them and compares the peer's address."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """A stream to a checked address of `host`.
+        """Returns a stream to a checked address of `host`.
 
         Raises CallRefused, PlatformUnavailable, httpcore's errors.
         """
@@ -125,11 +128,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         timeout: float | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """Never: raises CallRefused."""
+        """Raises CallRefused: local sockets are never called."""
         raise CallRefused("local sockets are not called")
 
     async def sleep(self, seconds: float) -> None:
-        """Used by connection retries only, and those are off."""
+        """Raises CallRefused: only connection retries sleep, and those are off."""
         raise CallRefused("a connection is never tried again by itself")
 
 
@@ -147,7 +150,7 @@ class _Incoming(httpx.AsyncByteStream):
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """One connection's own pool: 4 sockets, HTTP/1.1, no retries, no proxy, nothing from the environment."""
+    """The pool of one connection: 4 sockets, HTTP/1.1, no retries, no proxy, nothing from the environment."""
 
     def __init__(self, backend: httpcore.AsyncNetworkBackend, tls: ssl.SSLContext, sockets: int = 4) -> None:
         self._pool = httpcore.AsyncConnectionPool(
@@ -207,7 +210,7 @@ _VERIFY_ERRORS = {
 
 
 def certificate_problem(error: BaseException | None) -> str | None:
-    """Why a certificate was not accepted; null for any other failure."""
+    """Returns why a certificate was not accepted; null for any other failure."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return _VERIFY_ERRORS.get(error.verify_code, error.verify_message[:200])
@@ -216,9 +219,11 @@ def certificate_problem(error: BaseException | None) -> str | None:
 
 
 def tls_context(authorities: str | None = None) -> ssl.SSLContext:
-    """TLS 1.2 or later, certificate and name checked; nothing from the environment.
+    """Returns a TLS context.
 
-    `authorities` is a file of further certificate authorities, for tests and own networks.
+    version 1.2 or later, certificate and name checked, nothing from the environment.
+
+    `authorities` is a file of further certificate authorities, for tests and private networks.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,4 +1,4 @@
-"""Short-lived tokens of accounts and apps: exchanged one at a time, kept to 80 % of their life."""
+"""Short-lived tokens of accounts and apps: one exchange at a time, cached for 80 % of their lifetime."""
 
 import asyncio
 from collections import OrderedDict
@@ -33,7 +33,7 @@ class _Token:
 
 
 class TokenCache:
-    """Tokens by account or app; asked again at 80 % of their life (connectors 3 rule 4, 7.1, 7.3)."""
+    """Caches tokens by account or app, and exchanges a new one after 80 % of the lifetime."""
 
     def __init__(self, clock: Clock, register: Register) -> None:
         self._clock = clock
@@ -42,7 +42,7 @@ class TokenCache:
         self._locks: dict[TokenExchange, asyncio.Lock] = {}
 
     async def get(self, account: TokenExchange, post: Post) -> Secret:
-        """A good token of `account`, by `post(token_url, body)` when none is held.
+        """Returns a valid token of `account`; without a cached one it calls `post(token_url, body)`.
 
         Raises Unauthorized, PlatformUnavailable, UnusableResponse.
         """
@@ -60,7 +60,7 @@ class TokenCache:
         return token.value
 
     def forget(self, account: TokenExchange) -> None:
-        """Drops a token the platform no longer takes."""
+        """Drops a token that the platform no longer accepts."""
         self._tokens.pop(account, None)
 
     async def _exchange(self, account: TokenExchange, post: Post) -> _Token:

@@ -1,6 +1,6 @@
-"""One guarded request and its bounded response.
+"""Sends one guarded request and reads its bounded response.
 
-Lleaves who may request what, and repeats, to client.py.
+client.py decides who may call, and retries.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ CancelCheck: TypeAlias = Callable[[], Awaitable[None]]
 
 
 class RequestFailed(Exception):
-    """A request without a usable response, and whether it is certain that nothing of it left."""
+    """A request without a usable response, and whether it is certain that nothing of it was sent."""
 
     def __init__(self, cause: CallError, *, not_sent: bool) -> None:
         super().__init__(cause.message)
@@ -82,7 +82,7 @@ class RequestFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One connection as the guard sees it."""
+    """One connection with its origin and rate limiter, as the transport uses it."""
 
     org: OrgId
     integration_id: IntegrationId | None
@@ -93,13 +93,16 @@ class Target:
 
     @property
     def pool_key(self) -> PoolKey:
-        """Whose sockets it uses: never those of another organisation, connection or guard."""
+        """Identifies its socket pool.
+
+        never that of another organization, connection or set of private hosts.
+        """
         return self.org, self.integration_id, self.origin, bool(self.private_hosts)
 
 
 @dataclass(frozen=True, slots=True)
 class OutboundRequest:
-    """One request before it is guarded; `operation` is the word logs use."""
+    """One request before it is checked; `operation` is the name logs use."""
 
     method: str
     url: str
@@ -122,7 +125,7 @@ class OutboundRequest:
 
 
 class HttpTransport:
-    """The one pool_key that sends requests; made once by app.py.
+    """Sends every request to a platform; app.py builds it once.
 
     `transport` replaces the sockets, for tests over an application in process: every rule but those on
     resolved addresses still holds.
@@ -154,7 +157,10 @@ class HttpTransport:
         self._busy: dict[PoolKey, int] = {}
 
     def target(self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint) -> Target:
-        """A connection's line; its secrets are entered in the register. Raises CallRefused on its address."""
+        """Returns a connection's target and registers its secrets for redaction.
+
+        Raises CallRefused on its address.
+        """
         self.register.add(*_secret_texts(endpoint.credentials))
         private_hosts = frozenset() if endpoint.public_only else self.private_hosts
         origin = origin_of(endpoint.base_url, private_hosts)
@@ -168,7 +174,7 @@ class HttpTransport:
         )
 
     async def send(self, target: Target, request: OutboundRequest) -> PlatformResponse:
-        """One request over `line`, paced, never repeated. Raises Failed."""
+        """Sends one request within the rate limit, never retried. Raises RequestFailed."""
         await self._wait_for_turn(target, request)
         started_at = self.clock.monotonic()
         status = 0
@@ -215,7 +221,10 @@ class HttpTransport:
             )
 
     async def _wait_for_turn(self, target: Target, request: OutboundRequest) -> None:
-        """Waits for the call's turn while it is wanted. Raises Failed, and what `check_cancelled` raises."""
+        """Waits for the call's turn unless it is cancelled.
+
+        Raises RequestFailed, and what `check_cancelled` raises.
+        """
         queued_at = self.clock.monotonic()
         if request.check_cancelled is not None:
             await request.check_cancelled()
@@ -245,9 +254,9 @@ class HttpTransport:
             raise
 
     async def lines(self, target: Target, request: OutboundRequest) -> AsyncIterator[bytes]:
-        """The lines of a GET's body as they come, each under a cap of its own. Raises Failed.
+        """Yields the lines of a GET's body as they arrive, each within its own cap. Raises RequestFailed.
 
-        It takes no pool_key of the pace: what it reads was paid for by the call that made it.
+        It bypasses the rate limiter: the call that created the result has paid for reading it.
         """
         self._check_request(target, request)
         line_reader, deadline = LineReader(), self.clock.monotonic() + request.timeout_s
@@ -287,7 +296,7 @@ class HttpTransport:
         self._pools.clear()
 
     def _check_grant(self, check_allowed: Callable[[datetime], None]) -> None:
-        """The lease and the age of the intent once more, after waiting for a pool_key and a token."""
+        """Checks the lease and the age of the intent once more, after waiting for a slot and a token."""
         try:
             check_allowed(self.clock.now())
         except CallRefused as refusal:
@@ -300,7 +309,7 @@ class HttpTransport:
             raise CallRefused("a request is at most 2 MiB")
 
     async def _authenticated_headers(self, target: Target, request: OutboundRequest) -> dict[str, str]:
-        """The headers of the request; secrets are added here, after host, port and scheme were checked."""
+        """Returns the headers; secrets are added here, after host, port and scheme were checked."""
         headers = {"accept": "application/json", "accept-encoding": "gzip, deflate", "user-agent": _AGENT}
         headers |= {name.lower(): value for name, value in (request.headers or {}).items()}
         match request.credentials:
@@ -422,9 +431,9 @@ class HttpTransport:
 
 
 def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None = None) -> dict[str, object]:
-    """The transport's own limits: it knows one for every read, so that for the first byte stands there.
+    """Returns the transport's timeouts; its one read timeout is set to that of the first byte.
 
-    Between the bytes of a body `_timed` counts.
+    `_timed` counts the time between the bytes of a body.
     """
     between, connect = min(times.between_bytes_s, request.timeout_s), min(times.connect_s, request.timeout_s)
     first_byte = min(times.first_byte_s, request.timeout_s)
@@ -433,7 +442,7 @@ def _limits(times: Timeouts, request: OutboundRequest, mark: SendTracker | None 
 
 
 async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """The pieces of a body. Raises TimeoutError when the next one takes longer than `seconds`."""
+    """Yields the pieces of a body. Raises TimeoutError when the next one takes longer than `seconds`."""
     while True:
         try:
             async with asyncio.timeout(seconds):
@@ -444,7 +453,7 @@ async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
 
 
 def throttled(response: PlatformResponse, clock: Clock) -> Throttled:
-    """The error of a 429; without `Retry-After` the wait is 2 s."""
+    """Returns the error of a 429; without `Retry-After` the wait is 2 s."""
     wait = retry_after(response.headers.get("retry-after"), clock.now())
     return Throttled(2.0 if wait is None else wait, platform_text=response.quote(_text(response)))
 
@@ -461,7 +470,7 @@ def _text(response: PlatformResponse) -> str:
 
 
 def _cause(error: BaseException, host: str, *, not_sent: bool) -> PlatformUnavailable:
-    """Why a call did not come through. Only an response can be late, not a connection."""
+    """Returns why a call failed; only a response can time out, not a connection."""
     if _is_timeout(error):
         return PlatformUnavailable() if not_sent else CallTimedOut()
     why = certificate_problem(error)

@@ -1,7 +1,4 @@
-"""Calls of imported workflows to addresses without a connection.
-
-Rreads, and granted sends (imports 6.1).
-"""
+"""Calls of imported workflows to addresses without a connection: reads, and granted writes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,7 +40,7 @@ _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
-    """The line to an address's host. Raises CallRefused for an address that may not be called."""
+    """Returns the target of an address's host. Raises CallRefused for an address that may not be called."""
     parts = urlsplit(url)
     if parts.username or parts.password:
         raise CallRefused("an address holds no name and password")
@@ -54,7 +51,7 @@ def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
 
 
 def _redirect_target(url: str, target: str) -> str:
-    """Where a redirect leads: only to the same scheme, host and port (connectors 5.3)."""
+    """Returns where a redirect leads: only to the same scheme, host and port. Raises WrongAddress."""
     try:
         following = urljoin(url, target)
         if origin_of(following, ()) == origin_of(url, ()):
@@ -65,7 +62,7 @@ def _redirect_target(url: str, target: str) -> str:
 
 
 class WebReadClient:
-    """Reads of one organisation's runs; nothing but GET, HEAD and questions in GraphQL."""
+    """Reads for one organization's runs; nothing but GET, HEAD and GraphQL queries."""
 
     def __init__(
         self, transport: HttpTransport, org: OrgId, *, check_cancelled: CancelCheck | None = None
@@ -75,7 +72,10 @@ class WebReadClient:
         self._org = org
 
     async def read(self, method: str, url: str, headers: Mapping[str, str]) -> PlatformResponse:
-        """The response whatever its status; redirects of its own host are followed. Raises CallError."""
+        """Returns the response whatever its status; redirects within the same host are followed.
+
+        Raises CallError.
+        """
         if method not in ("GET", "HEAD"):
             raise CallRefused("a read is a GET or HEAD")
         for _ in range(_MAX_REDIRECTS + 1):
@@ -89,7 +89,7 @@ class WebReadClient:
         raise WrongAddress("The address leads on and on. Check it.")
 
     async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
-        """A GraphQL query, which the caller has seen to change nothing. Raises CallError."""
+        """Sends a GraphQL query that the caller has checked to change nothing. Raises CallError."""
         return await self._send_with_retries(
             url,
             OutboundRequest("POST", url, "query", content=body, headers=headers, timeout_s=_TIMEOUTS.read_s),
@@ -118,7 +118,7 @@ class WebReadClient:
 
 
 class WebWriteClient:
-    """The one request of an effect whose intent is kept, sent at most once."""
+    """Sends the one request of an effect whose intent is committed, at most once."""
 
     def __init__(self, transport: HttpTransport, grant: WriteGrant) -> None:
         self._transport = transport
@@ -135,7 +135,7 @@ class WebWriteClient:
         effect_keys: Sequence[str],
         key: str,
     ) -> PlatformResponse:
-        """The response, also a refusing one; no redirect is followed. Raises NotSent, OutcomeUnknown."""
+        """Returns the response, also a refusal; no redirect is followed. Raises NotSent, OutcomeUnknown."""
         try:
             self._grant.check(effect_keys, key, connection=NO_CONNECTION)
             now = self._transport.clock.now()
