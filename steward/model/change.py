@@ -59,10 +59,10 @@ class Outcome(StrEnum):
 class Recovery(StrEnum):
     """How an interrupted write of an operation is reconciled (its idempotency class)."""
 
-    KEYED = "idempotent"
+    IDEMPOTENT = "idempotent"
     READABLE = "readable"
     MARKED = "marked"
-    BLIND = "at_most_once"
+    AT_MOST_ONCE = "at_most_once"
 
 
 @dataclass(frozen=True, slots=True)
