@@ -18,7 +18,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class SettingsError(Exception):
-    """Settings that stop the start (contract 8); `problems` are sentences naming variable and range."""
+    """Settings that stop the start; `problems` are sentences naming variable and range."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -211,7 +211,7 @@ def _month(text: str) -> str:
     return text
 
 
-# The table of contract 8. A field's name is the variable's in lower case, without its prefix.
+# A field's name is the variable's in lower case, without its prefix.
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Every setting with its value for this process."""
@@ -339,7 +339,7 @@ def _variable(name: str) -> str:
 
 
 def read(environ: Mapping[str, str]) -> Settings:
-    """The settings in `environ`. Raises SettingsError with every problem found (contract 8)."""
+    """The settings in `environ`. Raises SettingsError with every problem found."""
     problems = _unknown(environ)
     texts: dict[str, str | None] = {}
     for setting in fields(Settings):

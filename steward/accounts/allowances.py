@@ -1,4 +1,4 @@
-"""Fixed windows of one UTC calendar minute, in memory, for a service of one process (contract 1.6)."""
+"""Fixed windows of one UTC calendar minute, in memory, for a service of one process."""
 
 from collections.abc import Sequence
 from datetime import datetime

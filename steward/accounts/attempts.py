@@ -1,4 +1,4 @@
-"""Counts logins and sign-ins before anything is looked up, in a transaction of its own (contract 1.6)."""
+"""Counts logins and sign-ins before anything is looked up, in a transaction of its own."""
 
 import hashlib
 from collections.abc import Mapping

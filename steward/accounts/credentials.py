@@ -1,4 +1,4 @@
-"""API credentials: issue, rotate, switch off and on, list; a secret is shown once (interface 5.2)."""
+"""API credentials: issue, rotate, switch off and on, list; a secret is shown once."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
 
 
 async def rotate(tx: Tx, ring: KeyRing, client_id: str) -> Issued:
-    """A new secret for the same client id; outstanding tokens end (interface 5.4). Raises NotFound."""
+    """A new secret for the same client id; outstanding tokens end. Raises NotFound."""
     org = await _organization(tx, client_id)
     secret = new_client_secret()
     await credentials.set_secret(tx, org, client_id, secret_hmac=_hashed(ring, secret), pepper=ring.pepper_id)

@@ -1,4 +1,4 @@
-"""Invites people into an organisation and lets them accept: by a link shown once (contract 6.2, 6.6)."""
+"""Invites people into an organisation and lets them accept: by a link shown once."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -77,7 +77,7 @@ class PreparedAcceptance:
 async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
     """Invites a person for seven days; an earlier open invitation of theirs ends.
 
-    Raises ValidationFailed (`email`) for somebody who is a member already (contract 6.6).
+    Raises ValidationFailed (`email`) for somebody who is a member already.
     """
     await organizations.lock(tx, actor.org)
     email_norm = folded(ask.email)

@@ -1,4 +1,4 @@
-"""The service's own keys: made at the first start, kept wrapped, unwrapped into a ring (contract 5.5)."""
+"""The service's own keys: made at the first start, kept wrapped, unwrapped into a ring."""
 
 import json
 import secrets
@@ -110,7 +110,7 @@ class Unwrapped:
 async def open_ring(
     engine: Engine, now: datetime, masters: Sequence[MasterKey], *, issuer: str, audience: str
 ) -> KeyRing:
-    """The ring of this process; makes the keys that are not there yet (engine 3.1). Raises CannotOpen."""
+    """The ring of this process; makes the keys that are not there yet. Raises CannotOpen."""
 
     async def make(tx: Tx) -> None:
         there = {key.kind for key in await keys.every(tx) if key.retires_at is None}
@@ -162,7 +162,7 @@ class Rotated:
 
 
 async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> Rotated:
-    """A new signing key; older ones verify until their last token has expired, then go (contract 7)."""
+    """A new signing key; older ones verify until their last token has expired, then go."""
     await keys.forget_retired(tx)
     older = [key for key in await keys.every(tx) if key.kind == "signing"]
     # Tokens of the second in which the old key still signed, and the clocks of other processes.

@@ -1,4 +1,4 @@
-"""The login of an API credential acting as a person: one path for both spellings (contract 5, safety 3.1)."""
+"""The login of an API credential acting as a person: one path for both spellings."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _NO_PEPPER = bytes(secrets.PEPPER_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class LoginRequest:
-    """The five values; Basic may give two readings of client id and secret (contract 5.2)."""
+    """The five values; Basic may give two readings of client id and secret."""
 
     username: str
     email: str
@@ -59,7 +59,7 @@ class _Candidate:
 async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest) -> LoggedIn:
     """A token for the person. Raises InvalidCredentials, the same whichever value is wrong.
 
-    Every reading costs the same two queries, one HMAC and one comparison, whatever is known (safety 3.1).
+    Every reading costs the same two queries, one HMAC and one comparison, whatever is known.
     """
 
     async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:

@@ -1,4 +1,4 @@
-"""An organisation's people as its owners change them: roles, ended and restored memberships (6.6)."""
+"""An organisation's people as its owners change them: roles, ended and restored memberships."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ LAST_OWNER = "This is the last owner. Make somebody else an owner first."
 async def change_role(tx: Tx, actor: Actor, person: PersonId, *, role: Role) -> Member:
     """Gives a member another role, from the next call on.
 
-    Raises NotFound, and WrongState for the last owner (contract 6.6).
+    Raises NotFound, and WrongState for the last owner.
     """
     member = await _locked(tx, actor, person)
     if member.role is role:

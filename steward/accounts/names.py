@@ -1,4 +1,4 @@
-"""How names, e-mail addresses and organisations are compared (contract 5.3, engine 3.1)."""
+"""How names, e-mail addresses and organisations are compared."""
 
 import unicodedata
 

@@ -1,4 +1,4 @@
-"""Organisations: made and switched by the operator (contract 7), their settings changed by owners (6.7)."""
+"""Organisations: made and switched by the operator, their settings changed by owners."""
 
 from dataclasses import dataclass, replace
 
@@ -47,7 +47,7 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
         name=name,
         zone=ask.zone,
         automations_on=ask.automations_on,
-        send_without_approval=True,  # contract 2.3: on by default
+        send_without_approval=True,  # On by default
         created_at=tx.now,
     )
     await organizations.insert(tx, org, organization)
@@ -75,10 +75,10 @@ async def get(tx: Tx, org: OrgId) -> Organization:
 
 
 async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
-    """Changes an organisation's settings (contract 6.7).
+    """Changes an organisation's settings.
 
     Raises NotFound, and ValidationFailed for a name that is taken or a zone there is not. Automations keep
-    the zone they were made with (schedule.md 4).
+    the zone they were made with.
     """
     await organizations.lock(tx, actor.org)
     before = await get(tx, actor.org)

@@ -1,4 +1,4 @@
-"""A person changes their own password: compared and hashed outside the transaction (contract 6.2)."""
+"""A person changes their own password: compared and hashed outside the transaction."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Password hashing off the loop: two at once in threads, a short queue, then 503 (safety 3.3)."""
+"""Password hashing off the loop: two at once in threads, a short queue, then 503."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class Hashing:
         return right and password_hash is not None
 
     async def _run(self, work: Callable[[], T]) -> T:
-        """Contract 6.2: 503 when two run and twenty wait already."""
+        """503 when two run and twenty wait already."""
         if self._in_use >= MAX_CONCURRENT + MAX_WAITING:
             raise Unavailable("Too many people are signing in. Try again shortly.", retry_after=1)
         self._in_use += 1

@@ -1,4 +1,4 @@
-"""Making people, their passwords, switching them off, and their places in organisations (contract 7)."""
+"""Making people, their passwords, switching them off, and their places in organisations."""
 
 import re
 from dataclasses import dataclass, replace
@@ -51,7 +51,7 @@ async def create(tx: Tx, ask: CreatePerson) -> Person:
 
 
 async def set_password(tx: Tx, person: Person, password_hash: str) -> None:
-    """Sets a password and ends the person's sessions (contract 7)."""
+    """Sets a password and ends the person's sessions."""
     await people.set_password_hash(tx, person.id, password_hash)
     await sessions.end_of_person(tx, person.id)
     await _record(tx, person.id, "password_set")
@@ -121,14 +121,14 @@ def is_email(text: str) -> bool:
 
 
 def check_password(password: str, email: str, organization_names: list[str]) -> None:
-    """Raises ValidationFailed for a password that is too short, common or holds a name (safety 3.3)."""
+    """Raises ValidationFailed for a password that is too short, common or holds a name."""
     fault = new_password_fault(password, email, organization_names)
     if fault is not None:
         raise ValidationFailed(fault, errors={"password": [fault]})
 
 
 def new_password_fault(password: str, email: str, organization_names: list[str]) -> str | None:
-    """What is wrong with a new password, in words; None when it is good (safety 3.3)."""
+    """What is wrong with a new password, in words; None when it is good."""
     return problem_with(password, refused_words=[email.partition("@")[0], *organization_names])
 
 

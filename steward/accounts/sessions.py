@@ -1,4 +1,4 @@
-"""Sessions of people in the web app: cookies, lifetimes and what a session answers (contract 6.2, 6.3)."""
+"""Sessions of people in the web app: cookies, lifetimes and what a session answers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ async def verify(
 ) -> VerifiedPassword:
     """Compares a password outside any transaction, with the same work whether or not there is such a person.
 
-    Raises InvalidCredentials, and Unavailable when too many wait (contract 6.2).
+    Raises InvalidCredentials, and Unavailable when too many wait.
     """
     email_norm = folded(email)
 

@@ -1,4 +1,4 @@
-"""The table of operations as OpenAPI 3.1 (contract 10); leaves serving it to application.py.
+"""The table of operations as OpenAPI 3.1; leaves serving it to application.py.
 
 `python -m steward.api.openapi FILE` writes the document the web app's types are made from.
 """
@@ -192,7 +192,7 @@ _VALIDATION: Json = {
 
 
 def _stale(components: Json) -> Json:
-    """A refusal that holds what is current (interface 2.1 StaleOccurrence, contract 1.5)."""
+    """A refusal that holds what is current."""
     held = {"occurrence": "OccurrenceRecord", "automation": "AutomationRecord", "approval": "ApprovalRecord"}
     properties: Json = {
         field: {"$ref": _SCHEMAS.format(name=name)} for field, name in held.items() if name in components
@@ -280,7 +280,7 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
 
 
 def write_for_web(file: Path) -> None:
-    """Writes what the web app may call: /v1 and its own /app (web 11, Types)."""
+    """Writes what the web app may call: /v1 and its own /app."""
     # Taken when asked for: the service itself hands the table over, and needs no second way to it.
     from steward.api.operations import OPERATIONS
 

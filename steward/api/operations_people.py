@@ -10,7 +10,7 @@ from steward.model.account import Role, Scope
 from steward.model.refusals import NotConnected, WrongState
 
 PERSON = "/app/people/{user_id}"
-# As the sign-in: small bodies of a few values (contract 1.2).
+# As the sign-in: small bodies of a few values.
 SMALL_BODY = 16 * 1024
 FEW_VALUES = 1_000
 

@@ -24,7 +24,7 @@ Facts = Mapping[str, object]
 
 
 class CommandFailed(Exception):
-    """Why a command was refused or failed: a stable code and plain words (contract 7, exit 1)."""
+    """Why a command was refused or failed: a stable code and plain words."""
 
     def __init__(self, code: str, message: str, facts: Facts | None = None) -> None:
         """`facts`: what is told beside the error, of a command that looked and found something wrong."""
@@ -133,7 +133,7 @@ async def desk(args: CliArgs) -> AsyncIterator[Desk]:
 
 
 def password(args: CliArgs) -> str:
-    """The password given on standard input, or asked for on a terminal; never an argument (contract 7)."""
+    """The password given on standard input, or asked for on a terminal; never an argument."""
     if args.options.password_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""backup and restore: a copy of the SQLite database and the way back (contract 7, engine 18)."""
+"""backup and restore: a copy of the SQLite database and the way back."""
 
 import asyncio
 import contextlib

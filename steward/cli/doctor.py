@@ -1,4 +1,4 @@
-"""doctor: looks whether everything is as it must be and says what to do (contract 7); changes nothing."""
+"""doctor: looks whether everything is as it must be and says what to do; changes nothing."""
 
 import asyncio
 import shutil

@@ -1,4 +1,4 @@
-"""Who may hold a connection, and how long a request's head may take (safety 6); bodies are reading.py's."""
+"""Who may hold a connection, and how long a request's head may take; bodies are reading.py's."""
 
 import re
 from asyncio import BaseTransport, TimerHandle, Transport
@@ -22,7 +22,7 @@ from steward.model.ids import new_id
 from steward.model.refusals import Malformed, Refusal, Unavailable
 from steward.telemetry.metrics import Metrics
 
-# What a request's line and headers may take, far beyond what is answered with 414 or 431 (contract 1.2).
+# What a request's line and headers may take, far beyond what is answered with 414 or 431.
 MOST_HEAD = 128 * 1024
 
 # RFC 9112, section 3.2, and RFC 3986, section 3.2.2: a name, an address, or nothing; and a port.

@@ -1,4 +1,4 @@
-"""keys: new master and signing keys, data keys wrapped anew (contract 7); leaves making them to security/."""
+"""keys: new master and signing keys, data keys wrapped anew."""
 
 import base64
 import secrets

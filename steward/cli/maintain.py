@@ -1,4 +1,4 @@
-"""migrate: brings the database to this release's schema (contract 7)."""
+"""migrate: brings the database to this release's schema."""
 
 from contextlib import closing, nullcontext
 from typing import IO
@@ -33,7 +33,7 @@ async def run_migrations(args: CliArgs) -> Facts:
 
 
 def _stopped(url: str) -> closing[IO[str]]:
-    """The lock of whoever serves the file. Raises AlreadyServed (contract 7: migrate needs it stopped)."""
+    """The lock of whoever serves the file. Raises AlreadyServed."""
     path = sqlite_path(url)
     make_folder(path.parent)
     return closing(take_lock(path))

@@ -1,4 +1,4 @@
-"""org, user and credential: what the operator does to accounts (contract 7); leaves rules to accounts/."""
+"""org, user and credential: what the operator does to accounts."""
 
 from steward.accounts import credentials, organizations, people
 from steward.accounts.credentials import Issued

@@ -26,7 +26,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line; the exit code (contract 7)."""
+    """Runs the command line; the exit code."""
     return run(sys.argv[1:] if argv is None else argv, os.environ, out=sys.stdout, err=sys.stderr)
 
 

@@ -232,7 +232,7 @@ def spare_collector() -> None:
 
 
 def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QUEUE) -> uvicorn.Server:
-    """A server of an application within the bounds of an edge (safety 6)."""
+    """A server of an application within the bounds of an edge."""
     config = uvicorn.Config(
         application,
         loop="uvloop",
@@ -251,7 +251,7 @@ def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QU
 
 
 def _figures(service: app.Wired, descriptors: Descriptors) -> list[uvicorn.Server]:
-    """The server of /metrics, on its own address alone (contract 2.10)."""
+    """The server of /metrics, on its own address alone."""
     address = service.settings.metrics_listen
     if address is None:
         return []
@@ -269,7 +269,7 @@ def _figures(service: app.Wired, descriptors: Descriptors) -> list[uvicorn.Serve
 
 
 def stop_on_signals() -> asyncio.Event:
-    """Set by the first SIGTERM or SIGINT; a second one exits at once (engine 15)."""
+    """Set by the first SIGTERM or SIGINT; a second one exits at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

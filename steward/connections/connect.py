@@ -1,4 +1,4 @@
-"""Connects, checks, reconnects, renames and disconnects stores and accounts (contract 6.4, 4.5)."""
+"""Connects, checks, reconnects, renames and disconnects stores and accounts."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ from steward.security.envelope import CannotOpen
 from steward.telemetry.redact import Secret
 
 CHECK_SECONDS = 20.0
-# Connections are looked at without being asked (connectors 10, Health).
+# Connections are looked at without being asked.
 CHECK_EVERY = timedelta(hours=6)
 _NOBODY_YET = IntegrationId(0)
 _SILENT = (PlatformUnavailable,)
@@ -48,7 +48,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a check found, in words (contract 6.4)."""
+    """What a check found, in words."""
 
     ok: bool
     checked_at: datetime

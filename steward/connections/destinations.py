@@ -1,4 +1,4 @@
-"""Spreadsheets, tabs and channels an account offers: read live, kept for five minutes (contract 2.7)."""
+"""Spreadsheets, tabs and channels an account offers: read live, kept for five minutes."""
 
 import asyncio
 from collections import OrderedDict

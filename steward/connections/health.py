@@ -92,7 +92,7 @@ async def _record_result(tx: Tx, *, was: Connection, health: Health) -> None:
 
 
 def _worded(was: Connection, health: Health, now: datetime) -> Health:
-    """After a day without a good answer the error says since when (connectors 4, Unavailable)."""
+    """After a day without a good answer the error says since when."""
     since = was.last_ok_at or was.connected_at
     refused = isinstance(health.error, Unauthorized | WrongAddress)
     if health.ok or health.error is None or refused or now - since < SILENT_FOR:

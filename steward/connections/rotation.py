@@ -1,4 +1,4 @@
-"""Wraps data keys anew and seals secrets under new ones, row by row while the service runs (safety 3.4)."""
+"""Wraps data keys anew and seals secrets under new ones, row by row while the service runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

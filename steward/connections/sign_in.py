@@ -1,4 +1,4 @@
-"""Sign-in of a person's account by authorization code with PKCE (contract 6.5); keeping is connect.py's."""
+"""Sign-in of a person's account by authorization code with PKCE; keeping is connect.py's."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ _NEW = IntegrationId(0)
 
 
 class SignInFailed(Exception):
-    """Why the way back did not end in a connection: denied, state or exchange (contract 6.5)."""
+    """Why the way back did not end in a connection: denied, state or exchange."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

@@ -1,4 +1,4 @@
-"""Seals and opens the secrets of connections under the organisation's data key (safety 3.4)."""
+"""Seals and opens the secrets of connections under the organisation's data key."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from steward.telemetry.redact import Register, Secret
 
 # What is made for a store's events stands sealed beside its keys, under these names.
 EVENT_KEY, EVENT_SECRET = "event_key", "event_secret"
-# A secret that was replaced still counts for two hours (safety 9 rule 3).
+# A secret that was replaced still counts for two hours.
 BEFORE = "_before"
 BEFORE_COUNTS = timedelta(hours=2)
 

@@ -1,4 +1,4 @@
-"""Organisations, people, credentials and who is asking; leaves checking them to accounts/ and the gate."""
+"""Organisations, people, credentials and who is asking."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from steward.model.ids import OrgId, PersonId
 
 
 class Scope(StrEnum):
-    """What a caller may do (interface 5.3)."""
+    """What a caller may do."""
 
     READ = "automations:read"
     WRITE = "automations:write"
@@ -16,7 +16,7 @@ class Scope(StrEnum):
 
 
 class Role(StrEnum):
-    """A person's role in one organisation (contract 6.1)."""
+    """A person's role in one organisation."""
 
     MEMBER = "member"
     APPROVER = "approver"
@@ -24,7 +24,7 @@ class Role(StrEnum):
 
 
 class Via(StrEnum):
-    """How something was made (interface 2.3)."""
+    """How something was made."""
 
     UI = "ui"
     API_TOKEN = "api-token"
@@ -73,7 +73,7 @@ class Membership:
 
 
 class MemberState(StrEnum):
-    """Where a person stands in an organisation (contract 6.6)."""
+    """Where a person stands in an organisation."""
 
     INVITED = "invited"
     ACTIVE = "active"
@@ -124,7 +124,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """Who made a record and how; all three null when made by the service itself (interface 2.3)."""
+    """Who made a record and how; all three null when made by the service itself."""
 
     created_by: PersonId | None
     created_via: Via | None

@@ -1,4 +1,4 @@
-"""Approvals: what a person is asked, decided once (contract 3.5)."""
+"""Approvals: what a person is asked, decided once."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.json import JsonObject
 
 
 class ApprovalStatus(StrEnum):
-    """Contract 3.5."""
+    """The status of an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"

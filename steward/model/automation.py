@@ -1,4 +1,4 @@
-"""Automations, their states and which moves are allowed; leaves checking of inputs to automations/."""
+"""Automations, their states and which moves are allowed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ from steward.model.trigger import Trigger
 
 
 class AutomationState(StrEnum):
-    """Interface 3."""
+    """The state of an automation."""
 
     DRAFT = "draft"
     ACTIVE = "active"
@@ -22,14 +22,14 @@ class AutomationState(StrEnum):
 
 
 class AutomationKind(StrEnum):
-    """Interface 2.3."""
+    """What an automation was made from."""
 
     TEMPLATE = "template"
     WORKFLOW = "workflow"
 
 
 class PausedBy(StrEnum):
-    """Interface 2.3."""
+    """Who paused an automation."""
 
     MERCHANT = "merchant"
     SYSTEM = "system"
@@ -37,7 +37,7 @@ class PausedBy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Automation:
-    """An automation as answered (interface 2.3); workflow-only fields are null for a template."""
+    """An automation as answered; workflow-only fields are null for a template."""
 
     org: OrgId
     id: AutomationId

@@ -10,13 +10,13 @@ from enum import StrEnum
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue, canonical, digest
 
-# The service's own name space for effect keys (engine 11.1): never changes, or repeats would be new writes.
+# The service's own name space for effect keys: never changes, or repeats would be new writes.
 _EFFECTS = uuid.UUID("6f0a3d2e-9b41-5c57-8e0d-2f6f4f1f7a10")
 SHOWN_BYTES = 4096
 
 
 class Action(StrEnum):
-    """What is done to an object (contract 3.4)."""
+    """What is done to an object."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -30,7 +30,7 @@ class Action(StrEnum):
 
 
 class FieldKind(StrEnum):
-    """How a field's values are shown (contract 3.4)."""
+    """How a field's values are shown."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -41,7 +41,7 @@ class FieldKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of a change (contract 3.4)."""
+    """What became of a change."""
 
     PROPOSED = "proposed"
     APPROVED = "approved"
@@ -123,7 +123,7 @@ class Proposal:
     message: str | None = None
 
     def item_hash(self) -> str:
-        """SHA-256 of what would be done (engine 12)."""
+        """SHA-256 of what would be done."""
         return digest(
             [
                 self.object.type,
@@ -165,7 +165,7 @@ class Batch:
 
 
 def truncated_value(value: JsonValue) -> tuple[JsonValue, bool]:
-    """A before or after value cut to 4 KiB of JSON, and whether it was cut (contract 3.4)."""
+    """A before or after value cut to 4 KiB of JSON, and whether it was cut."""
     if _size(value) <= SHOWN_BYTES:
         return value, False
     if isinstance(value, Sequence) and not isinstance(value, str):
@@ -184,23 +184,23 @@ def _size(value: JsonValue) -> int:
 
 
 def effect_key(run: RunId, name: str, iteration: str, *, position: int, part: int, version: int) -> str:
-    """The key of one part's effect, the same for every attempt (engine 11.1)."""
+    """The key of one part's effect, the same for every attempt."""
     return str(uuid.uuid5(_EFFECTS, f"{run}|{name}|{iteration}|{position}|{part}|{version}"))
 
 
 def batch_key(effect_keys: Sequence[str]) -> str:
-    """The key of a call that carries several effects: its own key when there is but one (engine 11.1)."""
+    """The key of a call that carries several effects: its own key when there is but one."""
     return effect_keys[0] if len(effect_keys) == 1 else str(uuid.uuid5(_EFFECTS, "|".join(effect_keys)))
 
 
 def request_hash(parts: Sequence[Part]) -> str:
-    """Hash of the canonical request: a repeat with one key and another hash is a defect (engine 11.1)."""
+    """Hash of the canonical request: a repeat with one key and another hash is a defect."""
     return digest([part.wire() for part in parts])
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What one approval asks for; its hash binds the decision to exactly these changes (engine 12)."""
+    """What one approval asks for; its hash binds the decision to exactly these changes."""
 
     org: OrgId
     run: RunId
@@ -232,7 +232,7 @@ _WORST = (Outcome.UNKNOWN, Outcome.FAILED, Outcome.CONFLICT, Outcome.APPLIED, Ou
 
 
 def worst(outcomes: Sequence[Outcome]) -> Outcome:
-    """The outcome of a change from its parts'; a conflict beside a written part is failed (engine 11)."""
+    """The outcome of a change from its parts'; a conflict beside a written part is failed."""
     outcome = min(outcomes, key=_WORST.index)
     if outcome is Outcome.CONFLICT and Outcome.APPLIED in outcomes:
         return Outcome.FAILED

@@ -1,4 +1,4 @@
-"""Connections of an organisation and what they are bound to; leaves keys to connections/ and store/."""
+"""Connections of an organisation and what they are bound to."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from steward.model.json import JsonObject
 
 
 class ConnectionState(StrEnum):
-    """Contract 3.8."""
+    """Whether a connection can be used."""
 
     CONNECTED = "connected"
     NEEDS_RECONNECTING = "needs_reconnecting"
@@ -17,7 +17,7 @@ class ConnectionState(StrEnum):
 
 
 class Auth(StrEnum):
-    """How a connection proves itself (contract 3.8)."""
+    """How a connection proves itself."""
 
     USER_SIGN_IN = "user_sign_in"
     SERVICE_ACCOUNT = "service_account"
@@ -49,7 +49,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class AutomationConnection:
-    """A connection an automation reads (interface 2.7)."""
+    """A connection an automation reads."""
 
     integration_id: IntegrationId
     kind: str
@@ -57,7 +57,7 @@ class AutomationConnection:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What is missing before a template or workflow can run (interface 2.7)."""
+    """What is missing before a template or workflow can run."""
 
     ready: bool
     missing: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A Finding: what reading an export found at a step, and what to do about it (contract 3.6, imports 11)."""
+"""A Finding: what reading an export found at a step, and what to do about it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,7 +14,7 @@ class FindingLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`code` is one of contract 3.6; `step` None: it concerns the whole file."""
+    """What reading an export found; `step` is None when it concerns the whole file."""
 
     step: str | None
     level: FindingLevel

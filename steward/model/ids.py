@@ -1,4 +1,4 @@
-"""Public ids (ULIDs) and the typed ids of the service; leaves checking of requests to the edge."""
+"""Public ids (ULIDs) and the typed ids of the service."""
 
 import os
 import re
@@ -25,7 +25,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def new_id(now: datetime) -> str:
-    """A new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits (interface 2.2)."""
+    """A new public id (ULID): 48 bits of `now` in milliseconds, then 80 random bits."""
     v, p = int.from_bytes(os.urandom(10), "big"), _PAIRS
     return (  # each request is given one: no loop
         f"{_head((now - _EPOCH) // _MILLISECOND)}{p[v >> 70]}{p[v >> 60 & 1023]}{p[v >> 50 & 1023]}"
@@ -61,5 +61,5 @@ def first_id(instant: datetime) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` has the form of a public id (interface 2.2)."""
+    """Whether `text` has the form of a public id."""
     return ID.fullmatch(text) is not None

@@ -13,7 +13,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def wire_time(instant: datetime) -> str:
-    """`at` as answered: UTC, `Z`, always three fraction digits, the rest cut off (contract 1.2)."""
+    """`at` as answered: UTC, `Z`, always three fraction digits, the rest cut off."""
     if instant.tzinfo is not UTC:
         instant = instant.astimezone(UTC)
     if instant >= _EARLIEST:  # a quarter of the time the other takes: instants lie close together
@@ -45,8 +45,7 @@ def wire_time_or_none(instant: datetime | None) -> str | None:
 def read_time(text: str) -> datetime | None:
     """The instant a timestamp names, in UTC and cut to milliseconds; None when it is not one.
 
-    RFC 3339 with `T` and with `Z` or a numeric offset, up to 9 fraction digits, years 1970 to 9999
-    (contract 1.2 "Timestamp in").
+    RFC 3339 with `T` and with `Z` or a numeric offset, up to 9 fraction digits, years 1970 to 9999.
     """
     match = _SHAPE.fullmatch(text)
     if match is None:

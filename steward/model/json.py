@@ -1,4 +1,4 @@
-"""JSON values as types, and their one canonical form for hashing; leaves parsing to the edges."""
+"""JSON values as types, and their one canonical form for hashing."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 
 def canonical(value: JsonValue) -> bytes:
-    """`value` as canonical JSON: UTF-8, keys sorted by code point, no spaces (engine 12).
+    """`value` as canonical JSON: UTF-8, keys sorted by code point, no spaces.
 
     Raises ValueError on a fraction: in hashed values a fraction is decimal text.
     """

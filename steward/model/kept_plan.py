@@ -1,4 +1,4 @@
-"""Imported plans as JSON: what a run reads and nothing else (imports 9); old formats stay readable."""
+"""Imported plans as JSON: what a run reads and nothing else; old formats stay readable."""
 
 import hashlib
 import json
@@ -156,13 +156,13 @@ def _read_step(stored: Mapping[str, Any]) -> PlanStep:
 
 
 def plan_sha256(stored: JsonObject) -> str:
-    """SHA-256 of a plan as kept: the same file gives the same plan (imports 1 rule 6)."""
+    """SHA-256 of a plan as kept: the same file gives the same plan."""
     text = json.dumps(stored, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def needed(plan: Plan) -> list[PlanStep]:
-    """The steps that need a connection, in plan order: reachable, enabled ones (imports 13)."""
+    """The steps that need a connection, in plan order: reachable, enabled ones."""
     return [
         step
         for step in plan.steps

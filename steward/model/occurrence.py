@@ -1,4 +1,4 @@
-"""One coming run, its states and reasons; leaves which rows there are to occurrences/ and automations/."""
+"""One coming run, its states and reasons."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from steward.model.run import RunStatus
 
 
 class OccurrenceState(StrEnum):
-    """Interface 2.6."""
+    """What becomes of a coming run."""
 
     PENDING = "pending"
     QUEUED = "queued"
@@ -19,7 +19,7 @@ class OccurrenceState(StrEnum):
 
 
 class SkipReason(StrEnum):
-    """Why an occurrence is `skipped` (interface 2.6)."""
+    """Why an occurrence is `skipped`."""
 
     PREVIOUS_RUNNING = "skipped_previous_running"
     WAITING_APPROVAL = "skipped_waiting_approval"
@@ -29,7 +29,7 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Interface 2.6; `slot_at` never changes, `run_at` is when it will really run."""
+    """`slot_at` never changes, `run_at` is when it will really run."""
 
     automation_id: AutomationId
     automation_name: str
@@ -46,7 +46,7 @@ class Occurrence:
     is_projected: bool = False
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """All thirteen fields (interface 2.6)."""
+        """All thirteen fields."""
         return {
             "automation_id": self.automation_id,
             "automation_name": self.automation_name,

@@ -9,7 +9,7 @@ from steward.model.json import JsonObject
 
 
 class StepKind(StrEnum):
-    """The public kind of a step (contract 3.3)."""
+    """The public kind of a step."""
 
     READ = "read"
     DECIDE = "decide"
@@ -19,7 +19,7 @@ class StepKind(StrEnum):
 
 
 class StepStatus(StrEnum):
-    """How a step ended, or that it waits (contract 3.3)."""
+    """How a step ended, or that it waits."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -29,7 +29,7 @@ class StepStatus(StrEnum):
 
 
 class OnError(StrEnum):
-    """What an imported step's failure does (imports 3.5)."""
+    """What an imported step's failure does."""
 
     STOP = "stop"
     PASS_INPUT = "pass_input"
@@ -37,7 +37,7 @@ class OnError(StrEnum):
 
 
 class DataMode(StrEnum):
-    """What goes between the steps of an imported plan (imports 3, 8)."""
+    """What goes between the steps of an imported plan."""
 
     ITEMS = "items"
     ENVIRONMENT = "environment"
@@ -53,7 +53,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class StepSource:
-    """What an imported step was in its file, and how the tool's settings of the step read (imports 9).
+    """What an imported step was in its file, and how the tool's settings of the step read.
 
     `ports` names its outputs by number, the error output last where it has one.
     """
@@ -99,7 +99,7 @@ class PlanEdge:
 
 @dataclass(frozen=True, slots=True)
 class PlanTrigger:
-    """How a file's workflow starts, as proposed (imports 10); `name` is the step its edges leave from."""
+    """How a file's workflow starts, as proposed; `name` is the step its edges leave from."""
 
     name: str
     kind: str  # manual, schedule or event
@@ -111,7 +111,7 @@ class PlanTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """A metafield a flow reads as a field `handle` of objects of a type (imports 8.2)."""
+    """A metafield a flow reads as a field `handle` of objects of a type."""
 
     type: str
     handle: str
@@ -121,7 +121,7 @@ class Patched:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """Paths below one root that are read when a flow starts, and the query that reads them (imports 8.2).
+    """Paths below one root that are read when a flow starts, and the query that reads them.
 
     Paths begin with the root. `query` is what people are shown; what is sent is made of the paths anew.
     """
@@ -136,7 +136,7 @@ class Variable:
 class Plan:
     """Steps in the order they run where that is fixed, and the edges between them.
 
-    What follows the edges is an imported plan's alone (imports 9); a template's has none of it.
+    What follows the edges is an imported plan's alone; a template's has none of it.
     """
 
     steps: tuple[PlanStep, ...]
@@ -173,7 +173,7 @@ class Plan:
         raise KeyError(name)
 
     def entry(self, kind: str | None = None) -> PlanTrigger | None:
-        """The trigger a run begins at: the first of `kind`, else the proposed one (imports 9)."""
+        """The trigger a run begins at: the first of `kind`, else the proposed one."""
         order = ("schedule", "event", "manual")
         kinds = (kind, *order) if kind is not None else order
         for trigger_kind in kinds:

@@ -46,7 +46,7 @@ class Unauthenticated(Refusal):
 
 
 class InvalidCredentials(Refusal):
-    """A login that cannot be validated; never says which value was wrong (interface 5.1)."""
+    """A login that cannot be validated; never says which value was wrong."""
 
     code = "invalid_credentials"
     words = "These values do not belong together or are not known. Check all of them and try again."

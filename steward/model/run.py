@@ -12,7 +12,7 @@ from steward.model.json import JsonObject
 
 
 class RunStatus(StrEnum):
-    """Interface 2.6."""
+    """The public status of a run."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -25,7 +25,7 @@ class RunStatus(StrEnum):
 
 
 class Queue(StrEnum):
-    """Where a run stands for the workers (engine 4)."""
+    """Where a run stands for the workers."""
 
     BLOCKED = "blocked"
     READY = "ready"
@@ -36,14 +36,14 @@ class Queue(StrEnum):
 
 
 class Mode(StrEnum):
-    """A test run reads for real and refuses every change (interface 1)."""
+    """A test run reads for real and refuses every change."""
 
     LIVE = "live"
     TEST = "test"
 
 
 class StartedBy(StrEnum):
-    """Contract 3.2."""
+    """What started a run."""
 
     SCHEDULE = "schedule"
     EVENT = "event"
@@ -54,7 +54,7 @@ TERMINAL = frozenset(
     {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.REFUSED, RunStatus.CANCELLED, RunStatus.EXPIRED}
 )
 
-# Contract 4.3: what a status may become; terminal ones never change.
+# What a status may become; terminal ones never change.
 MAY_BECOME: Mapping[RunStatus, frozenset[RunStatus]] = {
     RunStatus.QUEUED: frozenset(
         {RunStatus.RUNNING, RunStatus.REFUSED, RunStatus.CANCELLED, RunStatus.EXPIRED, RunStatus.FAILED}
@@ -76,7 +76,7 @@ MAY_BECOME: Mapping[RunStatus, frozenset[RunStatus]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What a step or run did, in numbers; all ten are always present (contract 3.2)."""
+    """What a step or run did, in numbers; all ten are always present."""
 
     read: int = 0
     matched: int = 0
@@ -114,7 +114,7 @@ class EventRef:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as answered, but for its steps (contract 3.2)."""
+    """A run as answered, but for its steps."""
 
     org: OrgId
     id: RunId

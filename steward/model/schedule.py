@@ -1,4 +1,4 @@
-"""A schedule and which fields each cadence uses; leaves reading and arithmetic to scheduling/."""
+"""A schedule and which fields each cadence uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 
 
 class Cadence(StrEnum):
-    """Interface 2.4."""
+    """How often a schedule runs."""
 
     MANUAL = "manual"
     ONCE = "once"
@@ -21,20 +21,20 @@ class Cadence(StrEnum):
 
 
 class SlotNote(StrEnum):
-    """Why a slot is not quite where its rule says (schedule.md 6, Preview)."""
+    """Why a slot is not quite where its rule says."""
 
     GAP = "gap"
     FOLD = "fold"
     SHORT_MONTH = "short_month"
 
 
-# The names on the wire, in the order they are answered (interface 2.4).
+# The names on the wire, in the order they are answered.
 FIELDS = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
 
-# Cadences with at most one slot a day: their skips outlive a change of schedule (schedule.md 6).
+# Cadences with at most one slot a day: their skips outlive a change of schedule.
 DAILY_OR_RARER = frozenset({Cadence.ONCE, Cadence.DAILY, Cadence.WEEKDAYS, Cadence.WEEKLY, Cadence.MONTHLY})
 
-# Cadences whose whole schedule cannot be moved by one run (interface 4.2 "not for hourly cadences").
+# Cadences whose whole schedule cannot be moved by one run.
 SEVERAL_A_DAY = frozenset({Cadence.HOURLY, Cadence.EVERY_6_HOURS})
 
 MONDAY_TO_FRIDAY = (1, 2, 3, 4, 5)
@@ -42,7 +42,7 @@ MONDAY_TO_FRIDAY = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Interface 2.4; `time_of_day` is the wire's `run_at`, a local `HH:MM` (house 5)."""
+    """`time_of_day` is the wire's `run_at`, a local `HH:MM`."""
 
     cadence: Cadence
     time_of_day: str | None = None

@@ -1,4 +1,4 @@
-"""How an automation starts; leaves a topic's words and subscriptions to events/ and the connectors."""
+"""How an automation starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from steward.model.json import JsonValue
 
 
 class TriggerKind(StrEnum):
-    """Interface 2.5."""
+    """What starts an automation."""
 
     SCHEDULE = "schedule"
     EVENT = "event"
 
 
 class Listening(StrEnum):
-    """Whether the store's subscriptions for all topics are in place (interface 2.5)."""
+    """Whether the store's subscriptions for all topics are in place."""
 
     YES = "yes"
     NOT_YET = "not_yet"
@@ -28,7 +28,7 @@ class Listening(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTrigger:
-    """Starts on its schedule (interface 2.5)."""
+    """Starts on its schedule."""
 
     kind: ClassVar[TriggerKind] = TriggerKind.SCHEDULE
 
@@ -54,7 +54,7 @@ class EventTrigger:
     kind: ClassVar[TriggerKind] = TriggerKind.EVENT
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """As answered: all seven fields; `reason` only while listening has failed (interface 2.5)."""
+        """As answered: all seven fields; `reason` only while listening has failed."""
         return {
             "kind": self.kind.value,
             "topics": list(self.topics),

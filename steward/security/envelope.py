@@ -1,4 +1,4 @@
-"""Envelope encryption: data keys wrapped by key-encryption keys, values bound to their place (safety 3.4)."""
+"""Envelope encryption: data keys wrapped by key-encryption keys, values bound to their place."""
 
 import secrets
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""People's passwords: argon2id with given parameters, and the refusal of bad ones; leaves queues out."""
+"""People's passwords: argon2id with given parameters, and the refusal of bad ones."""
 
 import unicodedata
 from collections.abc import Iterable
@@ -54,7 +54,7 @@ def needs_rehash(password_hash: str, cost: Cost) -> bool:
 def problem_with(password: str, *, refused_words: Iterable[str] = ()) -> str | None:
     """Why a new password is refused, in words for the person; null when it is good.
 
-    `refused_words` are the person's e-mail name and the organisation's name (safety 3.3); words under
+    `refused_words` are the person's e-mail name and the organisation's name; words under
     four characters do not count.
     """
     plain = _normal(password)

@@ -12,12 +12,12 @@ PEPPER_BYTES = 32
 
 
 def new_client_id() -> str:
-    """`st_` and 16 characters, 80 random bits (contract 5.5)."""
+    """`st_` and 16 characters, 80 random bits."""
     return "st_" + "".join(secrets.choice(_ALPHABET) for _ in range(16))
 
 
 def new_client_secret() -> str:
-    """`stw_` and 43 characters, 256 random bits (contract 5.5); shown once."""
+    """`stw_` and 43 characters, 256 random bits; shown once."""
     return "stw_" + secrets.token_urlsafe(32)
 
 
@@ -37,7 +37,7 @@ def new_pepper() -> bytes:
 
 
 def hash_client_secret(secret: str, pepper: bytes) -> bytes:
-    """HMAC-SHA-256 under the pepper (safety 3.3); the secret is random, so nothing slower is needed."""
+    """HMAC-SHA-256 under the pepper; the secret is random, so nothing slower is needed."""
     return hmac.new(pepper, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
 

@@ -1,4 +1,4 @@
-"""Signatures of store events: HMAC-SHA-256 over the raw bytes as they come; leaves meaning to others."""
+"""Signatures of store events: HMAC-SHA-256 over the raw bytes as they come."""
 
 import base64
 import binascii
@@ -23,7 +23,7 @@ class Signed:
     def matches(self, signature: str) -> bool:
         """Whether `signature`, in base64, is right under one of the secrets; without a secret never.
 
-        Every secret is compared, in constant time (safety 9 rules 1 and 2).
+        Every secret is compared, in constant time.
         """
         received = _decoded(signature)
         results = [hmac.compare_digest(digest.digest(), received) for digest in self._digests]

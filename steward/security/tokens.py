@@ -1,4 +1,4 @@
-"""API tokens: ES256, signed and verified by the exact rules of contract 5.5; leaves revocation to others."""
+"""Signs and verifies API tokens (ES256) by exact rules; every other form of a token is refused."""
 
 import base64
 import binascii
@@ -89,7 +89,7 @@ def load_signing_key(kid: str, der: bytes) -> SigningKey:
 
 
 def jwks(keys: Sequence[SigningKey]) -> dict[str, list[dict[str, str]]]:
-    """The public keys as `{"keys": [...]}` (contract 5.5)."""
+    """The public keys as `{"keys": [...]}`."""
     public_keys: list[dict[str, str]] = []
     for key in keys:
         numbers = key.private.public_key().public_numbers()
@@ -152,7 +152,7 @@ class Verifier:
         """The claims of a good token at `now` (seconds); without `now` its time is left to be judged.
 
         Raises BadToken. Whether the credential, its epoch and the person still count is read from the
-        database by the caller, on every call (contract 5.5).
+        database by the caller, on every call.
         """
         if len(token) > TOKEN_BYTES or not token.isascii():
             raise BadToken("size")

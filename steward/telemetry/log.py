@@ -1,4 +1,4 @@
-"""One line an event: a fixed word, ids, duration, outcome; secrets are taken out at this sink (safety 10)."""
+"""One line an event: a fixed word, ids, duration, outcome; secrets are taken out at this sink."""
 
 import contextlib
 import json

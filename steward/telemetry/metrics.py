@@ -23,7 +23,7 @@ class Metrics:
     """The numbers of one process. Labels are words of the code (a connector, an outcome), never input."""
 
     def __init__(self) -> None:
-        # The metrics port is read by a thread of its own (house 6).
+        # The metrics port is read by a thread of its own.
         self._turn = threading.Lock()
         self._counters: dict[str, dict[Labels, float]] = {}
         self._gauges: dict[str, dict[Labels, float]] = {}

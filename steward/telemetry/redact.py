@@ -31,7 +31,7 @@ _NAMED = re.compile(
 
 
 class Secret(str):
-    """A decrypted value that shows itself as `***` in text, repr, JSON and pickles (safety 3.4).
+    """A decrypted value that shows itself as `***` in text, repr, JSON and pickles.
 
     It is a `str` with the text `***`, so that code which forgets about it writes the mask, not the value.
     """
@@ -107,7 +107,7 @@ def forms(value: str) -> set[str]:
 
 
 class Register:
-    """The live secrets of a process; `clean` replaces each of them by `[redacted]` (safety 10).
+    """The live secrets of a process; `clean` replaces each of them by `[redacted]`.
 
     Looked up by their last eight characters, so that a line costs the same with one secret or ten thousand;
     not by the first, which addresses and keys of one platform have in common.

@@ -1,4 +1,4 @@
-"""Sliding logs under many at once, on both engines (contract 1.6)."""
+"""Sliding logs under many at once, on both engines."""
 
 import asyncio
 
@@ -20,13 +20,13 @@ async def attempt(engine: Engine, clock: FakeClock, client: str, address: str) -
 
 
 async def test_of_many_at_once_exactly_as_many_as_allowed_pass(engine: Engine, clock: FakeClock) -> None:
-    """contract 1.6"""
+    """Of many at once exactly as many as allowed pass."""
     found = await asyncio.gather(*(attempt(engine, clock, "c", f"a{number}") for number in range(8)))
     assert sorted(found, key=str) == [60] * 5 + [None] * 3
 
 
 async def test_a_refused_attempt_counts_under_no_key(engine: Engine, clock: FakeClock) -> None:
-    """contract 1.6: consumes nothing of any limit"""
+    """A refused attempt counts under no key."""
     for _ in range(3):
         assert await attempt(engine, clock, "full", "a") is None
         assert await attempt(engine, clock, "other", "b") is None
@@ -37,7 +37,7 @@ async def test_a_refused_attempt_counts_under_no_key(engine: Engine, clock: Fake
 
 
 async def test_the_wait_is_that_of_the_key_that_frees_last(engine: Engine, clock: FakeClock) -> None:
-    """contract 1.6: until the oldest counted attempt leaves"""
+    """Until the oldest counted attempt leaves."""
     for _ in range(3):
         await attempt(engine, clock, "c", "x")
     clock.tick(10)
@@ -52,7 +52,7 @@ async def test_the_wait_is_that_of_the_key_that_frees_last(engine: Engine, clock
 
 
 async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None:
-    """safety 3.1 rule 3"""
+    """Keys are kept as hashes."""
     await attempt(engine, clock, "st_plain", "203.0.113.9")
 
     async def look(tx: Tx) -> list[str]:
@@ -65,7 +65,7 @@ async def test_keys_are_kept_as_hashes(engine: Engine, clock: FakeClock) -> None
 
 @pytest.mark.parametrize("most", [1, 10])
 async def test_a_limit_lowered_meanwhile_holds_at_once(engine: Engine, clock: FakeClock, most: int) -> None:
-    """contract 8: STEWARD_LIMIT_LOGIN"""
+    """A limit lowered meanwhile holds at once."""
     for _ in range(10):
         await count(engine, clock.now(), {"client": "c"}, limit=10)
     with pytest.raises(RateLimited):

@@ -1,4 +1,4 @@
-"""The service's own keys: made once, wrapped, rewrapped; lost ones opened by nobody (contract 5.5)."""
+"""The service's own keys: made once, wrapped, rewrapped; lost ones opened by nobody."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def opened(engine: Engine, clock: FakeClock, *masters: MasterKey) -> keys.
 async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
     engine: Engine, clock: FakeClock
 ) -> None:
-    """engine 3.1: one signing key, one pepper, one cursor key"""
+    """One signing key, one pepper, one cursor key."""
     first, second = await opened(engine, clock, FIRST), await opened(engine, clock, FIRST)
     rows = await engine.read(clock.now(), kept.every)
     assert sorted(row.kind for row in rows) == ["cursor", "pepper", "signing"]
@@ -31,7 +31,7 @@ async def test_keys_are_made_at_the_first_start_and_found_at_the_second(
 
 
 async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> None:
-    """safety 3.4: service keys are encrypted too"""
+    """What is stored is wrapped."""
     ring = await opened(engine, clock, FIRST)
     for row in await engine.read(clock.now(), kept.every):
         assert ring.cursor not in row.wrapped
@@ -39,14 +39,14 @@ async def test_what_is_stored_is_wrapped(engine: Engine, clock: FakeClock) -> No
 
 
 async def test_another_master_key_opens_nothing(engine: Engine, clock: FakeClock) -> None:
-    """safety 3.4"""
+    """Another master key opens nothing."""
     await opened(engine, clock, FIRST)
     with pytest.raises(CannotOpen):
         await opened(engine, clock, SECOND)
 
 
 async def test_rewrapped_keys_open_under_the_new_master_key_alone(engine: Engine, clock: FakeClock) -> None:
-    """safety 3.4: the first wraps, all unwrap"""
+    """Rewrapped keys open under the new master key alone."""
     before = await opened(engine, clock, FIRST)
 
     async def rewrap(tx: Tx) -> int:
@@ -61,7 +61,7 @@ async def test_rewrapped_keys_open_under_the_new_master_key_alone(engine: Engine
 
 
 async def test_a_ring_that_was_never_read_is_not_configured() -> None:
-    """contract 5.3 order 1: no signing key"""
+    """A ring that was never read is not configured."""
     ring = keys.KeyRing([FIRST], "https://a", "https://b")
     with pytest.raises(NotConfigured):
         str(ring.kid)

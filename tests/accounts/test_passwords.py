@@ -1,4 +1,4 @@
-"""Password hashing in threads: two at once, twenty wait, the rest is told to come again (contract 6.2)."""
+"""Password hashing in threads: two at once, twenty wait, the rest is told to come again."""
 
 import asyncio
 import threading
@@ -44,7 +44,7 @@ async def hashing() -> AsyncIterator[Hashing]:
 
 
 async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing) -> None:
-    """safety 3.3"""
+    """A password is right or not and nobody s is never."""
     kept = await hashing.hash("correct sparrow lantern")
     assert kept.startswith("$argon2id$")
     assert await hashing.verify("correct sparrow lantern", kept)
@@ -53,13 +53,13 @@ async def test_a_password_is_right_or_not_and_nobody_s_is_never(hashing: Hashing
 
 
 async def test_a_hash_made_at_a_lower_cost_is_outdated(hashing: Hashing) -> None:
-    """safety 3.3: hashed anew at sign-in when the parameters rose"""
+    """Hashed anew at sign-in when the parameters rose."""
     assert not hashing.is_outdated(hash_password("x", CHEAP))
     assert hashing.is_outdated(hash_password("x", Cost(memory=32, passes=1)))
 
 
 async def test_two_run_twenty_wait_and_the_next_is_told_to_come_again() -> None:
-    """contract 6.2, safety 3.3"""
+    """Two run twenty wait and the next is told to come again."""
     hashing = Gated()
     waiting = [asyncio.create_task(hashing.verify("x", None)) for _ in range(22)]
     await asyncio.gather(asyncio.create_task(_turn()))

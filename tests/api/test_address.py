@@ -1,4 +1,4 @@
-"""The source address limits count (contract 1.6)."""
+"""The source address limits count."""
 
 from ipaddress import ip_network
 
@@ -40,5 +40,5 @@ PROXIES = (ip_network("10.0.0.0/8"), ip_network("2001:db8:aaaa::/48"))
 def test_the_rightmost_address_that_is_no_trusted_proxy_counts(
     peer: str | None, forwarded: list[bytes], counted: str
 ) -> None:
-    """contract 1.6: X-Forwarded-For only behind trusted proxies; IPv6 by /64"""
+    """X-Forwarded-For only behind trusted proxies; IPv6 by /64."""
     assert source(peer, forwarded, PROXIES) == counted

@@ -1,4 +1,4 @@
-"""Envelope, headers, request ids, CORS and bugs (contract 1.1, 1.7; interface 2.1)."""
+"""Envelope, headers, request ids, CORS and bugs."""
 
 import json
 
@@ -31,7 +31,7 @@ async def test_a_success_and_its_headers(caller: Caller) -> None:
 
 
 async def test_nothing_to_say_is_an_empty_object(caller: Caller) -> None:
-    """contract 1.1; a replay answers 200 with its header"""
+    """Nothing to say is an empty object."""
     heard = await caller.post(f"{PROBE}/empty")
     assert (heard.status, heard.data) == (200, {})
     assert heard.headers["idempotent-replayed"] == "true"
@@ -55,7 +55,7 @@ async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Ca
 
 @pytest.mark.parametrize("given", ["a", "A.b_c-9", "x" * 64])
 async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, given: str) -> None:
-    """contract 1.1"""
+    """A good request id is kept also on refusals."""
     for path in (STATUS, "/v1/automations/no-such"):
         heard = await caller.call("GET", path, headers={"X-Request-Id": given})
         assert heard.headers["x-request-id"] == given
@@ -63,7 +63,7 @@ async def test_a_good_request_id_is_kept_also_on_refusals(caller: Caller, given:
 
 @pytest.mark.parametrize("given", ["", "x" * 65, "a b", "a/b", "ä"])
 async def test_another_request_id_is_replaced(caller: Caller, given: str) -> None:
-    """contract 1.1"""
+    """Another request id is replaced."""
     answer = await caller.client.get(
         STATUS, headers={**caller.headers, "X-Request-Id": given.encode("latin-1")}
     )
@@ -74,7 +74,7 @@ async def test_another_request_id_is_replaced(caller: Caller, given: str) -> Non
 async def test_a_bug_answers_its_request_id_and_nothing_else(
     probed: Service, caller: Caller, method: str
 ) -> None:
-    """contract 1.5 `internal`, safety 10: the traceback goes to the log"""
+    """`internal` : the traceback goes to the log."""
     heard = await caller.call(method, f"{PROBE}/bug", body={} if method == "POST" else None)
     request_id = heard.headers["x-request-id"]
     assert (heard.status, heard.code) == (500, "internal")
@@ -87,12 +87,12 @@ async def test_a_bug_answers_its_request_id_and_nothing_else(
 
 
 async def test_what_was_prepared_reaches_the_endpoint(caller: Caller) -> None:
-    """engine 2, "Prepare" """
+    """What was prepared reaches the endpoint."""
     assert (await caller.post(f"{PROBE}/prepared")).data == {"echo": 42}
 
 
 async def test_what_stays_out_of_date_is_unavailable(probed: Service, caller: Caller) -> None:
-    """engine 2: the whole once more, then 503"""
+    """What stays out of date is unavailable."""
     heard = await caller.post(f"{PROBE}/outdated")
     assert (heard.status, heard.code) == (503, "unavailable")
     assert int(heard.headers["retry-after"]) >= 1
@@ -106,7 +106,7 @@ async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None
 
 
 async def test_the_worker_is_told_after_a_commit_alone(probed: Service, caller: Caller) -> None:
-    """house 9.8 `wakes`"""
+    """The worker is told after a commit alone."""
     await caller.post(f"{PROBE}/refuse")
     assert probed.told == []
     await caller.post(f"{PROBE}/wake")
@@ -139,14 +139,14 @@ async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service,
 
 
 async def test_health_is_outside_the_envelope(nobody: Caller) -> None:
-    """contract 2.10"""
+    """Health is outside the envelope."""
     assert (await nobody.get("/healthz")).body == {"status": "ok"}
     checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
     assert (await nobody.get("/readyz")).body == {"status": "ready", "checks": checks}
 
 
 async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody: Caller) -> None:
-    """contract 2.10: the failing check in plain words; nothing can log in"""
+    """The failing check in plain words; nothing can log in."""
     service.context.keys.held.unwrapped = None
     heard = await nobody.get("/readyz")
     assert (heard.status, heard.body["status"]) == (503, "not_ready")
@@ -155,7 +155,7 @@ async def test_a_service_without_its_keys_is_not_ready(service: Service, nobody:
 
 
 async def test_the_status_tells_the_organisations_counts(member: Caller) -> None:
-    """contract 2.10"""
+    """The status tells the organisations counts."""
     data = (await member.get(STATUS)).data
     tzdata = data.pop("tzdata_version")
     assert tzdata[:2] == "20"

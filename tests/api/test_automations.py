@@ -1,4 +1,4 @@
-"""Automations over HTTP: fields, faults, replays, lists and their cursors (interface 2.3, contract 2.2)."""
+"""Automations over HTTP: fields, faults, replays, lists and their cursors."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -217,7 +217,7 @@ async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
 
 
 async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
-    """contract 1.1, 2.2: 200 with Idempotent-Replayed"""
+    """A repeated create is a replay."""
     body = desk.body(idempotency_key="a-key")
     first = await desk.member.post(PATH, body)
     second = await desk.member.post(PATH, body)
@@ -244,7 +244,7 @@ async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
 
 
 async def test_an_update_replaces_given_fields(desk: Desk) -> None:
-    """contract 2.2: each given field replaces the whole field; absent means unchanged"""
+    """Each given field replaces the whole field; absent means unchanged."""
     made = await desk.create(inputs={"note": "x"})
     desk.service.clock.tick(1)
     heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "inputs": {"threshold": 9}})
@@ -271,7 +271,7 @@ UPDATE_FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_faults_of_an_update(desk: Desk) -> None:
-    """contract 2.2: update; null only where the interface shows it"""
+    """Update; null only where the interface shows it."""
     for body, paths in UPDATE_FAULTS:
         made = await desk.create()
         heard = await desk.member.patch(f"{PATH}/{made['id']}", body)
@@ -289,7 +289,7 @@ async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
 
 
 async def test_a_life_over_http(desk: Desk) -> None:
-    """contract 4.1 and 2.2: pause, resume, archive, restore"""
+    """A life over HTTP."""
     made = await desk.create()
     path = f"{PATH}/{made['id']}"
     seen = []
@@ -324,7 +324,7 @@ STATE_FAULTS: list[tuple[str, dict[str, Any], list[str]]] = [
 
 
 async def test_faults_of_a_change_of_state(desk: Desk) -> None:
-    """contract 2.2: version and reason"""
+    """Faults of a change of state."""
     for verb, body, paths in STATE_FAULTS:
         made = await desk.create()
         heard = await desk.member.post(f"{PATH}/{made['id']}/{verb}", body)
@@ -357,7 +357,7 @@ async def test_a_stranger_finds_nothing(desk: Desk) -> None:
 
 
 async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
-    """contract 2.2 sort, 1.3 paging"""
+    """Lists are sorted and paged."""
     later = {"cadence": "daily", "run_at": "23:00"}
     for name, schedule in (("beta", later), ("Alpha", DAILY), ("gamma", {"cadence": "manual"})):
         await desk.create(name=name, schedule=schedule)
@@ -374,7 +374,7 @@ async def test_lists_are_sorted_and_paged(desk: Desk) -> None:
 
 
 async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
-    """contract 2.2: ties by id; 1.3: no row twice or left out"""
+    """Ties by id; 1.3: no row twice or left out."""
     for number in range(5):
         await desk.create(name="same", schedule={"cadence": "manual"}, inputs={"threshold": number})
     for sort in ("created_at", "-created_at", "name", "next_run_at"):
@@ -431,14 +431,14 @@ LIST_FAULTS: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_faults_of_a_list(desk: Desk) -> None:
-    """contract 1.2, 1.3, 2.2"""
+    """Faults of a list."""
     for query, field in LIST_FAULTS:
         heard = await desk.member.get(PATH, **query)
         assert (heard.status, list(heard.errors)) == (422, [field]), query
 
 
 async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
-    """contract 1.3: used with others refused; limit may change"""
+    """Used with others refused; limit may change."""
     for _ in range(3):
         await desk.create()
     cursor = (await desk.member.get(PATH, limit=1)).data["next_cursor"]
@@ -450,7 +450,7 @@ async def test_a_cursor_belongs_to_its_filters(desk: Desk) -> None:
 
 
 async def test_the_web_app_shows_the_history(desk: Desk) -> None:
-    """contract 6.8"""
+    """The web app shows the history."""
     made = await desk.create()
     desk.service.clock.tick(1)
     await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Renamed"})

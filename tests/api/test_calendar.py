@@ -1,4 +1,4 @@
-"""The calendar over HTTP: every parameter, the envelope, pages and refusals (interface 2.6, contract 2.5)."""
+"""The calendar over HTTP: every parameter, the envelope, pages and refusals."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
 
 
 async def test_the_range_and_the_filters_are_taken(desk: Desk) -> None:
-    """Contract 2.5: from, to, automation_id, integration_id, state, limit"""
+    """From, to, automation_id, integration_id, state, limit."""
     one = await desk.create()
     two = await desk.create(integration_id=desk.other_store)
     day = {"from": "2026-05-03T00:00:00Z", "to": "2026-05-04T02:00:00+02:00"}
@@ -76,7 +76,7 @@ WRONG: list[tuple[dict[str, str], list[str]]] = [
 
 
 async def test_wrong_parameters_are_refused_by_name(desk: Desk) -> None:
-    """Contract 1.1 and 2.5: 422 with the parameter's name"""
+    """Wrong parameters are refused by name."""
     for query, wrong in WRONG:
         assert [name.split(".")[0] for name in await refused(desk, **query)] == wrong, query
 
@@ -92,7 +92,7 @@ async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None
 
 
 async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
-    """Contract 1.3 and 2.5: 1 to 500, default 200"""
+    """A limit above the most is lowered."""
     await desk.create(schedule={"cadence": "hourly"})
     ask = {"to": "2026-06-30T00:00:00Z"}
     assert len(await rows(desk, **ask)) == 200
@@ -101,7 +101,7 @@ async def test_a_limit_above_the_most_is_lowered(desk: Desk) -> None:
 
 
 async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None:
-    """Contract 1.3: the cursor goes on in the range of the first page, however long that took"""
+    """The cursor goes on in the range of the first page, however long that took."""
     for number in range(3):
         await desk.create(name=f"Watch {number}", timezone="UTC")
     whole = await rows(desk)
@@ -119,7 +119,7 @@ async def test_pages_follow_each_other_without_gap_or_double(desk: Desk) -> None
 
 
 async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> None:
-    """Contract 1.3: signed with the organisation, the path and every filter"""
+    """Signed with the organisation, the path and every filter."""
     await desk.create()
     cursor = (await desk.member.get(PATH, limit=2)).data["next_cursor"]
     assert await refused(desk, cursor=cursor, state="pending") == ["cursor"]
@@ -137,7 +137,7 @@ async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None
 
 
 async def test_a_web_caller_reads_the_same_calendar(desk: Desk) -> None:
-    """Contract 6.1: sessions use the operations of /v1 too"""
+    """A web caller reads the same calendar."""
     await desk.create()
     web = await desk.service.web("member")
     assert (await web.get(PATH)).data == (await desk.member.get(PATH)).data

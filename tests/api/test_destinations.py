@@ -1,4 +1,4 @@
-"""Where a step can write, read live from the account (contract 2.7, 3.8)."""
+"""Where a step can write, read live from the account."""
 
 import asyncio
 from dataclasses import replace
@@ -106,7 +106,7 @@ async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, tok
 
 
 async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Caller) -> None:
-    """contract 2.7: per organisation and connection"""
+    """What was read is kept for five minutes."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
     seen = reads(whole)
@@ -119,7 +119,7 @@ async def test_what_was_read_is_kept_for_five_minutes(whole: Whole, token: Calle
 
 
 async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Caller) -> None:
-    """contract 2.7: kept answers do not outlive the connection they came by"""
+    """Kept answers do not outlive the connection they came by."""
     sheet = whole.number("spreadsheet")
     await token.get(PATH, integration_id=sheet)
     await whole.shop.connection_is("spreadsheet", ConnectionState.NEEDS_RECONNECTING)
@@ -144,7 +144,7 @@ async def test_a_connection_that_changed_is_read_anew(whole: Whole, token: Calle
 async def test_what_the_account_says_is_told(
     whole: Whole, token: Caller, fault: dict[str, Any], status: int, code: str
 ) -> None:
-    """contract 2.7: an account that does not answer → 503; one that says no → 422 not_connected"""
+    """An account that does not answer → 503; one that says no → 422 not_connected."""
     whole.shop.fault(method="GET", path="/sheets/**", count=-1, **fault)
     asked = asyncio.create_task(token.get(PATH, integration_id=whole.number("spreadsheet")))
     while not asked.done():
@@ -163,7 +163,7 @@ async def test_what_the_account_says_is_told(
 
 
 async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -> None:
-    """contract 2.7: silent for 10 s → 503; here a hundredth of a second"""
+    """Silent for 10 s → 503; here a hundredth of a second."""
     assert [row.seconds for row in OPERATIONS if row.path == PATH] == [15.0]
     kept = whole.service.context.destinations
     assert kept.silent_s == 10.0
@@ -181,7 +181,7 @@ async def test_a_silent_account_is_not_waited_for(whole: Whole, token: Caller) -
 
 
 async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> None:
-    """safety 6: cut off, 503"""
+    """The operation itself is bounded."""
     rows = [replace(row, seconds=0.01) if row.path == PATH else row for row in OPERATIONS]
     many = offering(whole, [])
 
@@ -196,7 +196,7 @@ async def test_the_operation_itself_is_bounded(whole: Whole, token: Caller) -> N
 
 
 async def test_destinations_are_searched_and_paged_by_name(whole: Whole, token: Caller) -> None:
-    """contract 2.7, 1.3: q, limit, cursor; no row twice, none left out, names of any length"""
+    """Q, limit, cursor; no row twice, none left out, names of any length."""
     names = [*(f"Straße {number:03}" for number in range(7)), "x" * 200, "\U0001f375" * 150]
     offering(whole, names)
     sheet = whole.number("spreadsheet")
@@ -228,7 +228,7 @@ WRONG: list[tuple[dict[str, Any], set[str]]] = [
 
 
 async def test_a_wrong_query_is_named_before_the_account_is_asked(whole: Whole, token: Caller) -> None:
-    """contract 1.4 step 9"""
+    """A wrong query is named before the account is asked."""
     for query, wrong in WRONG:
         seen = reads(whole)
         heard = await token.get(PATH, **query)

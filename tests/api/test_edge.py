@@ -1,4 +1,4 @@
-"""Connections at the service's edge: how many, whose, and how long a request's head may take (safety 6)."""
+"""Connections at the service's edge: how many, whose, and how long a request's head may take."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ async def turned_away(port: int) -> None:
 
 
 async def test_connections_are_counted_in_all_and_by_address(service: Service) -> None:
-    """safety 6: at the limit served, one past it 503; who leaves makes room; proxies count together only"""
+    """At the limit served, one past it 503; who leaves makes room; proxies count together only."""
     edge = ConnectionLimits(max_connections=4, max_per_address=2)
     async with listening(service, edge) as port:
         held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
@@ -84,7 +84,7 @@ async def test_connections_are_counted_in_all_and_by_address(service: Service) -
 
 
 async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -> None:
-    """safety 6: headers within 10 s, also of the next request on a kept connection, and never without end"""
+    """Headers within 10 s, also of the next request on a kept connection, and never without end."""
     assert ConnectionLimits().head_seconds == 10.0
     assert (ConnectionLimits().max_connections, ConnectionLimits().max_per_address) == (1_000, 100)
     edge = ConnectionLimits(head_seconds=0.15)
@@ -108,7 +108,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(service: Service) -
 
 
 async def test_who_does_not_read_is_not_waited_for(service: Service) -> None:
-    """safety 6: answers that nobody takes end their connection, whatever else is asked on it"""
+    """Answers that nobody takes end their connection, whatever else is asked on it."""
     assert ConnectionLimits().unread_seconds == 15.0
     edge = ConnectionLimits(unread_seconds=0.1)
     asked = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 60
@@ -180,7 +180,7 @@ async def test_a_request_needs_exactly_one_valid_host(service: Service) -> None:
 
 
 async def test_a_word_that_is_no_id_is_no_path(service: Service, member: Caller) -> None:
-    """contract 1.4 step 4: an unknown path is 404 whatever the method; an id's place answers 405"""
+    """An unknown path is 404 whatever the method; an id's place answers 405."""
     for path in ("/v1/automations/nothing", "/v1/automations/no-such", "/v1/automations/nothing/pause"):
         for method in ("GET", "POST", "PATCH", "DELETE"):
             heard = await member.call(method, path)

@@ -1,4 +1,4 @@
-"""What holds for every row of the table, also for one without a test of its own (house 6)."""
+"""What holds for every row of the table, also for one without a test of its own."""
 
 import re
 from typing import Any
@@ -68,20 +68,20 @@ def test_a_row_is_whole(row: Operation) -> None:
     assert row.path.startswith(("/v1/automations", "/app/"))
     assert (row.role is not None) == (row.access is Access.APP)
     assert row.method in ("GET", "POST", "PATCH", "DELETE")
-    # The way back from a sign-in is a link; its state takes the place of the CSRF header (contract 6.5).
+    # The way back from a sign-in is a link; its state takes the place of the CSRF header.
     assert not (row.method == "GET" and row.writes) or row.path.endswith("/sign-in/callback")
     assert row.scope is not Scope.READ or not row.writes
     assert row.status in (200, 303) or (row.status, row.method) == (201, "POST")
 
 
 def test_every_refusal_has_its_status() -> None:
-    """house 7"""
+    """Every refusal has its status."""
     codes = {refusal.code for refusal in refusals.Refusal.__subclasses__()}
     assert codes | {"internal"} == set(STATUS)
 
 
 async def test_the_document_is_openapi_and_names_every_operation(service: Service) -> None:
-    """contract 10: OpenAPI 3.1 of /v1, no token"""
+    """The document is OpenAPI and names every operation."""
     heard = await service.nobody().get("/openapi.json")
     openapi_spec_validator.validate(heard.body)
     rows = {(row.method.lower(), row.path) for row in OPERATIONS if row.path.startswith("/v1/")}
@@ -97,7 +97,7 @@ async def test_the_document_is_openapi_and_names_every_operation(service: Servic
 
 
 def test_every_example_of_the_document_is_real_and_of_its_schema() -> None:
-    """issue 4, point 6: recorded calls, each valid by what the document says of it"""
+    """Point 6: recorded calls, each valid by what the document says of it."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     whole = Registry().with_resource("urn:document", DRAFT202012.create_resource(document))
     shown = 0
@@ -131,7 +131,7 @@ def _within(schema: Any) -> Any:
 
 
 async def test_the_answer_of_the_status_is_as_documented(service: Service, member: Caller) -> None:
-    """contract 10: what is described is what is answered"""
+    """The answer of the status is as documented."""
     document = openapi.document(OPERATIONS, "http://127.0.0.1:8400", version="0")
     described = document["components"]["schemas"]["StatusAnswer"]["properties"]
     answer: httpx.Response = await member.client.get("/v1/automations/status", headers=member.headers)

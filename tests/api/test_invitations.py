@@ -1,4 +1,4 @@
-"""Inviting people and accepting: new accounts, existing ones, links no longer good (contract 6.2, 6.6)."""
+"""Inviting people and accepting: new accounts, existing ones, links no longer good."""
 
 import asyncio
 from typing import Any
@@ -45,7 +45,7 @@ def acceptance(invited: Heard, **body: Any) -> dict[str, Any]:
 
 
 async def test_an_invited_person_makes_an_account_and_is_in(service: Service) -> None:
-    """contract 6.6, 6.2: the link is valid 7 days, shown once; the session is the organisation's"""
+    """The link is valid 7 days, shown once; the session is the organisation's."""
     owner = await service.web("owner")
     invited = await invite(owner, " Nina@Example.com ", role="approver", first_name="N.")
     assert invited.status == 201
@@ -90,7 +90,7 @@ async def test_the_new_person_can_log_in_through_the_api(service: Service) -> No
 
 
 async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
-    """contract 6.2: unknown, used or expired → 422 errors.token"""
+    """Unknown, used or expired → 422 errors.token."""
     owner = await service.web("owner")
     used, late = await invite(owner), await invite(owner, "late@example.com")
     assert (await service.nobody().post(ACCEPT, acceptance(used))).status == 200
@@ -103,7 +103,7 @@ async def test_a_link_works_once_and_for_seven_days(service: Service) -> None:
 
 
 async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None:
-    """contract 6.2: of two simultaneous acceptances the later finds the link used"""
+    """Of two simultaneous acceptances the later finds the link used."""
     invited = await invite(await service.web("owner"))
     heard = await asyncio.gather(
         *(service.nobody(f"203.0.113.{number}").post(ACCEPT, acceptance(invited)) for number in range(4))
@@ -113,7 +113,7 @@ async def test_one_link_used_twice_at_once_lets_one_in(service: Service) -> None
 
 
 async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
-    """contract 6.6; web 6.1: "Ask an owner for a new link" """
+    """A newer invitation ends the older one."""
     owner = await service.web("owner")
     older, newer = await invite(owner), await invite(owner, role="approver")
     assert older.data["person"]["id"] == newer.data["person"]["id"]
@@ -138,7 +138,7 @@ async def test_a_newer_invitation_ends_the_older_one(service: Service) -> None:
 async def test_what_a_new_account_needs_is_told_at_once(
     service: Service, changes: dict[str, Any], wrong: set[str]
 ) -> None:
-    """contract 6.2: names needed for a new account, 12-256 characters; safety 3.3; the link stays good"""
+    """Names needed for a new account, 12-256 characters; the link stays good."""
     invited = await invite(await service.web("owner"))
     heard = await service.nobody().post(ACCEPT, acceptance(invited, **changes))
     assert (heard.status, set(heard.errors)) == (422, wrong)
@@ -146,7 +146,7 @@ async def test_what_a_new_account_needs_is_told_at_once(
 
 
 async def test_an_existing_account_joins_with_its_password(service: Service) -> None:
-    """contract 6.2: an existing one gives its password, and keeps its names"""
+    """An existing one gives its password, and keeps its names."""
     owner = await service.web("owner")
     invited = await invite(owner, "STRANGER@example.com", first_name="Somebody")
     person = service.members["stranger"].person
@@ -171,7 +171,7 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
 
 
 async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
-    """contract 1.6, safety 3.3: as sign-ins with its address, whoever holds the link"""
+    """As sign-ins with its address, whoever holds the link."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
     heard = [
         await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
@@ -185,13 +185,13 @@ async def test_guessing_the_password_of_an_existing_account_is_limited(service: 
 
 
 async def test_acceptances_of_one_address_are_limited(service: Service) -> None:
-    """contract 1.6: before any field is checked"""
+    """Acceptances of one address are limited."""
     heard = [await service.nobody().post(ACCEPT, {}) for _ in range(11)]
     assert [answer.status for answer in heard] == [422] * 10 + [429]
 
 
 async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> None:
-    """safety 5: an account without a password, made by the operator, is not taken over by a link"""
+    """An account without a password, made by the operator, is not taken over by a link."""
     owner = await service.web("owner")
 
     async def act(tx: Any) -> None:
@@ -204,7 +204,7 @@ async def test_an_invitation_gives_nobody_anothers_account(service: Service) -> 
 
 
 async def test_the_first_acceptance_sets_the_password_for_all(service: Service) -> None:
-    """safety 5: two organisations invite one person; the second acceptance needs the password"""
+    """Two organisations invite one person; the second acceptance needs the password."""
     first = await invite(await service.web("owner"))
     second = await invite(await service.web("stranger"))
     assert (await service.nobody().post(ACCEPT, acceptance(first))).status == 200
@@ -215,7 +215,7 @@ async def test_the_first_acceptance_sets_the_password_for_all(service: Service) 
 
 
 async def test_a_member_is_not_invited_again(service: Service) -> None:
-    """contract 6.6: 422 errors.email; also somebody who was removed"""
+    """422 errors.email; also somebody who was removed."""
     owner = await service.web("owner")
     heard = await invite(owner, "member@example.com")
     assert (heard.status, set(heard.errors)) == (422, {"email"})
@@ -224,7 +224,7 @@ async def test_a_member_is_not_invited_again(service: Service) -> None:
 
 
 async def test_an_invitation_is_withdrawn_and_given_anew(service: Service) -> None:
-    """contract 6.6: who never joined is invited again, not activated"""
+    """Who never joined is invited again, not activated."""
     owner = await service.web("owner")
     invited = await invite(owner)
     target = f"{PEOPLE}/{invited.data['person']['id']}"
@@ -240,7 +240,7 @@ async def test_an_invitation_is_withdrawn_and_given_anew(service: Service) -> No
 
 
 async def test_an_account_that_was_switched_off_cannot_accept(service: Service) -> None:
-    """contract 6.3 "Ending": the operator's word holds"""
+    """An account that was switched off cannot accept."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
     person = service.members["stranger"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
@@ -385,13 +385,13 @@ WRONG: list[tuple[dict[str, object], set[str]]] = [
 
 
 async def test_an_invitation_names_its_faults(service: Service) -> None:
-    """contract 1.2, 1.4 step 9"""
+    """An invitation names its faults."""
     for body, wrong in WRONG:
         heard = await (await service.web("owner")).post(PEOPLE, body)
         assert (heard.status, set(heard.errors)) == (422, wrong), body
 
 
 async def test_accepting_from_another_page_is_refused(service: Service) -> None:
-    """contract 6.3: Origin and Sec-Fetch-Site only"""
+    """Accepting from another page is refused."""
     heard = await service.nobody().post(ACCEPT, {}, Origin="https://elsewhere.example")
     assert (heard.status, heard.code) == (403, "csrf_failed")

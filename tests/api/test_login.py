@@ -1,4 +1,4 @@
-"""Both forms of the login, its refusals and its answer (contract 5.1 to 5.4)."""
+"""Both forms of the login, its refusals and its answer."""
 
 import base64
 import json
@@ -63,7 +63,7 @@ async def test_the_token_of_a_login_opens_the_api(service: Service) -> None:
 
 
 async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service) -> None:
-    """contract 5.5"""
+    """The claims of a token are those of the contract."""
     token = (await service.log_in("member")).body["access_token"]
     header, claims = (json.loads(base64.urlsafe_b64decode(part + "==")) for part in token.split(".")[:2])
     now = int(service.clock.now().timestamp())
@@ -85,13 +85,13 @@ async def test_the_claims_of_a_token_are_those_of_the_contract(service: Service)
 
 
 async def test_grant_type_and_scope_are_accepted_in_json(service: Service) -> None:
-    """contract 5.1"""
+    """Grant type and scope are accepted in JSON."""
     heard = await service.log_in("member", grant_type="client_credentials", scope="anything")
     assert heard.status == 200
 
 
 async def test_values_are_compared_trimmed_and_folded(service: Service) -> None:
-    """contract 5.3: username, e-mail address and organisation name"""
+    """Username, e-mail address and organisation name."""
     heard = await service.log_in(
         "member",
         username="  MIA ｍember ",
@@ -135,14 +135,14 @@ async def test_a_secret_of_another_organisation_does_not_log_in(service: Service
 
 
 async def test_secrets_are_compared_exactly(service: Service) -> None:
-    """contract 5.3: client id and secret"""
+    """Secrets are compared exactly."""
     issued = service.own.issued
     assert (await service.log_in("member", client_secret=issued.secret + " ")).status == 401
     assert (await service.log_in("member", client_id=issued.credential.client_id.upper())).status == 401
 
 
 async def test_a_disabled_credential_does_not_log_in(service: Service) -> None:
-    """contract 5.3"""
+    """A disabled credential does not log in."""
     client_id = service.own.issued.credential.client_id
     await service.write(lambda tx: credentials.set_enabled(tx, client_id, False))
     assert (await service.log_in("member")).code == "invalid_credentials"
@@ -167,7 +167,7 @@ async def test_a_deactivated_person_does_not_log_in(service: Service) -> None:
 
 
 async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refused(service: Service) -> None:
-    """contract 5.3"""
+    """A login succeeds while automations are off and its token is refused."""
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
     heard = await service.log_in("member")
@@ -180,7 +180,7 @@ async def test_a_login_succeeds_while_automations_are_off_and_its_token_is_refus
 
 
 async def test_a_field_missing_empty_long_or_not_text_is_named(service: Service) -> None:
-    """contract 5.3 order 4"""
+    """A field missing empty long or not text is named."""
     service.restart(limit_login=1000)
     for name in ("username", "email", "organization_name", "client_id", "client_secret"):
         for value in (..., None, "", 5, ["x"], "x" * 321, "a\x00b"):
@@ -190,12 +190,12 @@ async def test_a_field_missing_empty_long_or_not_text_is_named(service: Service)
 
 
 async def test_320_characters_are_not_too_many(service: Service) -> None:
-    """contract 5.1: at most 320"""
+    """320 characters are not too many."""
     assert (await service.log_in("member", username="x" * 320)).status == 401
 
 
 async def test_all_faults_are_told_at_once(service: Service) -> None:
-    """contract 1.1"""
+    """All faults are told at once."""
     heard = await service.nobody().post(LOGIN, {"grant_type": "password", "surplus": 1})
     assert set(heard.errors) == {
         "username",
@@ -209,7 +209,7 @@ async def test_all_faults_are_told_at_once(service: Service) -> None:
 
 
 async def test_a_body_that_is_no_object_is_refused(service: Service) -> None:
-    """contract 1.2"""
+    """A body that is no object is refused."""
     heard = await service.nobody().post(LOGIN, ["x"])
     assert (heard.status, list(heard.errors)) == (422, ["body"])
 
@@ -223,7 +223,7 @@ async def test_the_query_string_is_ignored(service: Service) -> None:
 
 
 async def test_a_bearer_header_on_the_login_is_ignored(service: Service) -> None:
-    """contract 5.2"""
+    """A bearer header on the login is ignored."""
     heard = await service.nobody().post(LOGIN, service.login_body("member"), Authorization="Bearer nonsense")
     assert heard.status == 200
 
@@ -238,7 +238,7 @@ async def test_the_form_takes_basic(service: Service) -> None:
 
 
 async def test_basic_without_padding_and_form_encoded_values_log_in(service: Service) -> None:
-    """contract 5.2: padding optional, id and secret form-urldecoded"""
+    """Padding optional, id and secret form-urldecoded."""
     issued = service.own.issued
     encoded = basic(quote_plus(issued.credential.client_id), "%" + f"{ord('s'):02X}" + issued.secret[1:])
     heard = await form(service, names(service), authorization=encoded.rstrip("="))
@@ -246,14 +246,14 @@ async def test_basic_without_padding_and_form_encoded_values_log_in(service: Ser
 
 
 async def test_the_form_takes_client_fields_and_ignores_unknown_ones(service: Service) -> None:
-    """contract 5.2"""
+    """The form takes client fields and ignores unknown ones."""
     issued = service.own.issued
     client = {"client_id": issued.credential.client_id, "client_secret": issued.secret}
     assert (await form(service, names(service, surplus="x", **client))).status == 200
 
 
 async def test_both_ways_at_once_are_refused(service: Service) -> None:
-    """contract 5.2"""
+    """Both ways at once are refused."""
     issued = service.own.issued
     header = basic(issued.credential.client_id, issued.secret)
     both = await form(service, names(service, client_secret=issued.secret), authorization=header)
@@ -263,7 +263,7 @@ async def test_both_ways_at_once_are_refused(service: Service) -> None:
 
 
 async def test_a_form_field_given_twice_is_refused(service: Service) -> None:
-    """contract 5.2"""
+    """A form field given twice is refused."""
     issued = service.own.issued
     fields = [*names(service).items(), ("email", "member@example.com")]
     heard = await form(service, fields, authorization=basic(issued.credential.client_id, issued.secret))
@@ -271,7 +271,7 @@ async def test_a_form_field_given_twice_is_refused(service: Service) -> None:
 
 
 async def test_the_form_needs_its_grant_type(service: Service) -> None:
-    """contract 5.3 order 4"""
+    """The form needs its grant type."""
     issued = service.own.issued
     header = basic(issued.credential.client_id, issued.secret)
     fields = names(service)
@@ -291,7 +291,7 @@ UNREADABLE: list[str] = [
 
 
 async def test_an_unreadable_basic_value_is_a_failed_login(service: Service) -> None:
-    """contract 5.2, 5.3 order 5"""
+    """An unreadable basic value is a failed login."""
     for value in UNREADABLE:
         heard = await form(service, names(service), authorization=value)
         assert (heard.status, heard.code) == (401, "invalid_credentials"), value
@@ -307,7 +307,7 @@ async def test_basic_without_a_value_is_a_second_way_all_the_same(service: Servi
 
 
 async def test_a_wrong_basic_secret_asks_for_basic(service: Service) -> None:
-    """contract 5.3 order 5"""
+    """A wrong basic secret asks for basic."""
     header = basic(service.own.issued.credential.client_id, "wrong\x00")
     heard = await form(service, names(service), authorization=header)
     assert (heard.status, heard.headers["www-authenticate"]) == (401, 'Basic realm="steward"')
@@ -328,7 +328,7 @@ FIRST_OF_ALL: list[tuple[dict[str, str], bytes, tuple[int, str]]] = [
 
 
 async def test_type_size_and_syntax_come_first(service: Service) -> None:
-    """contract 5.3 order 2"""
+    """Type size and syntax come first."""
     for headers, content, refused in FIRST_OF_ALL:
         heard = await service.nobody().call("POST", LOGIN, content=content, headers=headers)
         assert (heard.status, heard.code) == refused, headers
@@ -343,7 +343,7 @@ async def test_access_that_is_off_comes_before_everything(service: Service) -> N
 
 
 async def test_only_post_logs_in(service: Service) -> None:
-    """contract 1.2"""
+    """Only post logs in."""
     heard = await service.nobody().get(LOGIN)
     assert (heard.status, heard.headers["allow"]) == (405, "POST")
 
@@ -370,7 +370,7 @@ async def test_the_eleventh_attempt_in_a_minute_waits(service: Service) -> None:
 
 
 async def test_attempts_count_by_client_and_apart_from_it_by_address(service: Service) -> None:
-    """contract 1.6: a refused attempt counts for neither"""
+    """Attempts count by client and apart from it by address."""
     body = service.login_body("member")
     for number in range(10):
         caller = service.nobody(f"198.51.100.{number}")
@@ -382,7 +382,7 @@ async def test_attempts_count_by_client_and_apart_from_it_by_address(service: Se
 
 
 async def test_an_ipv6_address_counts_by_its_network(service: Service) -> None:
-    """contract 1.6"""
+    """An ipv6 address counts by its network."""
     for number in range(10):
         await service.nobody(f"2001:db8:9:9::{number:x}").post(LOGIN, {})
     assert (await service.nobody("2001:db8:9:9:ffff::1").post(LOGIN, {})).status == 429
@@ -390,7 +390,7 @@ async def test_an_ipv6_address_counts_by_its_network(service: Service) -> None:
 
 
 async def test_a_failure_is_logged_without_the_values(service: Service) -> None:
-    """safety 3.1 rule 4"""
+    """A failure is logged without the values."""
     await service.log_in("member", client_secret="stw_plain-secret-of-the-test")
     line = json.loads(service.lines[-1])
     assert (line["action"], len(line["client"])) == ("login_failed", 64)

@@ -1,4 +1,4 @@
-"""Moving, skipping and un-skipping over HTTP: answers and the order of refusals (interface 4.2)."""
+"""Moving, skipping and un-skipping over HTTP: answers and the order of refusals."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
 
 
 async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> None:
-    """Contract 2.5"""
+    """Skip and unskip answer the run and the automation."""
     made = await utc_daily(desk)
     row = await planned(desk, made)
     heard = await edit(desk, "skip", made, sent(row))
@@ -110,7 +110,7 @@ async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
 
 
 async def test_refusals_come_in_their_order(desk: Desk) -> None:
-    """schedule.md 8.1: 422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at"""
+    """422 shape, 409 stale, 422 slot_at, 409 state, 422 scope, 422 run_at."""
     made = await desk.create(schedule={"cadence": "hourly"}, timezone="UTC")
     row = await planned(desk, made)
     past = "2020-01-01T00:00:00Z"
@@ -153,7 +153,7 @@ async def test_another_organisations_automation_is_not_found(desk: Desk, verb: s
 
 
 async def test_paused_automations_refuse_every_edit(desk: Desk) -> None:
-    """Contract 2.5: wrong_state"""
+    """Paused automations refuse every edit."""
     made = await utc_daily(desk)
     row = await planned(desk, made)
     paused = (await desk.member.post(f"{PATH}/{made['id']}/pause")).data["automation"]

@@ -1,4 +1,4 @@
-"""Who is let in and what is answered first (contract 1.4, 5.4, 6.1)."""
+"""Who is let in and what is answered first."""
 
 import base64
 import json
@@ -34,13 +34,13 @@ async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) 
 
 
 async def test_the_path_does_not_matter_without_a_token(nobody: Caller) -> None:
-    """contract 1.4: 401 comes before 404 and 405"""
+    """The path does not matter without a token."""
     assert (await nobody.get("/v1/automations/no/such/path")).status == 401
     assert (await nobody.call("PUT", STATUS, body={})).status == 401
 
 
 async def test_other_kinds_of_authorization_are_no_token(service: Service, nobody: Caller) -> None:
-    """contract 5.5: Authorization: Bearer is the only way"""
+    """Other kinds of authorization are no token."""
     token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
     assert (await nobody.get(STATUS, access_token=token)).status == 401
     assert (await nobody.call("GET", STATUS, headers={"Authorization": f"Basic {token}"})).status == 401
@@ -87,7 +87,7 @@ async def test_a_changed_token_is_refused(service: Service) -> None:
 
 
 async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> None:
-    """contract 5.5: under a known key id too"""
+    """A token signed by a foreign key is refused."""
     foreign = SigningKey(service.context.keys.kid, generate_private_key(SECP256R1()))
     signer = Signer(foreign, issuer=BASE_URL, audience=BASE_URL)
     member = service.members["member"]
@@ -169,19 +169,19 @@ async def test_a_token_outside_the_automations_api_is_refused(probed: Service, m
 
 
 async def test_a_token_does_not_matter_on_open_paths(member: Caller) -> None:
-    """contract 6.1"""
+    """A token does not matter on open paths."""
     for path in ("/healthz", "/readyz", "/openapi.json", "/.well-known/jwks.json"):
         assert (await member.get(path)).status == 200
 
 
 async def test_an_unknown_path_answers_404_without_a_token(nobody: Caller) -> None:
-    """contract 6.1"""
+    """An unknown path answers 404 without a token."""
     heard = await nobody.get("/no/such")
     assert (heard.status, heard.code) == (404, "not_found")
 
 
 async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
-    """contract 1.2: exactly as listed; 1.4 step 4"""
+    """Unknown paths and methods inside the API."""
     for path in ("/v1/automations/status/", "/v1/automations//status", "/v1/automations/Status"):
         assert (await member.get(path)).code == "not_found"
     for method in ("PUT", "DELETE", "OPTIONS"):
@@ -211,7 +211,7 @@ async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
 async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(
     probed: Service, member: Caller
 ) -> None:
-    """contract 1.4 steps 7 to 9"""
+    """The body is read before the path and the path before the shape."""
     path = "/v1/automations/probe/named/not-an-id"
     assert (await member.call("POST", path, content=b"{")).status == 415
     assert (
@@ -222,7 +222,7 @@ async def test_the_body_is_read_before_the_path_and_the_path_before_the_shape(
 
 
 async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> None:
-    """contract 1.2 "Id" """
+    """A malformed id is not found."""
     good = await member.get(f"/v1/automations/probe/named/{ID}")
     assert good.data["echo"]["ids"] == {"probe_id": ID}
     for wrong in (ID.lower(), ID[:-1], ID + "0", ID.replace("A", "U"), "%30" + ID[1:]):
@@ -233,7 +233,7 @@ async def test_a_malformed_id_is_not_found(probed: Service, member: Caller) -> N
 
 
 async def test_access_that_is_off_refuses_tokens_and_lets_sessions_in(service: Service) -> None:
-    """contract 1.4 step 1, 8: before the token is looked at"""
+    """Access that is off refuses tokens and lets sessions in."""
     service.restart(api_access=False)
     heard = await (await bearing(service, "nonsense")).get(STATUS)
     web = await service.web("member")
@@ -242,7 +242,7 @@ async def test_access_that_is_off_refuses_tokens_and_lets_sessions_in(service: S
 
 
 async def test_a_token_and_a_cookie_together_are_refused(service: Service) -> None:
-    """contract 5.5, safety 4"""
+    """A token and a cookie together are refused."""
     web = await service.web("member")
     web.headers.update((await service.token("member")).headers)
     assert (await web.get(STATUS)).status == 401
@@ -251,7 +251,7 @@ async def test_a_token_and_a_cookie_together_are_refused(service: Service) -> No
 async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
     service: Service, member: Caller
 ) -> None:
-    """safety 3.2: a new key signs at once, old ones verify until their last token has expired"""
+    """A new key signs at once, old ones verify until their last token has expired."""
     ring = service.context.keys
     before = ring.kid
     rotated = await service.write(lambda tx: keys.rotate_signing(tx, MASTERS))
@@ -268,7 +268,7 @@ async def test_a_key_made_by_another_process_is_found_and_a_retired_one_goes(
 
 
 async def test_a_token_of_a_key_read_by_nobody_here_yet_is_good(service: Service) -> None:
-    """safety 3.2: several processes"""
+    """A token of a key read by nobody here yet is good."""
     other = await keys.open_ring(
         service.context.engine, service.clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL
     )

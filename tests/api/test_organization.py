@@ -1,4 +1,4 @@
-"""The organisation's own settings (contract 6.7)."""
+"""The organisation's own settings."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ PATH = "/app/organization"
 
 
 async def test_everybody_reads_the_organisation(service: Service) -> None:
-    """contract 6.7"""
+    """Everybody reads the organisation."""
     expected = {
         "id": service.own.organization.id,
         "name": "Demo Shop",
@@ -23,7 +23,7 @@ async def test_everybody_reads_the_organisation(service: Service) -> None:
 
 
 async def test_an_owner_changes_each_field_and_only_what_is_given(service: Service) -> None:
-    """contract 6.7: PATCH {name?, timezone?, send_without_approval?}"""
+    """PATCH {name?, timezone?, send_without_approval?}."""
     web = await service.web("owner")
     for body in (
         {"name": "  Demo\u0301 Shop  "},
@@ -40,7 +40,7 @@ async def test_an_owner_changes_each_field_and_only_what_is_given(service: Servi
 
 
 async def test_a_change_of_nothing_is_no_change(service: Service) -> None:
-    """contract 6.7"""
+    """A change of nothing is no change."""
     web = await service.web("owner")
     assert (await web.patch(PATH, {})).status == 200
     assert (await web.patch(PATH, {"name": "Demo Shop", "timezone": "Europe/Berlin"})).status == 200
@@ -68,7 +68,7 @@ WRONG: list[tuple[dict[str, object], set[str] | None]] = [
 
 
 async def test_what_cannot_be_is_named(service: Service) -> None:
-    """contract 6.7, 1.2: null is no value here; whether automations are on is the operator's"""
+    """Null is no value here; whether automations are on is the operator's."""
     for body, wrong in WRONG:
         web = await service.web("owner")
         heard = await web.patch(PATH, body)
@@ -77,12 +77,12 @@ async def test_what_cannot_be_is_named(service: Service) -> None:
 
 
 async def test_a_name_of_120_characters_is_taken(service: Service) -> None:
-    """contract 1.2: name-like strings"""
+    """A name of 120 characters is taken."""
     assert (await (await service.web("owner")).patch(PATH, {"name": "x" * 120})).status == 200
 
 
 async def test_two_organisations_never_take_one_name(service: Service) -> None:
-    """engine 3.1: name_norm unique; the later of two finds it taken"""
+    """Name_norm unique; the later of two finds it taken."""
     own, other = await service.web("owner"), await service.web("stranger")
     heard = await asyncio.gather(
         own.patch(PATH, {"name": "Tea House"}), other.patch(PATH, {"name": "TEA HOUSE"})
@@ -91,7 +91,7 @@ async def test_two_organisations_never_take_one_name(service: Service) -> None:
 
 
 async def test_only_an_owner_changes_it(service: Service) -> None:
-    """contract 6.1"""
+    """Only an owner changes it."""
     for name in ("approver", "member"):
         heard = await (await service.web(name)).patch(PATH, {"name": "Mine"})
         assert (heard.status, heard.code) == (403, "forbidden")

@@ -1,4 +1,4 @@
-"""The web app's pages and files: where they answer, under which policy, how long they are kept (safety 4)."""
+"""The web app's pages and files: where they answer, under which policy, how long they are kept."""
 
 import json
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ async def browser(service: Service, build: Path) -> AsyncIterator[httpx.AsyncCli
 async def test_an_address_of_a_page_answers_the_page_and_every_other_does_not(
     browser: httpx.AsyncClient,
 ) -> None:
-    """contract 6.1: neither an operation nor a page: 404"""
+    """An address of a page answers the page and every other does not."""
     for path in ("/", "/runs", "/runs/01JD3Z0QH8N2Y5V7W9X1C4B6A8"):
         page = await browser.get(path)
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -57,7 +57,7 @@ async def test_an_address_of_a_page_answers_the_page_and_every_other_does_not(
 
 
 async def test_pages_are_kept_never_and_hashed_files_for_good(browser: httpx.AsyncClient) -> None:
-    """web 10: files carry their hash in the name and are cached for good, index.html never"""
+    """Files carry their hash in the name and are cached for good, index.html never."""
     page = await browser.get("/")
     assert page.headers["cache-control"] == "no-store"
     script = await browser.get("/assets/index-abc.js", headers={"Accept-Encoding": "gzip"})
@@ -69,7 +69,7 @@ async def test_pages_are_kept_never_and_hashed_files_for_good(browser: httpx.Asy
 
 
 async def test_pages_carry_the_strict_policy(browser: httpx.AsyncClient) -> None:
-    """safety 4, Headers on pages"""
+    """Pages carry the strict policy."""
     headers = (await browser.get("/")).headers
     policy = headers["content-security-policy"]
     assert "default-src 'none'" in policy
@@ -85,7 +85,7 @@ async def test_pages_carry_the_strict_policy(browser: httpx.AsyncClient) -> None
 
 
 async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Service, build: Path) -> None:
-    """safety 4: HSTS 1 year when the public address is https"""
+    """HSTS 1 year when the public address is https."""
     gate = create(service.context, pages=built(build, web_origin="https://shop.example"))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
         page = await client.get("/")
@@ -93,7 +93,7 @@ async def test_pages_of_an_https_address_ask_for_https_ever_after(service: Servi
 
 
 async def test_a_token_opens_no_page(service: Service, build: Path) -> None:
-    """contract 6.1: a valid token outside /v1/automations answers 403"""
+    """A valid token outside /v1/automations answers 403."""
     gate = create(service.context, pages=built(build, web_origin=BASE_URL))
     member = await service.token("member")
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=gate), base_url=BASE_URL) as client:
@@ -102,12 +102,12 @@ async def test_a_token_opens_no_page(service: Service, build: Path) -> None:
 
 
 def test_no_page_begins_like_an_operation(tmp_path: Path) -> None:
-    """web 2, Addresses: none begins with /app, /v1 or /v2"""
+    """Addresses: none begins with /app, /v1 or /v2."""
     listed = json.loads((Path(__file__).parents[2] / "web/src/pages.json").read_text("utf-8"))
     owned = {operation.path.split("/")[1] for operation in OPERATIONS} | {"v2", "openapi.json", "assets"}
     assert [address for address in listed.values() if address.split("/")[1] in owned] == []
 
 
 def test_a_service_without_a_build_has_no_pages(tmp_path: Path) -> None:
-    """web 11: built files are made, not kept"""
+    """A service without a build has no pages."""
     assert built(tmp_path, web_origin=BASE_URL) is None

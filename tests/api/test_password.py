@@ -1,4 +1,4 @@
-"""Changing one's own password (contract 6.2)."""
+"""Changing one's own password."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def body(**changes: object) -> dict[str, object]:
 
 
 async def test_a_new_password_renews_this_session_and_ends_the_others(service: Service) -> None:
-    """contract 6.2, 6.3: a new cookie; the person's other sessions end; tokens go on"""
+    """A new cookie; the person's other sessions end; tokens go on."""
     here, there = await service.web("member"), await service.web("member")
     token, other = await service.token("member"), await service.web("owner")
     before = here.client.cookies["steward"]
@@ -39,7 +39,7 @@ async def test_a_new_password_renews_this_session_and_ends_the_others(service: S
 
 
 async def test_from_then_on_the_new_password_signs_in(service: Service) -> None:
-    """contract 6.2"""
+    """From then on the new password signs in."""
     await (await service.web("member")).post(CHANGE, body())
     sign_in = {"email": "member@example.com", "password": PASSWORD}
     assert (await service.nobody().post("/app/session", sign_in)).status == 401
@@ -62,7 +62,7 @@ WRONG: list[tuple[dict[str, object], set[str]]] = [
 
 
 async def test_what_is_wrong_is_named_and_nothing_changes(service: Service) -> None:
-    """contract 6.2, safety 3.3: 12 to 256 characters, not common, no names"""
+    """12 to 256 characters, not common, no names."""
     for changes, wrong in WRONG:
         service.clock.tick(61)  # past the attempts that are counted
         web = await service.web("member")
@@ -73,14 +73,14 @@ async def test_what_is_wrong_is_named_and_nothing_changes(service: Service) -> N
 
 @pytest.mark.parametrize("length", [12, 256])
 async def test_the_shortest_and_the_longest_password_are_taken(service: Service, length: int) -> None:
-    """contract 6.2"""
+    """The shortest and the longest password are taken."""
     password = "violet harbour 1931 ".ljust(length, "q")[:length]
     heard = await (await service.web("member")).post(CHANGE, body(new_password=password))
     assert heard.status == 200
 
 
 async def test_guesses_of_the_current_password_are_limited(service: Service) -> None:
-    """contract 1.6, safety 3.3: limits before hashing"""
+    """Guesses of the current password are limited."""
     web = await service.web("member")
     heard = [await web.post(CHANGE, body(current_password="guess")) for _ in range(10)]
     assert [answer.status for answer in heard] == [422] * 9 + [429]
@@ -89,7 +89,7 @@ async def test_guesses_of_the_current_password_are_limited(service: Service) -> 
 
 
 async def test_without_a_session_there_is_no_password_to_change(service: Service) -> None:
-    """contract 1.4 step 2, 6.1"""
+    """Without a session there is no password to change."""
     assert (await service.nobody().post(CHANGE, body())).status == 401
     assert (await (await service.token("member")).post(CHANGE, body())).code == "forbidden"
     web = await service.web("member")

@@ -1,4 +1,4 @@
-"""The people of an organisation: list, roles, ending and restoring memberships (contract 6.6)."""
+"""The people of an organisation: list, roles, ending and restoring memberships."""
 
 import asyncio
 
@@ -44,7 +44,7 @@ async def test_everybody_sees_the_people_of_their_organisation_alone(service: Se
 
 
 async def test_people_are_paged_newest_first(service: Service) -> None:
-    """contract 1.3: no row twice, none left out"""
+    """People are paged newest first."""
     web = await service.web("owner")
     everybody = [person["id"] for person in (await web.get(PEOPLE)).data["people"]]
     assert everybody == sorted(everybody, reverse=True)
@@ -60,7 +60,7 @@ async def test_people_are_paged_newest_first(service: Service) -> None:
 
 
 async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
-    """contract 6.3, 6.6: PATCH {role}"""
+    """A role takes effect on the next call."""
     owner, member = await service.web("owner"), await service.web("member")
     assert (await member.patch("/app/organization", {})).code == "forbidden"
     heard = await owner.patch(of(service, "member"), {"role": "owner"})
@@ -74,7 +74,7 @@ async def test_a_role_takes_effect_on_the_next_call(service: Service) -> None:
 
 
 async def test_a_membership_ends_and_comes_back(service: Service) -> None:
-    """contract 6.6, 6.3: the next call of a token or session is refused; the account stays"""
+    """The next call of a token or session is refused; the account stays."""
     owner, web, token = await service.web("owner"), await service.web("member"), await service.token("member")
     heard = await owner.post(f"{of(service, 'member')}/deactivate")
     assert (heard.status, heard.data["person"]["state"]) == (200, "deactivated")
@@ -94,7 +94,7 @@ async def test_a_membership_ends_and_comes_back(service: Service) -> None:
 
 
 async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
-    """contract 6.6: of this organisation only"""
+    """A membership elsewhere is not touched."""
     member, other = service.members["member"], service.other.organization.id
     await service.write(lambda tx: people.add_to_organization(tx, member.person, other, Role.MEMBER))
     web = await service.web("member")
@@ -107,7 +107,7 @@ async def test_a_membership_elsewhere_is_not_touched(service: Service) -> None:
 
 
 async def test_the_last_owner_stays_one(service: Service) -> None:
-    """contract 6.6: 409 wrong_state"""
+    """The last owner stays one."""
     owner = await service.web("owner")
     for heard in (
         await owner.patch(of(service, "owner"), {"role": "approver"}),
@@ -121,7 +121,7 @@ async def test_the_last_owner_stays_one(service: Service) -> None:
 
 
 async def test_an_owner_whose_account_is_off_does_not_count(service: Service) -> None:
-    """contract 6.6: somebody must be able to act as an owner"""
+    """Somebody must be able to act as an owner."""
     owner = await service.web("owner")
     await owner.patch(of(service, "approver"), {"role": "owner"})
     off = service.members["approver"].person
@@ -132,7 +132,7 @@ async def test_an_owner_whose_account_is_off_does_not_count(service: Service) ->
 
 
 async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
-    """contract 6.6: of two simultaneous changes the later finds the new state"""
+    """Of two simultaneous changes the later finds the new state."""
     first = await service.web("owner")
     await first.patch(of(service, "approver"), {"role": "owner"})
     second = await service.web("approver")
@@ -145,7 +145,7 @@ async def test_two_owners_cannot_both_leave_at_once(service: Service) -> None:
 
 @pytest.mark.parametrize("name", ["member", "approver"])
 async def test_only_owners_change_people(service: Service, name: str) -> None:
-    """contract 6.1: a missing role answers 403"""
+    """Only owners change people."""
     web = await service.web(name)
     target = of(service, "member")
     for heard in (
@@ -159,7 +159,7 @@ async def test_only_owners_change_people(service: Service, name: str) -> None:
 
 
 async def test_people_of_others_are_not_found(service: Service) -> None:
-    """contract 1.4 step 8: foreign and absent are the same answer"""
+    """People of others are not found."""
     web = await service.web("owner")
     foreign, absent = of(service, "stranger"), f"{PEOPLE}/999999"
     for method, tail, body in (
@@ -181,14 +181,14 @@ NO_ROLES: list[dict[str, object]] = [
 
 
 async def test_a_role_is_one_of_the_three(service: Service) -> None:
-    """contract 1.2: unknown and missing fields"""
+    """A role is one of the three."""
     for body in NO_ROLES:
         heard = await (await service.web("owner")).patch(of(service, "member"), body)
         assert (heard.status, set(heard.errors)) == (422, {"email"} if "email" in body else {"role"}), body
 
 
 async def test_a_token_never_reaches_people(service: Service) -> None:
-    """contract 6.1: 403 outside /v1/automations"""
+    """A token never reaches people."""
     token = await service.token("owner")
     for path in (PEOPLE, "/app/organization", "/app/password", "/app/invitations/accept"):
         assert (await token.get(path)).code == "forbidden"

@@ -1,4 +1,4 @@
-"""Preview schedule over HTTP: the next three runs, words and notes (contract 2.6, schedule.md 6)."""
+"""Preview schedule over HTTP: the next three runs, words and notes."""
 
 from typing import Any
 
@@ -44,14 +44,14 @@ NOTED: list[tuple[dict[str, Any], str, list[str | None]]] = [
 
 
 async def test_clock_changes_and_short_months_are_noted(desk: Desk) -> None:
-    """schedule.md 6, Preview: R4, R3, R6"""
+    """Clock changes and short months are noted."""
     for schedule, since, notes in NOTED:
         found = await preview(desk, schedule, timezone="Europe/Berlin", **{"from": since})
         assert [run["note"] for run in found["next"]] == notes, schedule
 
 
 async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) -> None:
-    """Contract 2.6; schedule.md 4: copied from the store, else the organisation, else UTC"""
+    """Copied from the store, else the organisation, else UTC."""
     daily = {"cadence": "daily", "run_at": "08:00"}
     found = await preview(desk, daily, integration_id=desk.store, timezone="Asia/Calcutta")
     assert found["timezone"] == "Asia/Calcutta"
@@ -62,14 +62,14 @@ async def test_the_zone_is_the_stores_without_one_the_organisations(desk: Desk) 
 
 
 async def test_manual_and_once_have_fewer_runs(desk: Desk) -> None:
-    """Contract 2.6: manual gives an empty next; a once has one"""
+    """Manual gives an empty next; a once has one."""
     assert (await preview(desk, {"cadence": "manual"}))["next"] == []
     once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
     assert len((await preview(desk, once))["next"]) == 1
 
 
 async def test_a_once_is_judged_by_from(desk: Desk) -> None:
-    """Contract 2.6, from"""
+    """A once is judged by from."""
     once = {"cadence": "once", "date": "2026-05-02", "run_at": "08:00"}
     body = {"schedule": once, "timezone": "UTC", "from": "2026-05-02T08:00:00Z"}
     heard = await desk.member.post(PATH, body)
@@ -79,7 +79,7 @@ async def test_a_once_is_judged_by_from(desk: Desk) -> None:
 
 
 async def test_without_spread_there_is_no_note_on_it(desk: Desk) -> None:
-    """Contract 2.6: null when the spread setting is 0"""
+    """Without spread there is no note on it."""
     desk.service.restart(spread_max=0)
     assert (await preview(desk, {"cadence": "hourly"}))["spread_note"] is None
 
@@ -107,14 +107,14 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_wrong_fields_are_refused_by_their_path(desk: Desk) -> None:
-    """Contract 2.6: refusals errors.schedule.*; all faults at once"""
+    """Refusals errors.schedule.*; all faults at once."""
     for body, wrong in WRONG:
         heard: Heard = await desk.member.post(PATH, body)
         assert (heard.status, sorted(heard.errors)) == (422, wrong), body
 
 
 async def test_a_foreign_store_is_refused(desk: Desk) -> None:
-    """Contract 2.6: foreign → 422"""
+    """A foreign store is refused."""
     body = {"schedule": {"cadence": "hourly"}, "integration_id": desk.foreign_store}
     heard = await desk.member.post(PATH, body)
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])

@@ -1,4 +1,4 @@
-"""Calls per minute of a person, an organisation and a web session (contract 1.6, interface 8)."""
+"""Calls per minute of a person, an organisation and a web session."""
 
 import asyncio
 
@@ -38,7 +38,7 @@ async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Serv
 async def test_an_organisation_has_so_many_calls_and_a_refused_one_uses_up_nothing(
     service: Service,
 ) -> None:
-    """contract 1.6: consumes nothing of any limit"""
+    """An organisation has so many calls and a refused one uses up nothing."""
     service.restart(limit_person=3, limit_organization=4)
     member, owner = await service.token("member"), await service.token("owner")
     assert await statuses(member, 3) == [200] * 3
@@ -53,7 +53,7 @@ async def test_an_organisation_has_so_many_calls_and_a_refused_one_uses_up_nothi
 
 
 async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) -> None:
-    """contract 1.6: counted once it passes step 5, whatever its later answer"""
+    """Counted once it passes step 5, whatever its later answer."""
     probed.restart(limit_person=2)
     member = await probed.token("member")
     for path in ("/v1/automations/no/such", "/app/session"):
@@ -67,7 +67,7 @@ async def test_what_is_refused_before_the_limit_is_not_counted(probed: Service) 
 
 
 async def test_a_limit_comes_before_the_body(probed: Service) -> None:
-    """contract 1.4: step 6 before 7"""
+    """A limit comes before the body."""
     probed.restart(limit_person=1)
     member = await probed.token("member")
     await member.get(STATUS)
@@ -78,7 +78,7 @@ async def test_a_limit_comes_before_the_body(probed: Service) -> None:
 
 
 async def test_a_revoked_token_is_refused_as_such_over_the_limit_too(service: Service) -> None:
-    """contract 1.4: 401 and 403 come before 429"""
+    """A revoked token is refused as such over the limit too."""
     service.restart(limit_person=1)
     member = await service.token("member")
     assert await statuses(member, 2) == [200, 429]
@@ -108,7 +108,7 @@ async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None
 
 
 async def test_a_web_call_without_its_role_is_not_counted(probed: Service) -> None:
-    """contract 1.6: counted once it passes step 5"""
+    """A web call without its role is not counted."""
     probed.restart(limit_web=1)
     web = await probed.web("member")
     for _ in range(3):
@@ -120,7 +120,7 @@ async def test_a_web_call_without_its_role_is_not_counted(probed: Service) -> No
 
 
 async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
-    """contract 1.6, on both engines"""
+    """Simultaneous calls are counted exactly."""
     service.restart(limit_person=5)
     member = await service.token("member")
     heard = await asyncio.gather(*(member.get(STATUS) for _ in range(12)))

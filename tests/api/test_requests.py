@@ -1,4 +1,4 @@
-"""What a request may look like: bodies, queries, fields, each at its limit and one past (contract 1.2)."""
+"""What a request may look like: bodies, queries, fields, each at its limit and one past."""
 
 import json
 
@@ -31,7 +31,7 @@ KINDS: list[str] = ["application/json; charset=utf-8", 'Application/JSON;charset
 
 
 async def test_json_in_utf_8_is_taken(caller: Caller) -> None:
-    """contract 1.2 "Body type" """
+    """JSON in UTF-8 is taken."""
     for kind in KINDS:
         heard = await caller.call("POST", ECHO, content=b"{}", headers={"Content-Type": kind})
         assert heard.status == 201, kind
@@ -48,7 +48,7 @@ OTHER_KINDS: list[dict[str, str]] = [
 
 
 async def test_another_kind_of_body_is_refused_before_its_size(caller: Caller) -> None:
-    """contract 1.2, 1.4 step 7: 415 before 413"""
+    """Another kind of body is refused before its size."""
     for headers in OTHER_KINDS:
         for content in (b"{}", b" " * (MIB + 1)):
             heard = await send(caller, content, **headers)
@@ -56,7 +56,7 @@ async def test_another_kind_of_body_is_refused_before_its_size(caller: Caller) -
 
 
 async def test_an_empty_body_is_an_empty_object_of_whatever_type(caller: Caller) -> None:
-    """contract 1.2"""
+    """An empty body is an empty object of whatever type."""
     heard = await caller.call("POST", ECHO, content=b"", headers={"Content-Type": "text/plain"})
     assert (heard.status, heard.data) == (201, {"echo": {}})
 
@@ -84,14 +84,14 @@ MALFORMED = [
 
 
 async def test_a_body_that_is_not_json_as_promised_is_malformed(caller: Caller) -> None:
-    """contract 1.2 "JSON", safety 6"""
+    """A body that is not JSON as promised is malformed."""
     for content in MALFORMED:
         heard = await send(caller, content)
         assert (heard.status, heard.code) == (400, "malformed"), content
 
 
 async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
-    """contract 1.2: 64 deep, 40 digits; a pair of surrogates is a character; brackets in text are text"""
+    """64 deep, 40 digits; a pair of surrogates is a character; brackets in text are text."""
     deepest = b'{"inputs": {"x": ' + b"[" * 62 + b"]" * 62 + b"}}"
     assert (await send(caller, deepest)).status == 201
     assert (await send(caller, b'{"inputs": {"x": ' + b"[" * 63 + b"]" * 63 + b"}}")).status == 400
@@ -102,7 +102,7 @@ async def test_limits_of_json_are_taken_at_the_limit(caller: Caller) -> None:
 
 
 async def test_as_many_values_as_allowed_and_one_more(caller: Caller) -> None:
-    """contract 1.2: counted without keys; the probe takes 10"""
+    """Counted without keys; the probe takes 10."""
     for extra, status in ((0, 200), (1, 400)):
         items = json.dumps({"inputs": {"a,b": list(range(7 + extra))}}).encode()
         heard = await send(caller, items, FEW)
@@ -110,7 +110,7 @@ async def test_as_many_values_as_allowed_and_one_more(caller: Caller) -> None:
 
 
 async def test_fifty_thousand_values_and_one_more(caller: Caller) -> None:
-    """contract 1.2"""
+    """Fifty thousand values and one more."""
     for extra, status in ((0, 201), (1, 400)):
         body = b'{"inputs":{"x":[' + b",".join([b"1"] * (49_997 + extra)) + b"]}}"
         assert (await send(caller, body)).status == status
@@ -127,7 +127,7 @@ async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
 
 
 async def test_a_body_that_is_no_object_is_the_body_s_fault(caller: Caller) -> None:
-    """contract 1.2"""
+    """A body that is no object is the body s fault."""
     for content in (b"[]", b'"x"', b"5", b"null", b"true"):
         heard = await send(caller, content)
         assert (heard.status, list(heard.errors)) == (422, ["body"])
@@ -163,7 +163,7 @@ FIELDS: list[tuple[str, list[object], list[object]]] = [
 
 
 async def test_a_field_takes_what_is_good_and_names_what_is_not(caller: Caller) -> None:
-    """contract 1.2, each rule at its limit and one past"""
+    """A field takes what is good and names what is not."""
     for field, good, bad in FIELDS:
         for value in good:
             assert (await caller.post(ECHO, {field: value})).status == 201, (field, value)
@@ -174,7 +174,7 @@ async def test_a_field_takes_what_is_good_and_names_what_is_not(caller: Caller) 
 
 
 async def test_what_is_normalised_is_normalised(caller: Caller) -> None:
-    """contract 1.2: 6.0 is 6; names trimmed and NFC; instants in UTC, cut to milliseconds"""
+    """6.0 is 6; names trimmed and NFC; instants in UTC, cut to milliseconds."""
     heard = await caller.post(
         ECHO, {"whole": 6.0, "name": "  e\u0301 ", "at": "2026-11-20T09:00:00.123987+02:00"}
     )
@@ -183,7 +183,7 @@ async def test_what_is_normalised_is_normalised(caller: Caller) -> None:
 
 
 async def test_a_number_too_large_for_a_float_is_refused(caller: Caller) -> None:
-    """contract 1.2 "Number: finite" """
+    """A number too large for a float is refused."""
     assert (await send(caller, b'{"number": 1e999}')).errors == {"number": ["The number is too large."]}
     assert (await send(caller, b'{"inputs": {"a": -1e999}}')).status == 422
 
@@ -220,12 +220,12 @@ async def test_all_faults_are_told_at_once_each_by_its_path(caller: Caller) -> N
 
 
 async def test_repeated_items_are_the_lists_fault(caller: Caller) -> None:
-    """contract 1.1"""
+    """Repeated items are the lists fault."""
     assert list((await caller.post(ECHO, {"days": [1, 2, 1]})).errors) == ["days"]
 
 
 async def test_a_query_is_read_strictly(caller: Caller) -> None:
-    """contract 1.2, 1.3"""
+    """A query is read strictly."""
     heard = await caller.get(SMALL, number="-5", flag="true", words="a,b", at="2026-11-20T07:00:00Z")
     query = heard.data["echo"]["query"]
     assert query == {
@@ -262,7 +262,7 @@ WRONG_QUERIES = [
 
 
 async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
-    """contract 1.2"""
+    """A wrong parameter is named."""
     for query, names in WRONG_QUERIES:
         for path in (SMALL, "/v1/automations/probe/far"):
             heard = await caller.call("GET", f"{path}?{query}")
@@ -270,7 +270,7 @@ async def test_a_wrong_parameter_is_named(caller: Caller) -> None:
 
 
 async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
-    """contract 1.3"""
+    """A limit above the most is lowered."""
     for given, meant in ((200, 200), (201, 200), (10**15, 200), (1, 1)):
         assert (await caller.get(SMALL, limit=given)).data["echo"]["query"]["limit"] == meant
 
@@ -278,7 +278,7 @@ async def test_a_limit_above_the_most_is_lowered(caller: Caller) -> None:
 async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
     probed: Service, caller: Caller
 ) -> None:
-    """contract 1.3: bound to organisation, path and every filter; the limit may change"""
+    """Bound to organisation, path and every filter; the limit may change."""
     cursor = (await caller.get(SMALL, number=5)).data["echo"]["next"]
     heard = await caller.get(SMALL, number=5, cursor=cursor, limit=10)
     assert heard.data["echo"]["after"] == ["ä", 5]
@@ -296,7 +296,7 @@ async def test_a_cursor_goes_on_after_its_row_and_only_with_its_own_filters(
 
 
 async def test_a_target_or_headers_too_long_are_refused(caller: Caller) -> None:
-    """contract 1.2: target 8 KiB, headers 32 KiB"""
+    """A target or headers too long are refused."""
     room = 8 * 1024 - len(SMALL) - len("x=")
     assert (await caller.call("GET", f"{SMALL}?x=" + "a" * room)).status == 422
     heard = await caller.call("GET", f"{SMALL}?x=" + "a" * (room + 1))

@@ -98,7 +98,7 @@ async def line(service: Service, port: int) -> AsyncIterator[Line]:
 
 
 async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Service, line: Line) -> None:
-    """contract 1.1, 1.2: every header; HEAD without a body; what is asked in one go is answered in order"""
+    """Every header; HEAD without a body; what is asked in one go is answered in order."""
     own = b"X-Request-Id: mine-1\r\n"
     heard = await line.send(line.asked(b"GET", b"/v1/automations", own))
     caller = await service.token("member")
@@ -124,7 +124,7 @@ async def test_an_answer_is_the_same_over_a_connection_and_in_order(service: Ser
 
 
 async def test_a_body_may_come_in_any_of_the_ways_http_has(line: Line) -> None:
-    """contract 1.2: with or without its length, on demand, and behind an offer of another protocol"""
+    """With or without its length, on demand, and behind an offer of another protocol."""
     offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
     for headers, body in ((LENGTH, BODY), (CHUNKED, CHUNKS)):
         for offered in (b"", offer):
@@ -158,7 +158,7 @@ def unread(line: Line) -> list[bytes]:
 async def test_what_is_no_request_is_told_so_and_ends_the_connection(
     service: Service, port: int, line: Line
 ) -> None:
-    """contract 1.1: every answer is JSON, also to what no client sends; what was asked before is answered"""
+    """Every answer is JSON, also to what no client sends; what was asked before is answered."""
     for sent in unread(line):
         async with opened(service, port) as other:
             heard = await other.send(sent)

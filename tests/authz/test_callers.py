@@ -1,4 +1,4 @@
-"""Every route against every kind of caller that must be refused, and those that must not (safety 12.1)."""
+"""Every route against every kind of caller that must be refused, and those that must not."""
 
 from collections.abc import Awaitable, Callable
 
@@ -27,7 +27,7 @@ RANKS = (Role.MEMBER, Role.APPROVER, Role.OWNER)
 async def refusals(two: Two, caller: Caller, expected: Callable[[Operation], Expected]) -> list[str]:
     """Where the answer is not as expected; None expects to be let in, whatever comes of it.
 
-    The body is broken, so that nothing is changed and a refusal is one of steps 1 to 6 (contract 1.4).
+    The body is broken, so that nothing is changed and a refusal is one of steps 1 to 6.
     """
     wrong = []
     for row in OPERATIONS:
@@ -158,7 +158,7 @@ BAD_TOKENS: list[Callable[[Two], Awaitable[Caller]]] = [
 
 
 async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
-    """contract 1.4 step 2, 5.5, 6.1: 401 on every route, those of the web app included"""
+    """401 on every route, those of the web app included."""
     for make in BAD_TOKENS:
         caller = await make(two)
         assert await refusals(two, caller, lambda row: NO_TOKEN) == [], make.__name__
@@ -167,7 +167,7 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
 
 
 async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
-    """contract 1.4 step 2, 6.2"""
+    """Without token and session only the open routes answer."""
     public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
     expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
     assert await refusals(two, two.service.nobody(), expected) == []
@@ -183,13 +183,13 @@ async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(
 
 @pytest.mark.parametrize("role", RANKS)
 async def test_a_session_reaches_what_its_role_allows(two: Two, role: Role) -> None:
-    """contract 6.1: roles, scopes"""
+    """A session reaches what its role allows."""
     name = {Role.MEMBER: "member", Role.APPROVER: "approver", Role.OWNER: "owner"}[role]
     assert await refusals(two, await two.service.web(name), by_role(role)) == []
 
 
 async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> None:
-    """contract 6.3: absent, wrong, of another session, or from another page"""
+    """Absent, wrong, of another session, or from another page."""
 
     def expected(row: Operation) -> Expected:
         return NO_CSRF if row.method in CHANGING and row.access is not Access.PUBLIC else None
@@ -224,7 +224,7 @@ async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
 
 
 async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -> None:
-    """contract 6.2: a person of two organisations who has chosen none yet"""
+    """A person of two organisations who has chosen none yet."""
     service = two.service
     owner, org = service.members["owner"].person, service.members["stranger"].org
     await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))
@@ -235,7 +235,7 @@ async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -
 
 
 async def test_a_session_ends(two: Two) -> None:
-    """contract 6.3: with the account, the membership, sign-out and the idle and absolute lifetime"""
+    """With the account, the membership, sign-out and the idle and absolute lifetime."""
     service = two.service
 
     def ended(row: Operation) -> Expected:
@@ -260,7 +260,7 @@ async def test_a_session_ends(two: Two) -> None:
 
 
 async def test_what_is_outside_the_envelope_looks_at_no_token(two: Two) -> None:
-    """contract 2.1, 5.2: login, keys, health and the document are public"""
+    """Login, keys, health and the document are public."""
     nobody, bad = two.service.nobody(), await garbage(two)
     for row in RAW_OPERATIONS:
         heard = [await one.call(row.method, row.path, content=b"{}") for one in (nobody, bad)]

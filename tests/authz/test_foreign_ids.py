@@ -1,4 +1,4 @@
-"""Another organisation's ids in path, body, filter and cursor, on every route (safety 5)."""
+"""Another organisation's ids in path, body, filter and cursor, on every route."""
 
 import typing
 from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ async def tried(
 
 
 def test_every_route_has_its_row() -> None:
-    """issue 4 point 5: a new route without its row fails the build, and so does a row without its route"""
+    """Point 5: a new route without its row fails the build, and so does a row without its route."""
     assert {named(row) for row in OPERATIONS} == set(SPELLED)
 
 
@@ -85,7 +85,7 @@ def _fields(model: type[BaseModel], before: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=named)
 def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
-    """issue 4 point 5: ids in body and filter; what a new field adds must be added here"""
+    """Point 5: ids in body and filter; what a new field adds must be added here."""
 
     def ids(names: Iterator[str]) -> set[str]:
         return {one for one in names if one.endswith("_id")} - NO_IDS
@@ -97,7 +97,7 @@ def test_every_field_that_takes_an_id_is_named(row: Operation) -> None:
 
 
 async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
-    """contract 1.4 step 8: byte-equal but for X-Request-Id, with a sound body and without one"""
+    """Byte-equal but for X-Request-Id, with a sound body and without one."""
     two = two_walled
     for row in WITH_IDS:
         for caller in await callers(two, row):
@@ -109,7 +109,7 @@ async def test_in_the_path_foreign_and_absent_are_one_answer(two_walled: Two) ->
 
 
 async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
-    """contract 1.4 step 13, 2.2: byte-equal, and another answer than one's own id gets"""
+    """Byte-equal, and another answer than one's own id gets."""
     two = two_walled
     for row in OPERATIONS:
         for place, (name, body) in spelled(row).bodies.items():
@@ -127,7 +127,7 @@ async def test_in_a_body_foreign_and_absent_are_one_answer(two_walled: Two) -> N
 
 
 async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) -> None:
-    """contract 2.2 to 2.9: it matches nothing, or is refused as an unknown one is"""
+    """It matches nothing, or is refused as an unknown one is."""
     two = two_walled
     for row in OPERATIONS:
         for parameter, name in spelled(row).filters.items():
@@ -143,7 +143,7 @@ async def test_as_a_filter_foreign_and_absent_are_one_answer(two_walled: Two) ->
 
 
 async def test_a_cursor_of_another_organisation_is_refused(two_walled: Two) -> None:
-    """contract 1.3: signed with the organisation, the path and every filter; altered or foreign: 422"""
+    """Signed with the organisation, the path and every filter; altered or foreign: 422."""
     two = two_walled
     for row in LISTS:
         for ours, theirs in zip(
@@ -161,7 +161,7 @@ async def test_a_cursor_of_another_organisation_is_refused(two_walled: Two) -> N
 
 
 async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
-    """contract 1.3: altered: 422"""
+    """No character of a cursor can be altered."""
     owner = await two.service.token("owner")
     cursor = (await owner.get("/v1/automations", limit=1)).data["next_cursor"]
     for place, sign in enumerate(cursor):
@@ -173,7 +173,7 @@ async def test_no_character_of_a_cursor_can_be_altered(two: Two) -> None:
 
 
 async def test_nothing_of_another_organisation_is_ever_told(two_walled: Two) -> None:
-    """safety 5: every list and record, whole, as owner and by token"""
+    """Every list and record, whole, as owner and by token."""
     two = two_walled
     for row in OPERATIONS:
         if row.method != "GET":

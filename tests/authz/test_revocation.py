@@ -1,4 +1,4 @@
-"""What ends a caller's rights ends them with the next call, whoever ends them (interface 5.4, 7)."""
+"""What ends a caller's rights ends them with the next call, whoever ends them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -65,7 +65,7 @@ async def test_a_rotated_or_disabled_credential_ends_its_tokens_at_once(
 async def test_a_deactivated_person_is_refused_at_once_and_let_in_again(
     service: Service, elsewhere: Write
 ) -> None:
-    """contract 5.5, 6.3: tokens and sessions; only tokens live again"""
+    """Tokens and sessions; only tokens live again."""
     service.restart(limit_person=10_000, limit_organization=10_000, limit_login=10_000)
     person = service.members["member"].person
     for _ in range(TIMES):
@@ -79,7 +79,7 @@ async def test_a_deactivated_person_is_refused_at_once_and_let_in_again(
 
 
 async def test_a_membership_ended_by_an_owner_is_refused_at_once(service: Service) -> None:
-    """contract 6.6: of this organisation"""
+    """A membership ended by an owner is refused at once."""
     service.restart(limit_login=10_000, limit_web=10_000)
     owner, person = await service.web("owner"), service.members["member"].person
     for _ in range(5):

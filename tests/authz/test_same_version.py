@@ -1,4 +1,4 @@
-"""Simultaneous updates that all read one version (issue 4 point 2, safety 12.1 `same_version`)."""
+"""Simultaneous updates that all read one version."""
 
 import asyncio
 

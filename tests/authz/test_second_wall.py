@@ -1,4 +1,4 @@
-"""Row-level security and the rights of the role that serves, on PostgreSQL (safety 5.2, 5.3)."""
+"""Row-level security and the rights of the role that serves, on PostgreSQL."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -86,7 +86,7 @@ async def walled(postgresql_url: str, clock: FakeClock) -> AsyncIterator[Walled]
 
 
 async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Walled) -> None:
-    """safety 5.2: ENABLE and FORCE on every owned table, and on every other that has an org_id first"""
+    """ENABLE and FORCE on every owned table, and on every other that has an org_id first."""
     rows = await walled.superuser.fetch(
         "SELECT relname, relrowsecurity AND relforcerowsecurity AS walled FROM pg_class"
         " WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
@@ -98,7 +98,7 @@ async def test_every_table_stands_behind_the_wall_or_in_the_directory(walled: Wa
 
 
 async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_none(walled: Walled) -> None:
-    """safety 5.2: never set: refused; cleared: no rows; set: that organisation's rows alone"""
+    """Never set: refused; cleared: no rows; set: that organisation's rows alone."""
     ours = walled.two.ours.organization_id
     for table in sorted(FILLED):  # a table without rows has nothing to refuse
         with pytest.raises(asyncpg.UndefinedObjectError):
@@ -115,7 +115,7 @@ async def test_each_organisation_sees_its_own_rows_and_without_one_there_are_non
 
 
 async def test_no_row_is_written_into_another_organisation(walled: Walled) -> None:
-    """safety 5.2: WITH CHECK; what is not seen is not changed"""
+    """WITH CHECK; what is not seen is not changed."""
     ours, theirs = walled.two.ours.organization_id, walled.two.theirs.organization_id
     await walled.entered(ours)
     for table in sorted(OWNED - {"audit_log"}):
@@ -136,7 +136,7 @@ async def test_no_row_is_written_into_another_organisation(walled: Walled) -> No
 
 
 async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(walled: Walled) -> None:
-    """safety 5.3: no UPDATE or DELETE of the audit, no TRUNCATE, no tables, no way round the wall"""
+    """No UPDATE or DELETE of the audit, no TRUNCATE, no tables, no way round the wall."""
     await walled.entered(walled.two.ours.organization_id)
     refused = [
         "UPDATE audit_log SET action = 'x'",
@@ -160,7 +160,7 @@ async def test_the_role_that_serves_may_read_and_write_rows_and_nothing_else(wal
 
 
 async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled) -> None:
-    """safety 5.3: no login of their own, no BYPASSRLS, no ownership of tables"""
+    """No login of their own, no BYPASSRLS, no ownership of tables."""
     rows = await walled.superuser.fetch(
         "SELECT rolname, rolcanlogin OR rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb AS mighty,"
         " (SELECT count(*) FROM pg_class AS c WHERE c.relowner = r.oid) AS owned"
@@ -175,7 +175,7 @@ async def test_the_roles_that_serve_own_nothing_and_pass_no_wall(walled: Walled)
 async def test_the_hook_really_takes_the_first_wall_away(
     walled: Walled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """safety 12.1 `rls_only`: with both organisations entered, only the first wall keeps them apart"""
+    """`rls_only`: with both organisations entered, only the first wall keeps them apart."""
     service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
     both = [OrgId(ours.organization_id), OrgId(theirs.organization_id)]
     look = partial(runs.find, org=both[0], wanted=runs.RunFilter(), limit=100, after=None)
@@ -195,7 +195,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
 
 
 async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> None:
-    """safety 5.2: a request's organisation is cleared before the connection serves another"""
+    """A request's organisation is cleared before the connection serves another."""
     service = walled.two.service
     engine = service.context.engine
     for name in ("owner", "stranger"):
@@ -213,7 +213,7 @@ async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> Non
 async def test_a_read_cancelled_while_it_opens_the_wall_leaves_it_open_to_nobody(
     postgresql_url: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """safety 5.2: the server may have opened it though nobody heard so"""
+    """The server may have opened it though nobody heard so."""
     engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True)
     real = PostgresTx.enter
 

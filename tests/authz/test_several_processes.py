@@ -41,14 +41,14 @@ async def statuses(callers: list[Caller], each: int) -> list[int]:
 
 
 async def test_calls_are_counted_together(both: tuple[Service, Service]) -> None:
-    """contract 1.6: exact on PostgreSQL over all processes; a refused call consumes nothing"""
+    """Exact on PostgreSQL over all processes; a refused call consumes nothing."""
     assert await statuses([await one.token("member") for one in both], 6) == [200] * 5 + [429] * 7
     # Two of the organisation's seven are left: the seven refused calls used up none of them.
     assert await statuses([await one.token("owner") for one in both], 3) == [200] * 2 + [429] * 4
 
 
 async def test_login_attempts_are_counted_together(both: tuple[Service, Service]) -> None:
-    """contract 1.6: by client, whichever process is asked from whichever address"""
+    """By client, whichever process is asked from whichever address."""
     callers = [one.nobody(f"198.51.100.{number}") for number in range(4) for one in both]
     body = both[0].login_body("member")
     heard = await asyncio.gather(*(one.post(LOGIN, body) for one in callers))
@@ -56,7 +56,7 @@ async def test_login_attempts_are_counted_together(both: tuple[Service, Service]
 
 
 async def test_a_run_is_read_in_two_round_trips(postgresql_url: str, clock: FakeClock) -> None:
-    """issue: GET run at most two, with revocation and limits exact; a poll with nothing new is no dearer"""
+    """Issue: GET run at most two, with revocation and limits exact; a poll with nothing new is no dearer."""
     at = urlsplit(postgresql_url)
     assert at.hostname is not None
     assert at.port is not None

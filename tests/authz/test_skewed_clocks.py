@@ -19,7 +19,7 @@ ASKED = "/app/session"
 async def test_a_host_with_a_wrong_clock_ends_nothing_early_and_nothing_late(
     postgresql_url: str, off: timedelta
 ) -> None:
-    """engine 2, "Clock"; contract 5.5, 6.3: an hour of a token, 30 minutes unused of a session"""
+    """An hour of a token, 30 minutes unused of a session."""
     clock = FakeClock(SystemClock().now() + off)
     pool: Any = (await PostgresEngine.open(postgresql_url, size=2, clock=clock, test=True))._pool
     engine = PostgresEngine(pool, postgresql_url, clock=clock, test=False)  # the server keeps its own time

@@ -1,4 +1,4 @@
-"""backup and restore of the SQLite database (contract 7, engine 18), and master keys that change."""
+"""backup and restore of the SQLite database, and master keys that change."""
 
 import asyncio
 import base64
@@ -62,7 +62,7 @@ async def approved(shop: Shop) -> Run:
 
 
 async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Path) -> None:
-    """engine 18: what was written since the copy is looked up before anything is sent"""
+    """What was written since the copy is looked up before anything is sent."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
     made = await told(shop, "backup", "--to", str(copy))
@@ -90,7 +90,7 @@ async def test_after_a_restore_nothing_is_written_twice(shop: Shop, tmp_path: Pa
 async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
     shop: Shop, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """engine 11.4, 18: the copy was made just before it was sent: it stays unknown, and the run says so"""
+    """The copy was made just before it was sent: it stays unknown, and the run says so."""
     copy = tmp_path / "copy.db"
 
     def take(point: str) -> None:
@@ -114,7 +114,7 @@ async def test_after_a_restore_a_message_nobody_can_look_up_is_not_sent_again(
 
 
 async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp_path: Path) -> None:
-    """engine 18: looked up, not found, then written once"""
+    """Looked up, not found, then written once."""
     prices = await approved(shop)
     copy = tmp_path / "copy.db"
     await told(shop, "backup", "--to", str(copy))
@@ -128,7 +128,7 @@ async def test_what_had_not_been_written_goes_on_after_a_restore(shop: Shop, tmp
 async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
     shop: Shop, sqlite_url: str, tmp_path: Path
 ) -> None:
-    """contract 7: refuses a non-empty data folder without --force, a running service, what is no copy"""
+    """Refuses a non-empty data folder without --force, a running service, what is no copy."""
     copy, file = tmp_path / "copy.db", sqlite_path(sqlite_url)
     await told(shop, "backup", "--to", str(copy))
     assert await refused(shop, "backup", "--to", str(copy)) == (1, "exists")
@@ -164,7 +164,7 @@ async def test_a_copy_is_not_put_over_anything_nor_anything_else_restored(
 
 
 async def test_master_and_data_keys_are_replaced_while_the_service_runs(shop: Shop) -> None:
-    """contract 7, safety 3.4: keys rotate encryption; the old master key is needed no more afterwards"""
+    """Keys rotate encryption; the old master key is needed no more afterwards."""
     [held] = (Path(shop.environ["STEWARD_DATA_DIR"]) / "master.keys").read_text().split()
     fresh = (await told(shop, "keys", "new"))["key"]
     both = {"STEWARD_MASTER_KEYS": f"{fresh},{held}"}

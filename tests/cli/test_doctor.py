@@ -1,4 +1,4 @@
-"""doctor: what it looks at, what it finds, and its exit code (contract 7)."""
+"""doctor: what it looks at, what it finds, and its exit code."""
 
 import asyncio
 from datetime import timedelta
@@ -75,7 +75,7 @@ def into(database_url: str, *statements: str) -> None:
 
 
 def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
-    """contract 7: settings, database, migrations, keys, clock, tz data, free space, slots, leases, hosts"""
+    """Settings, database, migrations, keys, clock, tz data, free space, slots, leases, hosts."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
     said = steward("doctor")
@@ -90,7 +90,7 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
 
 
 def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:
-    """contract 7: exit 1 when a check fails"""
+    """What is wrong is named and the other checks go on."""
     steward("org", "create", "--name", "Demo Shop")
     steward("credential", "issue", "--org", "Demo Shop")
     far = int((CLOCK.now() - timedelta(hours=1)).timestamp() * 1000)
@@ -112,7 +112,7 @@ def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, dat
 
 
 def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> None:
-    """engine 13: due for longer than the late limit and its grace"""
+    """Due for longer than the late limit and its grace."""
     steward("org", "create", "--name", "Demo Shop")
     late = int((CLOCK.now() - timedelta(minutes=16)).timestamp() * 1000)
     columns = (
@@ -140,7 +140,7 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
 
 
 def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) -> None:
-    """safety 5.3: doctor checks row-level security, roles and rights"""
+    """Doctor checks row-level security, roles and rights."""
     environ = {"STEWARD_DATABASE_URL": postgresql_url}
     into(
         postgresql_url,
@@ -156,7 +156,7 @@ def test_a_wall_that_stands_open_is_told(steward: Steward, postgresql_url: str) 
 def test_an_installation_left_half_made_is_told(
     steward: Steward, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """contract 7: each check says what to do; without the table the import of a flow is a defect of ours"""
+    """Each check says what to do; without the table the import of a flow is a defect of ours."""
     schema_table.schema_table.cache_clear()
     table = tmp_path / "schema.json"
     monkeypatch.setattr(schema_table, "_TABLE", table)
@@ -173,7 +173,7 @@ def test_an_installation_left_half_made_is_told(
 
 
 def test_no_database_is_told_and_none_is_made(steward: Steward, tmp_path: Path) -> None:
-    """contract 7: every check is answered, also without a database"""
+    """Every check is answered, also without a database."""
     absent = tmp_path / "absent.db"
     said = steward("doctor", STEWARD_DATABASE_URL=f"sqlite:///{absent}")
     assert {"database", "slots", "leases"} <= wrong(said)

@@ -248,7 +248,7 @@ class Held(httpx.AsyncBaseTransport):
 async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     database_url: str, clock: FakeClock, tmp_path: Path, steward: Erase, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """engine 2: as after a lost lease, nothing of the run is written; another organisation's run goes on"""
+    """As after a lost lease, nothing of the run is written; another organisation's run goes on."""
     held: list[Held] = []
 
     def around(world: World) -> None:
@@ -303,7 +303,7 @@ async def test_every_table_of_an_organisation_is_erased_or_kept_on_purpose(datab
 async def test_nothing_is_left_in_the_bytes_of_the_file(
     database_url: str, whole: Whole, steward: Erase
 ) -> None:
-    """docs/guides/operators.md: with the service stopped, erasing rewrites the file"""
+    """Docs/guides/operators.md: with the service stopped, erasing rewrites the file."""
     await busy_organization(whole)
     file = sqlite_path(database_url)
     await whole.close()
@@ -318,7 +318,7 @@ async def test_nothing_is_left_in_the_bytes_of_the_file(
 
 
 async def test_a_file_in_use_is_not_rewritten(database_url: str, steward: Erase) -> None:
-    """docs/guides/operators.md: `compact` needs the file alone; PostgreSQL has a command of its own"""
+    """Docs/guides/operators.md: `compact` needs the file alone; PostgreSQL has a command of its own."""
     if not is_sqlite(database_url):
         status, refused = await steward("compact")
         assert (status, refused["error"]["code"]) == (1, "wrong_engine")

@@ -1,4 +1,4 @@
-"""The operator's commands on real files and databases (contract 7)."""
+"""The operator's commands on real files and databases."""
 
 import io
 import json
@@ -69,7 +69,7 @@ def demo(steward: Steward) -> tuple[int, int]:
 
 
 def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
-    """contract 7: org create, org list, org automations"""
+    """An organisation is made listed and switched."""
     made = steward("org", "create", "--name", "Demo Shop", "--timezone", "Europe/Berlin")
     organization = made.facts["organization"]
     assert made.status == 0
@@ -89,7 +89,7 @@ def test_an_organisation_is_made_listed_and_switched(steward: Steward) -> None:
 
 
 def test_names_of_organisations_are_unique_however_they_are_written(steward: Steward) -> None:
-    """contract 7, engine 3.1: case folded, inner blanks one"""
+    """Names of organisations are unique however they are written."""
     steward("org", "create", "--name", "Demo Shop")
     assert steward("org", "create", "--name", " DEMO  shop").refused == (1, "validation_failed")
     assert steward("org", "automations", "on", "--org", "99").refused == (1, "not_found")
@@ -103,7 +103,7 @@ NO_ZONES = (
 
 
 def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None:
-    """schedule.md 4: names of the IANA database, exact in case, none that stands for the machine's own"""
+    """Names of the IANA database, exact in case, none that stands for the machine's own."""
     for zone in NO_ZONES:
         said = steward("org", "create", "--name", "Shop", "--timezone", zone)
         assert said.refused == (1, "validation_failed"), zone
@@ -112,7 +112,7 @@ def test_an_organisation_has_a_zone_the_api_would_take(steward: Steward) -> None
 
 
 def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
-    """contract 7: user create; the user name is first and last name unless given"""
+    """User create; the user name is first and last name unless given."""
     org, person = demo(steward)
     words = ["--email", " Bo@Example.com ", "--first-name", "Bo", "--last-name", "B", "--username", "bo"]
     made = steward("user", "create", *words, "--no-password").facts["user"]
@@ -133,7 +133,7 @@ def test_a_person_is_made_with_an_organisation(steward: Steward) -> None:
 
 
 def test_e_mail_addresses_are_unique_and_nothing_is_kept_of_a_refused_person(steward: Steward) -> None:
-    """contract 7"""
+    """E mail addresses are unique and nothing is kept of a refused person."""
     demo(steward)
     words = ["--first-name", "M", "--last-name", "M", "--no-password"]
     again = steward("user", "create", "--email", "MIA@example.com", *words)
@@ -147,7 +147,7 @@ def test_e_mail_addresses_are_unique_and_nothing_is_kept_of_a_refused_person(ste
 
 @pytest.mark.parametrize("bad", ["short", "password1234", "mia is my name ok", "the demo shop password"])
 def test_a_bad_password_is_refused(steward: Steward, bad: str) -> None:
-    """safety 3.3: too short, common, the e-mail name or the organisation's"""
+    """Too short, common, the e-mail name or the organisation's."""
     steward("org", "create", "--name", "Demo Shop")
     words = ["--email", "mia_is_my_name@example.com", "--first-name", "M", "--last-name", "M"]
     words += ["--org", "Demo Shop", "--role", "owner", "--password-stdin"]
@@ -157,7 +157,7 @@ def test_a_bad_password_is_refused(steward: Steward, bad: str) -> None:
 
 
 def test_a_password_is_read_from_standard_input_alone(steward: Steward) -> None:
-    """contract 7: never an argument"""
+    """A password is read from standard input alone."""
     demo(steward)
     assert steward("user", "set-password", "--user", "mia@example.com").refused == (2, "usage")
     done = steward(
@@ -168,7 +168,7 @@ def test_a_password_is_read_from_standard_input_alone(steward: Steward) -> None:
 
 
 def test_a_person_is_switched_off_and_on(steward: Steward) -> None:
-    """contract 7"""
+    """A person is switched off and on."""
     _, person = demo(steward)
     assert steward("user", "deactivate", "--user", str(person)).facts["user"]["active"] is False
     assert steward("user", "activate", "--user", "mia@example.com").facts["user"]["active"] is True
@@ -200,7 +200,7 @@ def test_a_credential_is_issued_rotated_and_switched(steward: Steward) -> None:
 
 
 def test_the_signing_key_is_rotated(steward: Steward) -> None:
-    """contract 7: keys rotate signing"""
+    """The signing key is rotated."""
     first = steward("keys", "rotate", "signing").facts
     second = steward("keys", "rotate", "signing").facts
     assert first["kid"] in second["retired"]
@@ -209,14 +209,14 @@ def test_the_signing_key_is_rotated(steward: Steward) -> None:
 
 
 def test_a_new_master_key_changes_nothing_and_fits_its_setting(steward: Steward) -> None:
-    """contract 7: keys new, without settings or database"""
+    """A new master key changes nothing and fits its setting."""
     key = steward("keys", "new").facts["key"]
     assert steward("org", "list", STEWARD_MASTER_KEYS=key).status == 0
     assert steward("keys", "new", STEWARD_ENV="nonsense").status == 0
 
 
 def test_keys_wrapped_by_a_lost_master_key_are_told_in_words(steward: Steward) -> None:
-    """contract 7, exit 1"""
+    """Keys wrapped by a lost master key are told in words."""
     steward("keys", "rotate", "signing")
     other = steward("keys", "new").facts["key"]
     assert steward("keys", "rotate", "signing", STEWARD_MASTER_KEYS=other).refused == (
@@ -226,7 +226,7 @@ def test_keys_wrapped_by_a_lost_master_key_are_told_in_words(steward: Steward) -
 
 
 def test_migrations_are_told_and_applied(steward: Steward, database_url: str, tmp_path: Path) -> None:
-    """contract 7: migrate"""
+    """Migrations are told and applied."""
     done = steward("migrate")
     engine: Dialect = "sqlite" if is_sqlite(database_url) else "postgresql"
     newest = migrations(engine)[-1].version
@@ -256,12 +256,12 @@ def test_migrations_are_told_and_applied(steward: Steward, database_url: str, tm
     ],
 )
 def test_wrong_usage_ends_with_two(steward: Steward, words: list[str]) -> None:
-    """contract 7"""
+    """Wrong usage ends with two."""
     assert steward("--json", *words, as_json=False).refused == (2, "usage")
 
 
 def test_wrong_settings_end_with_two(steward: Steward, tmp_path: Path) -> None:
-    """contract 7, 8"""
+    """Wrong settings end with two."""
     assert steward("org", "list", STEWARD_SURPLUS="1").refused == (2, "settings")
     assert steward("org", "list", STEWARD_PROCESSES="0").refused == (2, "settings")
     assert steward("org", "list", "--env-file", str(tmp_path / "none")).refused == (2, "settings")
@@ -271,13 +271,13 @@ def test_wrong_settings_end_with_two(steward: Steward, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["postgresql://nobody@127.0.0.1:1/none", "sqlite:////proc/none/steward.db"])
 def test_a_database_that_cannot_be_reached_is_told_in_words(steward: Steward, url: str) -> None:
-    """contract 7, exit 1"""
+    """A database that cannot be reached is told in words."""
     said = steward("migrate", STEWARD_DATABASE_URL=url)
     assert said.refused == (1, "unavailable")
 
 
 def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path, sqlite_url: str) -> None:
-    """contract 7"""
+    """The environment file stands before or after the command."""
     file = tmp_path / "steward.env"
     file.write_text(
         f"# a comment\nexport STEWARD_ENV=test\n\nSTEWARD_DATABASE_URL='{sqlite_url}'\n"
@@ -294,7 +294,7 @@ def test_the_environment_file_stands_before_or_after_the_command(tmp_path: Path,
 
 
 def test_without_json_the_same_is_said_in_words(steward: Steward) -> None:
-    """contract 7: words on stdout, refusals on stderr"""
+    """Without JSON the same is said in words."""
     made = steward("org", "create", "--name", "Demo Shop", as_json=False)
     refused = steward("org", "create", "--name", "Demo Shop", as_json=False)
     assert "name: Demo Shop" in made.out

@@ -1,4 +1,4 @@
-"""What the document describes is what is answered, whatever is sent (contract 10, safety 12.1 `fuzz_api`).
+"""What the document describes is what is answered, whatever is sent.
 
 FUZZ_EXAMPLES sets how many examples an operation gets; `make fuzz` takes 200.
 """
@@ -70,7 +70,7 @@ def served(
 
 @pytest.mark.parametrize("name", list(OPERATIONS))
 def test_every_answer_is_as_described(served: Served, name: str) -> None:
-    """contract 10, 1.1: no defect, a documented status, the schema of that status, the headers of all"""
+    """No defect, a documented status, the schema of that status, the headers of all."""
     operation = OPERATIONS[name]
     row = row_of(operation.method, operation.path)
 
@@ -134,7 +134,7 @@ def _for_httpx(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_headers(answer: httpx.Response) -> None:
-    """Contract 1.1: what every answer carries."""
+    """What every answer carries."""
     headers = answer.headers
     assert headers["content-type"] == "application/json"
     assert headers["cache-control"] == "no-store"

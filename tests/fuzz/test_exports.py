@@ -1,4 +1,4 @@
-"""Exports with any part put in another's place: read or refused in words, never a failure (safety 12)."""
+"""Exports with any part put in another's place: read or refused in words, never a failure."""
 
 import json
 import os
@@ -121,7 +121,7 @@ def _altered(export: Any, chance: random.Random) -> Any:
 
 
 def test_no_altered_flow_breaks_the_reader_or_holds_it_up() -> None:
-    """safety 12: every value of a flow may be any other, every text any other text"""
+    """Every value of a flow may be any other, every text any other text."""
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
     broken: list[str] = []

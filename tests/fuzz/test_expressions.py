@@ -1,4 +1,4 @@
-"""Expressions, scripts and Liquid nobody would write: nothing crashes or hangs (safety 12)."""
+"""Expressions, scripts and Liquid nobody would write: nothing crashes or hangs."""
 
 import contextlib
 import os
@@ -121,7 +121,7 @@ async def _stopped_at(act: Awaitable[None]) -> str | None:
 
 
 async def test_no_expression_crashes_or_hangs_the_evaluator(children: Children, dice: random.Random) -> None:
-    """safety 12, issue 9: 0 crashes, 0 hangs; the next message works"""
+    """0 crashes, 0 hangs; the next message works."""
 
     async def work_out(templates: list[Template], world: World) -> None:
         places = list(range(len(world.items) or 1))
@@ -141,7 +141,7 @@ async def test_no_expression_crashes_or_hangs_the_evaluator(children: Children, 
 async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
     children: Children, dice: random.Random
 ) -> None:
-    """safety 12: the same for scripts of every mode, and for Liquid"""
+    """The same for scripts of every mode, and for Liquid."""
 
     async def run(script: Script, world: World) -> None:
         with contextlib.suppress(CodeFailed):

@@ -1,4 +1,4 @@
-"""Requests no client sends by mistake: clear refusals in bounded memory (issue 4 point 8, safety 6)."""
+"""Requests no client sends by mistake: clear refusals in bounded memory."""
 
 import asyncio
 import json
@@ -135,7 +135,7 @@ QUERIES = [
 
 
 async def test_no_query_breaks_an_operation(two: Two) -> None:
-    """contract 1.2, 1.3: repeated, unknown, unreadable, out of range"""
+    """Repeated, unknown, unreadable, out of range."""
     headers = signed(await two.service.web("owner"))
     for row in READING:
         path = at(row, two.ours).encode()
@@ -172,7 +172,7 @@ SHAPES = [b"null", b"true", b"1", b'"text"', b"[]", b"[{}]"]
 
 
 async def test_no_body_breaks_an_operation(two: Two) -> None:
-    """contract 1.2: 400 for what is no JSON as promised, 422 for what is no object"""
+    """400 for what is no JSON as promised, 422 for what is no object."""
     headers = [*signed(await two.service.web("owner")), JSON]
     for row in CHANGING:
         path = at(row, two.ours).encode()
@@ -199,7 +199,7 @@ VALUES: list[Any] = [
 
 
 async def test_no_value_of_a_field_breaks_an_operation(two: Two) -> None:
-    """contract 1.2: every field of the body, each with values of every other kind"""
+    """Every field of the body, each with values of every other kind."""
     headers: list[tuple[bytes, bytes]] = []
     for row in CHANGING:
         path, sound = at(row, two.ours).encode(), spelled(row).body(two.ours)
@@ -243,7 +243,7 @@ HEADERS = [
 
 
 async def test_no_header_breaks_anything(two: Two) -> None:
-    """contract 1.1, 1.2, 6.3: bytes that are no text, overlong and repeated ones"""
+    """Bytes that are no text, overlong and repeated ones."""
     web, token = await two.service.web("owner"), await two.service.token("owner")
     targets = [(row.method, at(row, two.ours).encode()) for row in OPERATIONS if "{" not in row.path]
     targets += [(row.method, row.path.encode()) for row in RAW_OPERATIONS]
@@ -271,7 +271,7 @@ PATHS = [
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE", "PUT", "HEAD", "TRACE", "BREW"])
 async def test_no_path_breaks_anything(two: Two, method: str) -> None:
-    """contract 1.2: exactly as listed, ids of their shape, any method"""
+    """Exactly as listed, ids of their shape, any method."""
     web, token = await two.service.web("owner"), await two.service.token("owner")
     for path in PATHS:
         for before in ([], signed(web), signed(token)):
@@ -280,7 +280,7 @@ async def test_no_path_breaks_anything(two: Two, method: str) -> None:
 
 
 async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> None:
-    """contract 1.2: counted on the bytes received; 8 MiB of the rest thrown away, nothing of it kept"""
+    """Counted on the bytes received; 8 MiB of the rest thrown away, nothing of it kept."""
     headers = [*signed(await two.service.token("owner")), JSON]
     part = b" " * (64 * 1024)
     many = 64 * 16  # 64 MiB
@@ -307,7 +307,7 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> Non
     ids=["keys", "keys inside", "items", "text"],
 )
 def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes) -> None:
-    """safety 12.1 `bombs`: at most 64 MiB more; of unknown fields the first thousand are named"""
+    """`bombs`: at most 64 MiB more; of unknown fields the first thousand are named."""
     errors: shapes.Errors = {}
     tracemalloc.start()
     try:
@@ -322,7 +322,7 @@ def test_the_largest_body_takes_bounded_memory_and_a_bounded_answer(body: bytes)
 
 
 def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:
-    """contract 1.1: all faults of known fields, wherever they stand; what is kept open stays whole"""
+    """All faults of known fields, wherever they stand; what is kept open stays whole."""
     surplus = {f"x{number}": 1 for number in range(5_000)}
     errors: shapes.Errors = {}
     assert shapes.body(ReconnectBody, {**surplus, "settings": 1}, errors) is None
@@ -333,7 +333,7 @@ def test_many_unknown_fields_hide_no_fault_of_a_known_one() -> None:
 
 
 async def test_who_goes_away_amid_a_body_is_answered_nothing(two: Two) -> None:
-    """safety 6: no defect, no answer, nothing done"""
+    """Who goes away amid a body is answered nothing."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for path in (PREFIX, "/v2/api/automations/login"):
         answer = await send(two, "POST", path.encode(), headers=headers, parts=[b'{"na'], ends=False)
@@ -352,7 +352,7 @@ async def _trickle(pieces: list[bytes]) -> Callable[[], Awaitable[dict[str, Any]
 
 
 async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
-    """safety 6: at least 1 KiB a second once the first seconds are over"""
+    """At least 1 KiB a second once the first seconds are over."""
     with pytest.raises(TimeoutError):
         await read_bytes(await _trickle([]), MIB, patience=0.001)
     with pytest.raises(TimeoutError):
@@ -368,7 +368,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 async def test_too_slow_a_body_is_told_so_and_the_connection_ends(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """contract 1.4: 503, nothing was done; what is left of the body is not waited for"""
+    """503, nothing was done; what is left of the body is not waited for."""
     monkeypatch.setitem(read_bytes.__kwdefaults__, "patience", 0.001)
     sent: list[Any] = []
 
@@ -391,7 +391,7 @@ async def test_too_slow_a_body_is_told_so_and_the_connection_ends(
 
 
 async def test_nothing_hostile_was_taken_for_a_defect(two: Two) -> None:
-    """house 7: the log of a defect names its operation, never what was sent"""
+    """The log of a defect names its operation, never what was sent."""
     headers = [*signed(await two.service.token("owner")), JSON]
     for body in (DEEP, b"\xff", b'{"name":"\\ud800"}'):
         await send(two, "POST", PREFIX.encode(), headers=headers, parts=[body])

@@ -92,7 +92,7 @@ class Walk:
 
 
 def test_calls_that_follow_from_one_another_are_as_described(served: Served) -> None:
-    """issue 4, bars: the stateful phase; create, run, move, skip, pause, archive and back, in any order"""
+    """Bars: the stateful phase; create, run, move, skip, pause, archive and back, in any order."""
     found: set[tuple[str, int]] = set()
     for seed in range(WALKS):
         chance = Random(seed)

@@ -1,4 +1,4 @@
-"""The fields of an automation over HTTP, as a client of the interface reads them (interface 2.2, 2.3)."""
+"""The fields of an automation over HTTP, as a client of the interface reads them."""
 
 import re
 from collections import Counter
@@ -76,7 +76,7 @@ async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> N
 
 
 async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: Caller) -> None:
-    """contract 1.1: faults of the request; a spreadsheet has no sales channels that could be missing"""
+    """Faults of the request; a spreadsheet has no sales channels that could be missing."""
     sheet = whole.number("spreadsheet")
     heard = await token.post(PATH, body(whole, integration_id=sheet))
     assert (heard.status, list(heard.errors)) == (422, ["integration_id"])

@@ -1,4 +1,4 @@
-"""The operations and rules a client of the interface builds on (interface 4.2, 4.3, 5, 7, 8)."""
+"""The operations and rules a client of the interface builds on."""
 
 import base64
 import json

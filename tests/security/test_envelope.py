@@ -1,4 +1,4 @@
-"""Envelope encryption: a value opens in its own place, under its own key, unchanged (safety 3.4)."""
+"""Envelope encryption: a value opens in its own place, under its own key, unchanged."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ KEY = new_data_key()
 
 @given(st.binary(max_size=500))
 def test_what_is_sealed_opens(value: bytes) -> None:
-    """safety 3.4"""
+    """What is sealed opens."""
     assert open_sealed(seal(value, KEY, PLACE), KEY, PLACE) == value
 
 
@@ -37,14 +37,14 @@ def test_what_is_sealed_opens(value: bytes) -> None:
     ],
 )  # fmt: skip
 def test_a_value_moved_to_another_row_field_version_or_key_does_not_open(other: dict[str, object]) -> None:
-    """safety 3.4: AAD"""
+    """A value moved to another row field version or key does not open."""
     sealed = seal(b"secret", KEY, PLACE)
     with pytest.raises(CannotOpen):
         open_sealed(sealed, KEY, replace(PLACE, **other))  # type: ignore[arg-type]
 
 
 def test_two_rows_exchanged_do_not_open() -> None:
-    """safety 3.4: swapped rows"""
+    """Two rows exchanged do not open."""
     other = replace(PLACE, integration_id=12)
     mine, theirs = seal(b"mine", KEY, PLACE), seal(b"theirs", KEY, other)
     for sealed, place in ((theirs, PLACE), (mine, other)):
@@ -53,7 +53,7 @@ def test_two_rows_exchanged_do_not_open() -> None:
 
 
 def test_the_places_of_two_numbers_never_read_alike() -> None:
-    """safety 3.4: 1|11 and 11|1, or a field with a bar, are not one place"""
+    """1|11 and 11|1, or a field with a bar, are not one place."""
     places = [
         SealContext(1, 11, "a", 1, 1),
         SealContext(11, 1, "a", 1, 1),
@@ -66,7 +66,7 @@ def test_the_places_of_two_numbers_never_read_alike() -> None:
 
 
 def test_every_changed_byte_is_noticed() -> None:
-    """safety 3.4"""
+    """Every changed byte is noticed."""
     sealed = seal(b"secret", KEY, PLACE)
     for at in range(len(sealed)):
         for broken in (sealed[:at], sealed[:at] + bytes([sealed[at] ^ 1]) + sealed[at + 1 :]):
@@ -77,12 +77,12 @@ def test_every_changed_byte_is_noticed() -> None:
 
 
 def test_a_value_sealed_twice_looks_different() -> None:
-    """safety 3.4: a random nonce each time"""
+    """A value sealed twice looks different."""
     assert len({seal(b"secret", KEY, PLACE) for _ in range(1000)}) == 1000
 
 
 def test_the_first_master_key_wraps_and_all_unwrap() -> None:
-    """safety 3.4, contract 8"""
+    """The first master key wraps and all unwrap."""
     old = wrap(KEY, [SECOND], org_id=1, key_no=1)
     new = wrap(KEY, [FIRST, SECOND], org_id=1, key_no=1)
     assert (wrapping_key_id(old), wrapping_key_id(new)) == ("2025-07", "2026-01")
@@ -93,7 +93,7 @@ def test_the_first_master_key_wraps_and_all_unwrap() -> None:
 
 
 def test_a_wrapped_key_belongs_to_one_organization_and_number() -> None:
-    """safety 3.4"""
+    """A wrapped key belongs to one organization and number."""
     wrapped = wrap(KEY, [FIRST], org_id=1, key_no=1)
     renamed = bytes([1, 7]) + b"2025-07" + wrapped[9:]
     for broken, org, number, keys in (
@@ -109,7 +109,7 @@ def test_a_wrapped_key_belongs_to_one_organization_and_number() -> None:
 
 
 def test_master_keys_have_32_bytes_a_short_id_and_are_never_shown() -> None:
-    """contract 8"""
+    """Master keys have 32 bytes a short id and are never shown."""
     assert "1111" not in repr(FIRST)
     for name, key in (("a", b"1" * 31), ("", b"1" * 32), ("x" * 65, b"1" * 32), ("ä", b"1" * 32)):
         with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Client secrets, passwords and signatures of store events (safety 3.3, 9)."""
+"""Client secrets, passwords and signatures of store events."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ QUICK = Cost(memory=64, passes=1)
 
 
 def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None:
-    """contract 5.5"""
+    """Client ids and secrets have their form and are never the same."""
     ids = {secrets.new_client_id() for _ in range(500)}
     values = {secrets.new_client_secret() for _ in range(500)}
     assert len(ids) == len(values) == 500
@@ -31,7 +31,7 @@ def test_client_ids_and_secrets_have_their_form_and_are_never_the_same() -> None
 
 
 def test_a_secret_matches_under_its_own_pepper_alone() -> None:
-    """safety 3.3"""
+    """A secret matches under its own pepper alone."""
     pepper, secret = secrets.new_pepper(), secrets.new_client_secret()
     kept = secrets.hash_client_secret(secret, pepper)
     assert secrets.matches(secret, pepper, kept)
@@ -41,7 +41,7 @@ def test_a_secret_matches_under_its_own_pepper_alone() -> None:
 
 
 def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
-    """safety 3.3"""
+    """Session values are kept as hashes and compared whole."""
     value = secrets.new_value()
     assert len(value) == 43
     assert len(secrets.hash_value(value)) == 32
@@ -50,7 +50,7 @@ def test_session_values_are_kept_as_hashes_and_compared_whole() -> None:
 
 
 def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
-    """safety 3.3"""
+    """A password is verified and hashed anew when the cost rose."""
     kept = passwords.hash_password("correct horse battery", QUICK)
     assert kept.startswith("$argon2id$v=19$m=64,t=1,p=1$")
     assert passwords.verify_password(kept, "correct horse battery")
@@ -62,7 +62,7 @@ def test_a_password_is_verified_and_hashed_anew_when_the_cost_rose() -> None:
 
 
 def test_one_spelling_of_a_password_is_as_good_as_another() -> None:
-    """safety 3.3: whichever keyboard typed it"""
+    """One spelling of a password is as good as another."""
     assert passwords.verify_password(passwords.hash_password("Café am Fluss", QUICK), "Cafe\u0301 am Fluss")
 
 
@@ -72,7 +72,7 @@ def test_one_spelling_of_a_password_is_as_good_as_another() -> None:
      "abababababab", "short", "x" * 129, "welcome123456789", "anna.k2026-shop!", "northwind-2026!"],
 )  # fmt: skip
 def test_a_common_short_or_own_name_password_is_refused(password: str) -> None:
-    """safety 3.3"""
+    """A common short or own name password is refused."""
     assert passwords.problem_with(password, refused_words=["anna.k", "Northwind"]) is not None
 
 
@@ -80,7 +80,7 @@ def test_a_common_short_or_own_name_password_is_refused(password: str) -> None:
     "password", ["brisk-otter-lamp-9", "correct horse battery", "x9" * 6 + "qr", "é" * 3 + "fluss-und-meer"]
 )
 def test_a_good_password_is_taken(password: str) -> None:
-    """safety 3.3"""
+    """A good password is taken."""
     assert passwords.problem_with(password, refused_words=["anna", "Northwind", "ann", ""]) is None
 
 
@@ -103,7 +103,7 @@ def body_of(delivery: dict[str, object]) -> bytes:
 
 
 def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
-    """connectors 11.3: wrong secret and one changed byte do not"""
+    """Wrong secret and one changed byte do not."""
     secret, signed = deliveries()
     assert len(signed) > 20
     for delivery in signed:
@@ -126,7 +126,7 @@ def test_every_recorded_delivery_verifies_and_no_changed_one_does() -> None:
 
 
 def test_a_signature_has_one_spelling() -> None:
-    """safety 9 rule 2"""
+    """A signature has one spelling."""
     good = signatures.sign(b"body", b"secret")
     raw = base64.b64decode(good)
     for wrong in (good + "\n", good.rstrip("="), raw.hex(), good.lower(), "", "ä", good[:-2] + "B="):

@@ -1,4 +1,4 @@
-"""Tokens: what a good one says, and every forgery refused (contract 5.5, safety 3.2)."""
+"""Tokens: what a good one says, and every forgery refused."""
 
 import base64
 import hashlib
@@ -202,7 +202,7 @@ FORGERIES: dict[str, str] = {
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forgery_is_refused(name: str) -> None:
-    """safety 3.2, Refused"""
+    """A forgery is refused."""
     held = verifier()
     for _ in range(2):  # a failure is never remembered as anything else
         with pytest.raises(BadToken):
@@ -210,7 +210,7 @@ def test_a_forgery_is_refused(name: str) -> None:
 
 
 def test_what_is_signed_is_what_is_read() -> None:
-    """contract 5.5"""
+    """What is signed is what is read."""
     signer = Signer(KEY, issuer=ISSUER, audience=AUDIENCE)
     scopes = ["automations:read", "automations:write"]
     token = signer.sign(person=7, org=3, client_id="st_X", scopes=scopes, epoch=2, jti=JTI, now=NOW)
@@ -254,7 +254,7 @@ def test_what_is_signed_always_has_the_smaller_s() -> None:
 
 
 def test_exp_is_exact_and_a_clock_may_be_five_seconds_behind() -> None:
-    """contract 5.5: at the limits and one past them, remembered or not"""
+    """At the limits and one past them, remembered or not."""
     for warm in (False, True):
         held = verifier()
         if warm:
@@ -267,7 +267,7 @@ def test_exp_is_exact_and_a_clock_may_be_five_seconds_behind() -> None:
 
 
 def test_a_remembered_signature_is_only_for_that_token() -> None:
-    """safety 3.2: by BLAKE2b of the token"""
+    """A remembered signature is only for that token."""
     held = verifier()
     held.verify(GOOD, NOW)
     for forged in (resigned(GOOD, lambda raw: raw[32:] + raw[:32]), spare_bits(GOOD)):
@@ -276,7 +276,7 @@ def test_a_remembered_signature_is_only_for_that_token() -> None:
 
 
 def test_no_more_than_ten_thousand_signatures_are_remembered() -> None:
-    """safety 3.2"""
+    """No more than ten thousand signatures are remembered."""
     held = verifier()
     claims = held.verify(GOOD, NOW)
     held._good.clear()
@@ -286,7 +286,7 @@ def test_no_more_than_ten_thousand_signatures_are_remembered() -> None:
 
 
 def test_old_keys_verify_and_only_their_own_tokens() -> None:
-    """safety 3.2: a new key signs at once; old ones verify"""
+    """A new key signs at once; old ones verify."""
     both = verifier(KEY, OLD)
     assert both.verify(made(changed(HEADER, kid="k0"), key=OLD), NOW).org == 3
     with pytest.raises(BadToken):
@@ -294,7 +294,7 @@ def test_old_keys_verify_and_only_their_own_tokens() -> None:
 
 
 def test_the_public_keys_are_public_and_sufficient() -> None:
-    """contract 5.5: a caller may verify by the JWKS"""
+    """The public keys are public and sufficient."""
     exported = jwks([KEY, OLD])
     assert [key["kid"] for key in exported["keys"]] == ["k1", "k0"]
     assert all("d" not in key for key in exported["keys"])
@@ -312,7 +312,7 @@ def test_the_public_keys_are_public_and_sufficient() -> None:
 
 
 def test_a_key_is_never_shown_and_only_p_256_is_taken() -> None:
-    """safety 3.2"""
+    """A key is never shown and only p 256 is taken."""
     assert repr(KEY) == "SigningKey('k1', ***)"
     other = ec.generate_private_key(ec.SECP384R1())
     der = other.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())

@@ -36,7 +36,7 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 
 def test_every_metric_is_known_and_told_with_what_to_do() -> None:
-    """issue: metrics for everything an operator must see; the page says what each means and what to do"""
+    """Issue: metrics for everything an operator must see; the page says what each means and what to do."""
     told = {name for method, name in called(*TELLING) if name.startswith("steward_")}
     assert told == set(KNOWN)
     page = rows("Metrics")
@@ -45,7 +45,7 @@ def test_every_metric_is_known_and_told_with_what_to_do() -> None:
 
 
 def test_the_labels_of_every_metric_are_told() -> None:
-    """what is asked of a metric is asked by its label: the page names each, and none that is not there"""
+    """What is asked of a metric is asked by its label: the page names each, and none that is not there."""
     found: dict[str, set[str]] = {name: set() for name in KNOWN}
     for path in python_files("steward"):
         for node in ast.walk(tree_of(path)):
@@ -59,7 +59,7 @@ def test_the_labels_of_every_metric_are_told() -> None:
 
 
 def test_every_warning_and_error_is_told_with_what_to_do() -> None:
-    """safety 10: a fixed word an event; somebody has to know what it asks for"""
+    """A fixed word an event; somebody has to know what it asks for."""
     logged = {name for method, name in called("warning", "error") if re.fullmatch(r"[a-z_]+", name)}
     assert set(rows("The log")) >= logged
     every = {name for _, name in called("warning", "error", "info", "debug")}
@@ -67,7 +67,7 @@ def test_every_warning_and_error_is_told_with_what_to_do() -> None:
 
 
 def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
-    """the Prometheus text form"""
+    """What is told has its help and one line a series."""
     metrics = Metrics()
     metrics.before_showing(lambda: metrics.total("steward_requests_total", 7, status="200"))
     record = metrics.recorder("steward_request_seconds", (0.1, 1.0))

@@ -1,4 +1,4 @@
-"""Secrets stay out of text, and lines and numbers have their form (safety 3.4, 10)."""
+"""Secrets stay out of text, and lines and numbers have their form."""
 
 import base64
 import copy
@@ -19,7 +19,7 @@ VALUE = 'cs_ä/+"canary\\&9'
 
 
 def test_a_secret_shows_itself_nowhere() -> None:
-    """safety 3.4"""
+    """A secret shows itself nowhere."""
     secret = Secret(VALUE)
     shown = [
         str(secret), repr(secret), f"{secret}", f"{secret!r}", json.dumps({"a": secret}), secret + "",
@@ -32,7 +32,7 @@ def test_a_secret_shows_itself_nowhere() -> None:
 
 
 def test_secrets_are_equal_by_value_and_never_to_text() -> None:
-    """safety 3.4"""
+    """Secrets are equal by value and never to text."""
     assert Secret("a") == Secret("a")
     assert Secret("a") != Secret("b")
     assert Secret("***") != "***"
@@ -41,7 +41,7 @@ def test_secrets_are_equal_by_value_and_never_to_text() -> None:
 
 @pytest.mark.parametrize("before", ["", "k:", "ab", "user:"])
 def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
-    """safety 10: plain, base64, URL and JSON-escaped"""
+    """Every form of a live secret is taken out."""
     register = Register()
     register.add(Secret(VALUE))
     inside = base64.b64encode(f"{before}{VALUE}:more".encode()).decode()
@@ -56,7 +56,7 @@ def test_every_form_of_a_live_secret_is_taken_out(before: str) -> None:
 
 
 def test_short_values_are_left_and_several_found() -> None:
-    """safety 10: secrets of at least 8 characters"""
+    """Short values are left and several found."""
     register = Register()
     register.add("seven77", "eight888", "eight888-and-more")
     assert register.clean("seven77 eight888 eight888-and-more") == "seven77 [redacted] [redacted]"
@@ -66,7 +66,7 @@ def test_short_values_are_left_and_several_found() -> None:
 
 
 def test_the_oldest_secret_is_forgotten_beyond_the_bound() -> None:
-    """safety 10: the register is bounded"""
+    """The oldest secret is forgotten beyond the bound."""
     register = Register()
     register.add("first-secret-of-all")
     register.add(*(f"another-secret-{number:06}" for number in range(20_000)))
@@ -82,7 +82,7 @@ def lines_of(clock: FakeClock, **options: object) -> tuple[Log, list[str], Regis
 
 
 def test_a_line_is_one_line_with_its_time_and_without_secrets(clock: FakeClock) -> None:
-    """safety 10"""
+    """A line is one line with its time and without secrets."""
     log, lines, register = lines_of(clock)
     register.add(VALUE)
     log.info(
@@ -97,7 +97,7 @@ def test_a_line_is_one_line_with_its_time_and_without_secrets(clock: FakeClock) 
 
 
 def test_lines_under_the_level_are_not_written_and_text_has_its_form(clock: FakeClock) -> None:
-    """contract 8: STEWARD_LOG_LEVEL, STEWARD_LOG_FORMAT"""
+    """Lines under the level are not written and text has its form."""
     log, lines, _ = lines_of(clock, level=LogLevel.WARNING, form="text")
     log.debug("a")
     log.info("b")
@@ -106,7 +106,7 @@ def test_lines_under_the_level_are_not_written_and_text_has_its_form(clock: Fake
 
 
 def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> None:
-    """safety 10: a filter at every sink"""
+    """A traceback and a librarys line are cleaned too."""
     log, lines, register = lines_of(clock)
     register.add(VALUE)
     try:
@@ -124,7 +124,7 @@ def test_a_traceback_and_a_librarys_line_are_cleaned_too(clock: FakeClock) -> No
 
 
 def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
-    """docs/guides/operators.md: the line tells what went wrong"""
+    """Docs/guides/operators.md: the line tells what went wrong."""
     log, lines, _ = lines_of(clock)
 
     try:
@@ -139,7 +139,7 @@ def test_a_long_traceback_keeps_its_end(clock: FakeClock) -> None:
 
 
 def test_numbers_are_kept_by_name_and_told_as_text() -> None:
-    """house 3: counters and histograms by name"""
+    """Numbers are kept by name and told as text."""
     metrics = Metrics()
     metrics.count("calls_total", connector="woocommerce")
     metrics.count("calls_total", 2, connector="woocommerce")
@@ -157,7 +157,7 @@ def test_numbers_are_kept_by_name_and_told_as_text() -> None:
 
 
 def test_labels_take_no_input() -> None:
-    """safety 10: no labels from what users send"""
+    """Labels take no input."""
     metrics = Metrics()
     for wrong in ('a"b', "x" * 61, "ä", "a\nb"):
         with pytest.raises(ValueError):

@@ -1,4 +1,4 @@
-"""Who changed an automation, what and when, in the web app (contract 6.8)."""
+"""Who changed an automation, what and when, in the web app."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The steps of a workflow automation in the web app, and which of them want a connection (web 6.5, Steps)."""
+"""The steps of a workflow automation in the web app, and which of them want a connection."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
 
 
 class AutomationPlanAnswer(msgspec.Struct):
-    """The automation's own copy of its plan, as an import's is shown (contract 3.6).
+    """The automation's own copy of its plan, as an import's is shown.
 
     `bindable` are the steps whose connection is chosen by `bindings`, in plan order; the store is the
     automation's. `idle` names the steps no run comes to. Empty for an automation of a template.

@@ -1,4 +1,4 @@
-"""Connecting stores and accounts, in the web app alone (interface 1, contract 6.4)."""
+"""Connecting stores and accounts, in the web app alone."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The organisation's own settings over HTTP (contract 6.7); leaves what they mean to accounts/."""
+"""The organisation's own settings over HTTP."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class OrganizationBody(RequestBody):
 
 
 class OrganizationRecord(msgspec.Struct):
-    """Contract 6.7."""
+    """The settings of an organization."""
 
     id: int
     name: str

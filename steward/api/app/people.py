@@ -1,4 +1,4 @@
-"""People of an organisation, invitations and one's own password over HTTP (contract 6.2, 6.6)."""
+"""People of an organisation, invitations and one's own password over HTTP."""
 
 from typing import Annotated, Any
 
@@ -68,7 +68,7 @@ class AcceptBody(RequestBody):
 
 
 class PersonRecord(msgspec.Struct):
-    """Contract 6.6, Person."""
+    """A member of the organization, or an invited person."""
 
     id: int
     email: str
@@ -174,7 +174,7 @@ async def change_password(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 
 async def count_acceptance(value: Any, client: Client, context: AppContext) -> None:
-    """Counts an acceptance like a sign-in from its address (contract 1.6)."""
+    """Counts an acceptance like a sign-in from its address."""
     now = context.clock.now()
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     await attempts.count(context.engine, now, keys, limit=context.rules.limit_login)

@@ -1,4 +1,4 @@
-"""Signing in and out of the web app, choosing an organisation (contract 6.2); leaves rules to accounts/."""
+"""Signing in and out of the web app, choosing an organisation."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -73,7 +73,7 @@ class MembershipWire(msgspec.Struct):
 
 
 class SessionWire(msgspec.Struct):
-    """Contract 6.2, `session`."""
+    """The person signed in, their organizations, scopes and CSRF token."""
 
     user: UserWire
     organization: ChosenWire | None
@@ -91,7 +91,7 @@ class SessionAnswer(msgspec.Struct):
 
 
 async def count_sign_in(value: Any, client: Client, context: AppContext) -> None:
-    """Counts a sign-in, apart from logins, before its fields are checked (contract 1.6)."""
+    """Counts a sign-in, apart from logins, before its fields are checked."""
     keys: dict[AttemptKind, str] = {"sign_in_address": client.address}
     email = value.get("email") if isinstance(value, dict) else None
     if isinstance(email, str) and email:
@@ -185,7 +185,7 @@ def _wire(
 
 
 def _set_cookie(call: ApiCall, value: str, *, expire: bool = False) -> tuple[bytes, bytes]:
-    """The Set-Cookie header of contract 6.3."""
+    """Builds the Set-Cookie header; with `expire` it deletes the cookie."""
     name = cookie_name(call.context.rules.web_origin)
     parts = [f"{name}={value}", "Path=/", "HttpOnly", "SameSite=Lax"]
     if name.startswith("__Host-"):

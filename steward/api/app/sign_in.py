@@ -1,4 +1,4 @@
-"""Signing in to a spreadsheet account, in the web app alone (contract 6.5)."""
+"""Signing in to a spreadsheet account, in the web app alone."""
 
 from typing import Annotated, Any
 from urllib.parse import urlencode

@@ -1,4 +1,4 @@
-"""The source address of a request as limits count it (contract 1.6); leaves the limits to accounts/."""
+"""The source address of a request as limits count it."""
 
 import re
 from collections.abc import Sequence

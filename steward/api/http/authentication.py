@@ -1,4 +1,4 @@
-"""Who calls: tokens and sessions read from a request, judged in the order of contract 1.4 steps 1 to 6."""
+"""Authenticates tokens and sessions and applies scopes, roles, CSRF checks and rate limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,7 +84,7 @@ def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
 def csrf_fault(
     headers: Mapping[bytes, bytes], web_origin: str, cookie_value: str | None
 ) -> CsrfFailed | None:
-    """What a changing call of the web app lacks (contract 6.3); without a cookie, origins alone count."""
+    """What a changing call of the web app lacks; without a cookie, origins alone count."""
     origin = headers.get(b"origin")
     if origin is not None and origin.decode("latin-1") != web_origin:
         return CsrfFailed()
@@ -119,7 +119,7 @@ async def verify(context: AppContext, token: str) -> TokenClaims:
 async def admit_token(
     tx: Tx, context: AppContext, windows: Windows | None, *, claims: TokenClaims, asked: Asked
 ) -> AuthenticatedCaller:
-    """Judges a token's caller by what stands in the database now (contract 1.4 steps 2 to 6)."""
+    """Judges a token's caller by what stands in the database now."""
     rules = context.rules
     operation = asked.operation
     scoped = operation is not None and operation.scope in TOKEN_SCOPES
@@ -166,7 +166,7 @@ def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
 async def admit_session(
     tx: Tx, context: AppContext, windows: Windows | None, *, cookie_value: str, asked: Asked
 ) -> AuthenticatedCaller:
-    """Judges the caller of a session cookie (contract 1.4 steps 2 to 6). Raises Unauthenticated."""
+    """Judges the caller of a session cookie. Raises Unauthenticated."""
     rules, operation = context.rules, asked.operation
     counts = operation is not None and asked.route is None and asked.csrf is None
     lifetimes = lifetimes_of(context)

@@ -1,4 +1,4 @@
-"""Reads bodies within their bounds and JSON by the rules of contract 1.2; leaves shapes to the models."""
+"""Reads request bodies within their size and time limits and parses strict JSON."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 THROWN_AWAY = 8 * 1024 * 1024
 DEEPEST = 64
 LONGEST_NUMBER = 40
-# A body comes at 1 KiB a second at least, once it has had 5 seconds (safety 6).
+# A body comes at 1 KiB a second at least, once it has had 5 seconds.
 PATIENCE_SECONDS = 5.0
 SLOWEST = 1024
 
@@ -68,7 +68,7 @@ def is_json(content_type: str) -> bool:
 async def read_json(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, values: int) -> Any:
     """The body as Python values; `{}` for an empty one.
 
-    Raises UnsupportedMediaType, TooLarge and Malformed, in this order (contract 1.4 step 7).
+    Raises UnsupportedMediaType, TooLarge and Malformed, in this order.
     """
     coded = headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity")
     typed = is_json(headers.get(b"content-type", b"").decode("latin-1"))

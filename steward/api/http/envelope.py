@@ -1,4 +1,4 @@
-"""The envelope of every answer and refusal (interface 2.1, contract 1.1); leaves sending to gate.py."""
+"""The envelope of every answer and refusal; leaves sending to gate.py."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ from steward.model.refusals import (
 
 CONTRACT_VERSION = 1
 REALM = 'Bearer realm="steward"'
-# What every JSON answer carries (contract 1.1, safety 4).
+# What every JSON answer carries.
 FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-type", b"application/json"),
     (b"cache-control", b"no-store"),
@@ -69,7 +69,7 @@ def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:
 
 
 def defect(request_id: str) -> Reply:
-    """The answer to a bug: the request id and nothing else (safety 10)."""
+    """The answer to a bug: the request id and nothing else."""
     body = {
         "success": False,
         "contract_version": CONTRACT_VERSION,

@@ -1,4 +1,4 @@
-"""The edge: every request goes through the order of refusals of contract 1.4, then to its endpoint."""
+"""The ASGI application of the API: authenticates, validates and runs the endpoint of each request."""
 
 import asyncio
 from collections import Counter
@@ -189,7 +189,7 @@ class RequestHandler:
         return page
 
     def _preflight(self, request: ApiRequest) -> Reply:
-        """Contract 1.7: allowed from the web app's own origin only."""
+        """Allowed from the web app's own origin only."""
         if request.headers.get(b"origin") != self._web_origin:
             return answers.refuse(Forbidden("This page may not call the API."))
         headers: list[tuple[bytes, bytes]] = []
@@ -273,7 +273,7 @@ class RequestHandler:
         *,
         value: Any = None,
     ) -> ApiCall:
-        """The call with its path, query and body checked (contract 1.4 steps 8 and 9)."""
+        """The call with its path, query and body checked."""
         ids = named(operation.path, found.values if found else ())
         if ids is None:
             raise NotFound
@@ -356,7 +356,7 @@ class RequestHandler:
         return reply
 
     async def _bounded(self, work: Awaitable[T], seconds: float) -> T:
-        """`work` within its time; cut off, nothing is known of it: 503 (safety 6)."""
+        """`work` within its time; cut off, nothing is known of it: 503."""
         async with asyncio.timeout(seconds):
             return await work
 
@@ -369,7 +369,7 @@ async def _must_be_there(
     found: Found[Operation] | None,
     caller: AuthenticatedCaller,
 ) -> None:
-    """Raises NotFound for a record of the path that is not there: told before the shape (contract 1.4)."""
+    """Raises NotFound for a record of the path that is not there: told before the shape."""
     ids = named(operation.path, found.values if found else ())
     for name, value in (ids or {}).items():
         if caller.actor is None:

@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The settings endpoints and verbs obey, with the defaults of contract 8; app.py fills them in."""
+    """The settings that endpoints follow, with their defaults; app.py fills them in."""
 
     base_url: str
     auth_url: str
@@ -126,7 +126,7 @@ class AnswerWithHeaders:
 
 
 def replayed(answer: msgspec.Struct) -> AnswerWithHeaders:
-    """The answer to a repeated request: 200 and `Idempotent-Replayed: true` (contract 1.1)."""
+    """The answer to a repeated request: 200 and `Idempotent-Replayed: true`."""
     return AnswerWithHeaders(answer, headers=((b"idempotent-replayed", b"true"),))
 
 
@@ -144,19 +144,19 @@ class Endpoint(Protocol):
 
 
 class BatchedEndpoint(Protocol):
-    """An endpoint that writes in a call it shares with others (engine 2, "Group commit")."""
+    """An endpoint that writes in a call it shares with others."""
 
     def __call__(self, call: ApiCall, /) -> Awaitable[Answer]: ...
 
 
 class Prepare(Protocol):
-    """Outside work before the transaction (engine 2, "Prepare")."""
+    """Outside work before the transaction."""
 
     def __call__(self, call: ApiCall, /) -> Awaitable[object]: ...
 
 
 class Attempt(Protocol):
-    """Counts an attempt once its body could be read, before any field is looked at (contract 1.6)."""
+    """Counts an attempt once its body could be read, before any field is looked at."""
 
     def __call__(self, value: Any, client: Client, context: AppContext, /) -> Awaitable[None]: ...
 
@@ -177,7 +177,7 @@ class EmptyAnswer(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One row of the table of operations (house 9.8).
+    """One row of the table of operations.
 
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
     `engine.write`, or, with `batched` in place of `function`, sees to its transaction itself; `small`

@@ -1,4 +1,4 @@
-"""Opaque cursors of lists, signed with everything they belong to (contract 1.3); leaves rows to store/."""
+"""Opaque cursors of lists, signed with everything they belong to."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""From a path to its operations, by a tree built once; static names come before parameters (contract 2.1)."""
+"""From a path to its operations, by a tree built once; static names come before parameters."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ R = TypeVar("R", bound=_Routed)
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
 # Below here words name what there is, beside the ids: one that names nothing is no absent record but a path
-# that is not there (contract 1.4 step 4).
+# that is not there.
 _NAMED = ["v1", "automations"]
 _WORD = re.compile(r"[a-z][a-z-]*")
 _KEY = re.compile(r"[A-Za-z0-9]{32}")

@@ -1,4 +1,4 @@
-"""The built web app: its pages, its files, their headers and cache rules (safety 4, web 11).
+"""The built web app: its pages, its files, their headers and cache rules.
 
 What the files are is decided by the build in web/; it tells here, in pages.json, which addresses are pages.
 """

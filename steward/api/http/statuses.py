@@ -1,4 +1,4 @@
-"""Refusal codes as HTTP statuses, the only place that knows these numbers (contract 1.5)."""
+"""Refusal codes as HTTP statuses, the only place that knows these numbers."""
 
 from collections.abc import Mapping
 

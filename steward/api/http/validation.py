@@ -1,4 +1,4 @@
-"""Checks queries and bodies against their models and words their faults (contract 1.1 `errors`)."""
+"""Checks queries and bodies against their models and words their faults."""
 
 from collections.abc import Mapping
 from functools import lru_cache

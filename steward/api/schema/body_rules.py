@@ -41,7 +41,6 @@ def _when(cadences: tuple[str, ...], then: Json) -> Json:
     return {"if": of_these, "then": then}
 
 
-# Interface 2.4, schedule.md 3.
 SCHEDULE_SCHEMA: Json = {
     "type": "object",
     "required": ["cadence"],
@@ -87,7 +86,7 @@ BINDINGS_SCHEMA: Json = {
     },
 }
 
-# Contract 2.2: what store events start has no slots.
+# What store events start has no slots.
 BY_EVENTS: Json = {
     "if": {
         "required": ["trigger"],
@@ -96,7 +95,7 @@ BY_EVENTS: Json = {
     "then": {"properties": {"schedule": {"properties": {"cadence": {"const": "manual"}}}}},
 }
 
-# Interface 2.5: one started on its schedule has its kind alone, one started by events all seven fields.
+# One started on its schedule has its kind alone, one started by events all seven fields.
 TRIGGER_RULE: Json = {
     "if": {"properties": {"kind": {"const": "event"}}},
     "then": {

@@ -1,4 +1,4 @@
-"""The shared strict types of bodies and queries (contract 1.2, 1.3); leaves what values mean to the verbs."""
+"""The shared strict types of bodies and queries."""
 
 import re
 import unicodedata
@@ -240,7 +240,7 @@ CursorText = Annotated[str, BeforeValidator(_text), Field(max_length=512)]
 
 
 class PageQuery(QueryParameters):
-    """The two parameters of every list (contract 1.3)."""
+    """The two parameters of every list."""
 
     limit: Limit = 50
     cursor: CursorText | None = None

@@ -1,4 +1,4 @@
-"""What answers hold that is passed on as stored, described for the document and its types (contract 3.2–3.5).
+"""What answers hold that is passed on as stored, described for the document and its types.
 
 Nothing here is built: the rows hold their public form as JSON, and answers carry it as it is.
 """
@@ -77,7 +77,7 @@ class FieldRecord(msgspec.Struct):
 
 
 class ChangeRecord(msgspec.Struct):
-    """A change and what became of it (contract 3.4)."""
+    """A change and what became of it."""
 
     id: UlidStr
     seq: PositiveInt
@@ -98,7 +98,7 @@ class TouchedRecord(msgspec.Struct):
 
 
 class StepRecord(msgspec.Struct):
-    """A row of a run's log, with the first 50 of its changes (contract 3.3)."""
+    """A row of a run's log, with the first 50 of its changes."""
 
     seq: PositiveInt
     name: Name
@@ -151,7 +151,7 @@ class WarningRecord(msgspec.Struct):
 
 
 class ScheduleRecord(msgspec.Struct):
-    """When an automation runs; the fields its cadence does not use are null (interface 2.4)."""
+    """When an automation runs; the fields its cadence does not use are null."""
 
     cadence: CadenceStr
     run_at: TimeOfDay | None
@@ -163,7 +163,7 @@ class ScheduleRecord(msgspec.Struct):
 
 
 class TriggerRecord(msgspec.Struct):
-    """How an automation starts; one started on its schedule has `kind` alone (interface 2.5)."""
+    """How an automation starts; one started on its schedule has `kind` alone."""
 
     kind: TriggerKindStr
     topics: list[str] | UnsetType = UNSET
@@ -175,7 +175,7 @@ class TriggerRecord(msgspec.Struct):
 
 
 class NeedRecord(msgspec.Struct):
-    """A connection a template takes beside its store (contract 3.7); `kind` `store` is any store platform."""
+    """A connection a template takes beside its store; `kind` `store` is any store platform."""
 
     kind: Platform
     use: UseStr
@@ -194,7 +194,7 @@ class TemplateStepRecord(msgspec.Struct):
 
 
 class FindingRecord(msgspec.Struct):
-    """What reading an import found; `step` null: it concerns the whole file (contract 3.6)."""
+    """What reading an import found; `step` null: it concerns the whole file."""
 
     step: str | None
     level: FindingLevelStr
@@ -203,14 +203,14 @@ class FindingRecord(msgspec.Struct):
 
 
 class StepTargetRecord(msgspec.Struct):
-    """Where a step writes; null what its file leaves open (interface 2.7)."""
+    """Where a step writes; null what its file leaves open."""
 
     spreadsheet_id: str | None
     sheet: str | None
 
 
 class PlanTriggerRecord(msgspec.Struct):
-    """The start an import proposes: topics or a schedule (contract 3.6)."""
+    """The start an import proposes: topics or a schedule."""
 
     kind: TriggerKindStr
     topics: list[str] | None
@@ -224,7 +224,7 @@ class ProposedTriggerRecord(PlanTriggerRecord):
 
 
 class PlanStepRecord(msgspec.Struct):
-    """A step of an import, in the order it would run (contract 3.6)."""
+    """A step of an import, in the order it would run."""
 
     name: Name
     title: str
@@ -245,7 +245,7 @@ class PlanEdgeRecord(msgspec.Struct):
 
 
 class PlanRecord(msgspec.Struct):
-    """What an import would run as (contract 3.6)."""
+    """What an import would run as."""
 
     trigger: PlanTriggerRecord | None
     steps: list[PlanStepRecord]
@@ -253,7 +253,7 @@ class PlanRecord(msgspec.Struct):
 
 
 class UnconfiguredRecord(msgspec.Struct):
-    """A step without a usable connection, and why (interface 2.7)."""
+    """A step without a usable connection, and why."""
 
     step: str
     kind: StepNeedStr
@@ -262,7 +262,7 @@ class UnconfiguredRecord(msgspec.Struct):
 
 
 class StepBindingRecord(msgspec.Struct):
-    """The connection a step is bound to, and the place in it (interface 2.7)."""
+    """The connection a step is bound to, and the place in it."""
 
     integration_id: PositiveInt
     kind: BindingKindStr
@@ -270,7 +270,7 @@ class StepBindingRecord(msgspec.Struct):
 
 
 class BindableStepRecord(msgspec.Struct):
-    """A step whose connection a person chooses, and where its file leads (web 6.5.3)."""
+    """A step whose connection a person chooses, and where its file leads."""
 
     step: str
     kind: StepNeedStr
@@ -278,7 +278,7 @@ class BindableStepRecord(msgspec.Struct):
 
 
 class WorkflowReadinessRecord(msgspec.Struct):
-    """Which steps of a workflow lack a connection (interface 2.7)."""
+    """Which steps of a workflow lack a connection."""
 
     ready: bool
     missing: list[str]

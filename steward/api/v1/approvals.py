@@ -1,4 +1,4 @@
-"""Approvals over HTTP; approving and rejecting are never a token's (interface 1, contract 2.9)."""
+"""Approvals over HTTP; approving and rejecting are never a token's."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ STALE_AFTER = timedelta(hours=1)
 
 
 class ApprovalRecord(msgspec.Struct):
-    """An approval (contract 3.5); `changes` and `changes_total` on get alone."""
+    """An approval; `changes` and `changes_total` on get alone."""
 
     id: UlidStr
     run_id: UlidStr
@@ -209,7 +209,7 @@ def _decided(decided: Decided, now: datetime) -> DecidedAnswer:
 
 
 def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
-    """What is current, for a stale refusal: `{occurrence: null, automation, approval}` (contract 1.5)."""
+    """What is current, for a stale refusal: `{occurrence: null, automation, approval}`."""
     approval = data.get("approval")
     assert isinstance(approval, Approval)
     return {**current_automation(call, data), "approval": record(approval, call.context.clock.now())}

@@ -1,4 +1,4 @@
-"""Automations over HTTP: list, create, get, update, pause, resume, archive, restore (contract 2.2, 2.3)."""
+"""Automations over HTTP: list, create, get, update, pause, resume, archive, restore."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -78,7 +78,7 @@ from steward.scheduling.zones import FIRST
 
 
 class AutomationRecord(msgspec.Struct):
-    """An automation (interface 2.3); fields of workflow automations are absent for a template."""
+    """An automation; fields of workflow automations are absent for a template."""
 
     id: UlidStr
     version: PositiveInt
@@ -129,7 +129,7 @@ class AutomationsAnswer(msgspec.Struct):
 
 
 def record(automation: Automation) -> AutomationRecord:
-    """The automation as answered everywhere (contract 2.3)."""
+    """The automation as answered everywhere."""
     is_workflow = automation.kind is AutomationKind.WORKFLOW
     return AutomationRecord(
         id=automation.id,
@@ -169,7 +169,7 @@ def record(automation: Automation) -> AutomationRecord:
 
 
 async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
-    """The same with what answers about one workflow automation say besides (contract 2.3)."""
+    """The same with what answers about one workflow automation say besides."""
     answer = record(automation)
     if automation.kind is not AutomationKind.WORKFLOW:
         return answer
@@ -183,7 +183,7 @@ async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) 
 
 
 def current(_: ApiCall, records: Mapping[str, object]) -> Mapping[str, object]:
-    """What a stale refusal answers: the occurrence or null, and the automation (interface 2.1)."""
+    """What a stale refusal answers: the occurrence or null, and the automation."""
     occurrence, automation = records.get("occurrence"), records.get("automation")
     return {
         "occurrence": occurrence.to_wire() if isinstance(occurrence, Occurrence) else None,
@@ -212,7 +212,7 @@ class SentSchedule(NamedTuple):
 
 
 def _schedule(value: Any) -> Any:
-    """Every fault of a schedule's shape at once, beside those of the other fields (schedule.md 3)."""
+    """Every fault of a schedule's shape at once, beside those of the other fields."""
     if not isinstance(value, dict):
         raise wrong("Give an object.")
     found = read_schedule(value, zone=None, now=FIRST, path="schedule")
@@ -236,7 +236,7 @@ Bindings = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonS
 
 
 class ConnectionBody(RequestBody):
-    """A connection an automation reads (interface 2.7)."""
+    """A connection an automation reads."""
 
     integration_id: Positive
     kind: PlatformText
@@ -261,7 +261,7 @@ TriggerBody = Annotated[ScheduleTriggerBody | EventTriggerBody, Field(discrimina
 
 
 class CreateBody(RequestBody):
-    """A new automation (contract 2.2)."""
+    """A new automation."""
 
     model_config = ConfigDict(json_schema_extra=BY_EVENTS)
 
@@ -277,7 +277,7 @@ class CreateBody(RequestBody):
 
 
 class UpdateBody(RequestBody):
-    """A change of an automation; a field that is absent stays as it is (contract 2.2)."""
+    """A change of an automation; a field that is absent stays as it is."""
 
     version: Positive
     name: NameText = Field(default="")
@@ -305,7 +305,7 @@ class PauseBody(StateBody):
 
 
 class AutomationsQuery(PageQuery):
-    """Which automations to list (contract 2.2)."""
+    """Which automations to list."""
 
     state: Annotated[list[AutomationState], CommaList] = Field(
         default=[AutomationState.DRAFT, AutomationState.ACTIVE, AutomationState.PAUSED]

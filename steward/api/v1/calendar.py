@@ -1,4 +1,4 @@
-"""The calendar over HTTP: list coming runs, move, skip and un-skip one (interface 2.6, 4.2, contract 2.5)."""
+"""The calendar over HTTP: list coming runs, move, skip and un-skip one."""
 
 from datetime import datetime
 from typing import Annotated
@@ -47,7 +47,7 @@ MOST_ROWS = 500
 
 
 class OccurrenceRecord(msgspec.Struct):
-    """One coming run; all fields are always present (interface 2.6)."""
+    """One coming run; all fields are always present."""
 
     automation_id: UlidStr
     automation_name: Name
@@ -72,7 +72,7 @@ class OccurrencesAnswer(msgspec.Struct):
 
 
 class EditedAnswer(msgspec.Struct):
-    """The coming run after the change, and the automation as it now is (interface 4.2)."""
+    """The coming run after the change, and the automation as it now is."""
 
     occurrence: OccurrenceRecord | None
     automation: AutomationRecord
@@ -85,7 +85,7 @@ def _limit(value: int) -> int:
 
 
 class CalendarQuery(QueryParameters):
-    """Which coming runs to list (contract 2.5)."""
+    """Which coming runs to list."""
 
     since: Timestamp | None = Field(default=None, alias="from")
     until: Timestamp | None = Field(default=None, alias="to")
@@ -105,7 +105,7 @@ class SlotBody(RequestBody):
 
 
 class MoveBody(SlotBody):
-    """A move (interface 4.2)."""
+    """A move."""
 
     run_at: Timestamp
     scope: Annotated[MoveScope, FromJson]

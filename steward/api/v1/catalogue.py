@@ -1,4 +1,4 @@
-"""Templates, stores and connections over HTTP: what an automation can be made of (contract 2.7, 3.7, 3.8)."""
+"""Templates, stores and connections over HTTP: what an automation can be made of."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -36,14 +36,14 @@ _MOST_CONNECTIONS = 10_000
 
 
 class ReadinessRecord(msgspec.Struct):
-    """What is missing before a template can run (interface 2.7)."""
+    """What is missing before a template can run."""
 
     ready: bool
     missing: list[Platform]
 
 
 class TemplateRecord(msgspec.Struct):
-    """A template (contract 3.7)."""
+    """A template."""
 
     template_id: TemplateName
     template_version: PositiveInt
@@ -77,7 +77,7 @@ class TemplateAnswer(msgspec.Struct):
 
 
 class StoreRecord(msgspec.Struct):
-    """A store automations can run on (contract 3.8)."""
+    """A store automations can run on."""
 
     integration_id: PositiveInt
     platform: Platform
@@ -98,7 +98,7 @@ class StoresAnswer(msgspec.Struct):
 
 
 class ConnectionRecord(msgspec.Struct):
-    """A connection; never a key, a secret or a Teams address (contract 3.8)."""
+    """A connection; never a key, a secret or a Teams address."""
 
     integration_id: PositiveInt
     kind: Platform
@@ -248,7 +248,7 @@ async def _connected(tx: Tx, org: OrgId) -> Counter[str]:
 
 
 def _topics(call: ApiCall, store: Connection) -> list[str]:
-    """The topics in the order of connectors 8; none when deliveries could not be verified (contract 6.4)."""
+    """The topics in the connector's order; none when deliveries could not be verified."""
     connector = call.context.connectors.get(store.kind)
     if connector is None or store.facts.get("events_verified") is False:
         return []

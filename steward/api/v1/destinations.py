@@ -1,4 +1,4 @@
-"""Destinations of a connection over HTTP: where a step can write (contract 2.7, 3.8)."""
+"""Destinations of a connection over HTTP: where a step can write."""
 
 import hashlib
 from typing import Annotated
@@ -28,14 +28,14 @@ class DestinationsQuery(PageQuery):
 
 
 class TargetRecord(msgspec.Struct):
-    """Interface 2.7, StepTarget."""
+    """The spreadsheet and sheet a step writes to."""
 
     spreadsheet_id: str | None
     sheet: str | None
 
 
 class DestinationRecord(msgspec.Struct):
-    """Contract 3.8, Destination."""
+    """A spreadsheet, tab, channel or folder a step can write to."""
 
     id: str
     kind: DestinationKindStr

@@ -1,4 +1,4 @@
-"""Imports over HTTP: kept, listed, previewed, run as automations, deleted (contract 2.8, 3.6)."""
+"""Imports over HTTP: kept, listed, previewed, run as automations, deleted."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -60,7 +60,7 @@ CONTENT_VALUES = 200_000
 
 
 class ImportRecord(msgspec.Struct):
-    """An import (contract 3.6); `plan` on get alone."""
+    """An import; `plan` on get alone."""
 
     id: UlidStr
     name: Name
@@ -93,7 +93,7 @@ class ImportsAnswer(msgspec.Struct):
 
 
 class ImportPreviewAnswer(msgspec.Struct):
-    """How an import would run (contract 3.6)."""
+    """How an import would run."""
 
     plan: PlanWire
     readiness: WorkflowReadiness
@@ -118,7 +118,7 @@ Content = Annotated[
 
 
 class KeepBody(RequestBody):
-    """An export to keep (contract 2.8)."""
+    """An export to keep."""
 
     source: SourceText
     name: NameText
@@ -141,7 +141,7 @@ class ImportPreviewBody(PreviewKeptBody):
 
 
 class RunAsBody(RequestBody):
-    """An automation of an import (contract 2.8)."""
+    """An automation of an import."""
 
     model_config = ConfigDict(json_schema_extra=BY_EVENTS)
 
@@ -187,7 +187,7 @@ def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
 
 
 def _evaluator(call: ApiCall) -> Evaluator:
-    """One import's own child: nothing of another organisation was ever in it (safety 8)."""
+    """One import's own child: nothing of another organisation was ever in it."""
     context = call.context
     return Evaluator(context.children, str(call.actor.org), f"import {new_id(context.clock.now())}")
 

@@ -1,4 +1,4 @@
-"""The login's two spellings and its answer (contract 5.1 to 5.4); leaves checking them to accounts/."""
+"""The login's two spellings and its answer."""
 
 import base64
 import binascii
@@ -38,7 +38,7 @@ Errors = dict[str, list[str]]
 
 
 async def post(raw_request: RawRequest, context: AppContext) -> Reply:
-    """The login. Raises the refusals of contract 5.3 in its order."""
+    """Checks the credentials and answers a token. Counts the attempt before it checks any field."""
     if not context.rules.api_access:
         raise NotConfigured
     now = context.clock.now()
@@ -114,7 +114,7 @@ def _form_text(piece: bytes) -> str:
 
 
 def _readings(basic: str) -> list[tuple[str, str]]:
-    """Client id and secret of HTTP Basic, form-decoded and as sent (contract 5.2); empty when unreadable."""
+    """Client id and secret of HTTP Basic, form-decoded and as sent; empty when unreadable."""
     try:
         padded = basic.rstrip("=") + "=" * (-len(basic.rstrip("=")) % 4)
         text = base64.b64decode(padded.encode("ascii"), validate=True).decode("utf-8")
@@ -137,7 +137,7 @@ async def _count(
     fields: Mapping[str, Any],
     readings: list[tuple[str, str]] | None,
 ) -> None:
-    """Counts the attempt before any field is checked (contract 1.6)."""
+    """Counts the attempt before any field is checked."""
     keys: dict[AttemptKind, str] = {"address": raw_request.address}
     client_id = fields.get("client_id")
     if readings:
@@ -183,7 +183,7 @@ def _fault(value: Any) -> str | None:
 
 
 def _answer(done: LoggedIn, context: AppContext) -> Reply:
-    """Contract 5.4: the fields stand at the top and once more in `data`."""
+    """The fields stand at the top and once more in `data`."""
     fields = {
         "access_token": done.token,
         "token_type": "Bearer",

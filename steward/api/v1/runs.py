@@ -1,4 +1,4 @@
-"""Runs over HTTP: run now, list, follow, their changes, cancel (contract 2.4, 3.2)."""
+"""Runs over HTTP: run now, list, follow, their changes, cancel."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -60,7 +60,7 @@ class EventRecord(msgspec.Struct):
 
 
 class RunRecord(msgspec.Struct):
-    """A run (contract 3.2); `steps` and `more_steps` on get alone."""
+    """A run; `steps` and `more_steps` on get alone."""
 
     id: UlidStr
     automation_id: UlidStr
@@ -116,7 +116,7 @@ class ChangesAnswer(msgspec.Struct):
 
 
 class RunNowBody(RequestBody):
-    """Run now (contract 2.4)."""
+    """Run now."""
 
     idempotency_key: IdempotencyKey
     mode: Annotated[Mode, FromJson] = Mode.LIVE
@@ -231,7 +231,7 @@ def _raw_json(stored: str | None) -> Any:
 
 
 async def run_now(call: ApiCall) -> Answer:
-    """`POST /{automationId}/runs`: one run per idempotency key (interface 4.3)."""
+    """`POST /{automationId}/runs`: one run per idempotency key."""
     body: RunNowBody = call.body
     ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
     context = call.context

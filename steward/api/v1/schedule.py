@@ -1,4 +1,4 @@
-"""Preview schedule over HTTP: the next three runs before an automation is saved (contract 2.6)."""
+"""Preview schedule over HTTP: the next three runs before an automation is saved."""
 
 import msgspec
 from pydantic import Field
@@ -39,7 +39,7 @@ class PreviewAnswer(msgspec.Struct):
 
 
 class PreviewBody(RequestBody):
-    """A schedule to look at (contract 2.6)."""
+    """A schedule to look at."""
 
     schedule: ScheduleJson
     timezone: ZoneText = Field(default="")
@@ -69,7 +69,7 @@ async def show(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:
-    """The zone given; else the store's, else the organisation's, else UTC (schedule.md 4)."""
+    """The zone given; else the store's, else the organisation's, else UTC."""
     body: PreviewBody = call.body
     sent_fields = body.model_fields_set
     name = body.timezone if "timezone" in sent_fields else None

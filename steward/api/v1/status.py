@@ -1,4 +1,4 @@
-"""Status of the service, and whether it lives and is ready (contract 2.10); leaves counting to store/."""
+"""Status of the service, and whether it lives and is ready."""
 
 from datetime import timedelta
 from itertools import accumulate
@@ -41,7 +41,7 @@ class Limits(msgspec.Struct):
 
 
 class StatusAnswer(msgspec.Struct):
-    """Contract 2.10."""
+    """Versions, counts, limits and the delay of the scheduler."""
 
     service_version: str
     contract_version: PositiveInt
@@ -89,7 +89,7 @@ async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
     try:
         applied = await context.engine.read(context.clock.now(), stats.applied_migrations, small=True)
         carried = {migration.version: migration.sha256 for migration in migrations(dialect)}
-        if not carried.items() <= applied.items():  # a newer release may have added to it (engine 2)
+        if not carried.items() <= applied.items():  # a newer release may have added to it
             checks["migrations"] = "The database is of another release. Run: steward migrate."
     except Unavailable:
         checks["database"] = "The database cannot be reached."
@@ -102,7 +102,7 @@ async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
 
 
 async def jwks(raw_request: RawRequest, context: AppContext) -> Reply:
-    """The public keys tokens are verified with (contract 5.5)."""
+    """The public keys tokens are verified with."""
     return Reply(200, ENCODER.encode(context.keys.jwks))
 
 
@@ -122,7 +122,7 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
 
 
 def _is_low(context: AppContext) -> bool:
-    """Whether the disk is nearly full, and work soon held up (engine 18)."""
+    """Whether the disk is nearly full, and work soon held up."""
     return context.space is not None and context.space.is_low
 
 
