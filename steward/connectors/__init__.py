@@ -4,14 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steward.connectors.base.connector import Connector
-from steward.connectors.cloud_s3.connector import CloudS3
+from steward.connectors.cloud_s3.connector import CloudS3Connector
 from steward.connectors.shopify.connector import Shopify
-from steward.connectors.spreadsheet.connector import Spreadsheet
-from steward.connectors.teams.connector import Teams
-from steward.connectors.woocommerce.connector import WooCommerce
+from steward.connectors.spreadsheet.connector import SpreadsheetConnector
+from steward.connectors.teams.connector import TeamsConnector
+from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.model.change import Recovery
 
-ALL: list[type[Connector]] = [Shopify, WooCommerce, Spreadsheet, Teams, CloudS3]
+ALL: list[type[Connector]] = [
+    Shopify,
+    WooCommerceConnector,
+    SpreadsheetConnector,
+    TeamsConnector,
+    CloudS3Connector,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +49,26 @@ def build(options: Options) -> Mapping[str, Connector]:
             read_s=options.read_s,
             bounded=options.bounded,
         ),
-        WooCommerce(
+        WooCommerceConnector(
             private_hosts=options.private_hosts,
             read_s=options.read_s,
             bounded=options.bounded,
             own_address=options.own_address,
         ),
-        Spreadsheet(
+        SpreadsheetConnector(
             sheets_url=options.sheets_url,
             token_url=options.token_url,
             client=(options.google_client_id, options.google_client_secret),
             read_s=options.read_s,
             bounded=options.bounded,
         ),
-        Teams(
+        TeamsConnector(
             hosts=options.teams_hosts,
             private_hosts=options.private_hosts,
             read_s=options.read_s,
             bounded=options.bounded,
         ),
-        CloudS3(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
+        CloudS3Connector(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
     )
     for connector in made:
         for name, op in connector.changes.items():

@@ -15,7 +15,7 @@ from steward.clock import SystemClock
 from steward.connectors.base.connector import Health
 from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk
 from steward.connectors.base.settings import Secrets
-from steward.connectors.cloud_s3.connector import CloudS3
+from steward.connectors.cloud_s3.connector import CloudS3Connector
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
 from steward.outbound.errors import MissingRight, RemoteNotFound, Stale, Unauthorized
@@ -50,10 +50,10 @@ class Storage:
     key_id: str
     secret: str
 
-    def opened(self, **changed: str) -> tuple[CloudS3, Secrets, Outbound]:
+    def opened(self, **changed: str) -> tuple[CloudS3Connector, Secrets, Outbound]:
         """The connector with that person's key, over real sockets."""
         host = self.url.removeprefix("http://")
-        connector = CloudS3(private_hosts=frozenset([host]), read_s=20.0)
+        connector = CloudS3Connector(private_hosts=frozenset([host]), read_s=20.0)
         given = {
             "endpoint_url": self.url,
             "region": REGION,

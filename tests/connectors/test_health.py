@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from steward.connections.health import ConnectionChecks, check_due
-from steward.connectors.woocommerce.connector import WooCommerce
-from steward.connectors.woocommerce.reach import why_not_reached
+from steward.connectors.woocommerce.connector import WooCommerceConnector
+from steward.connectors.woocommerce.reach import unreachable_reason
 from steward.database.accounts import connections
 from steward.model.connection import Connection, ConnectionState
 from steward.model.run import RunStatus
@@ -147,11 +147,11 @@ async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
     world: Outside, address: str, why: str | None
 ) -> None:
     """connectors 9.3, Address reachable: WordPress refuses private hosts and other ports"""
-    assert (why or "") in (why_not_reached(address) or "")
+    assert (why or "") in (unreachable_reason(address) or "")
     shop = world.connection("woocommerce")
     http = world.outbound.management_client(ORG, shop.number, shop.connector.link(shop.secrets))
     for near, expected in (((), why), (("127.0.0.1:8500",), None)):
-        connector = WooCommerce(private_hosts=near, read_s=20.0, own_address=address)
+        connector = WooCommerceConnector(private_hosts=near, read_s=20.0, own_address=address)
         health = await connector.check(http, shop.secrets)
         told = [warned.words for warned in health.warnings if warned.code == "events_not_reached"]
         assert (health.ok, len(told)) == (True, expected is not None)

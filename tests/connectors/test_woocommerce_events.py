@@ -22,7 +22,7 @@ from steward.connectors.base.deliveries import (
     Verified,
     Wanted,
 )
-from steward.connectors.woocommerce.hooks import Hooks
+from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read_event, remembered
 from steward.outbound.errors import UnusableResponse
 from steward.security.signatures import Signed
@@ -68,7 +68,9 @@ def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
     """connectors 9.2, 11.3: signed ones verify; another secret or byte does not; pings are pings"""
     keys = set()
     for row in deliveries():
-        verdict = Hooks().verify_event(row["headers"], raw(row["raw"], b"new", SECRET), subscribed())
+        verdict = WooCommerceWebhooks().verify_event(
+            row["headers"], raw(row["raw"], b"new", SECRET), subscribed()
+        )
         if not row["signed"]:
             assert verdict == Ping()
             continue
@@ -76,14 +78,14 @@ def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
         assert verdict.native == row["headers"]["x-wc-webhook-topic"]
         keys.add(verdict.dedupe_key)
         for other in (raw(row["raw"], b"wrong"), raw(row["raw"]), raw(b" " + row["raw"][1:], SECRET)):
-            assert Hooks().verify_event(row["headers"], other, subscribed()) == Unverified()
+            assert WooCommerceWebhooks().verify_event(row["headers"], other, subscribed()) == Unverified()
     assert len(keys) == sum(row["signed"] for row in deliveries())  # one delivery id, many events (recorded)
 
 
 def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
     """connectors 9.2, safety 9 rule 1"""
     form = {"content-type": "application/x-www-form-urlencoded"}
-    judge = Hooks().verify_event
+    judge = WooCommerceWebhooks().verify_event
     for body in (b"webhook_id=1&a=b", b"webhook_id=", b"webhook_id=x", b"{}", b"webhook_id=1\n"):
         assert judge(form, raw(body, SECRET), subscribed()) == Unverified()
     assert (

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.connectors.woocommerce.answers import id_of
-from steward.connectors.woocommerce.pages import Pages
+from steward.connectors.woocommerce.pages import ListPages
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
@@ -45,18 +45,20 @@ class Shop:
         rows = b",".join(b'{"id": %d}' % each for each in self.ids[at : at + length])
         return httpx.Response(200, headers=headers, stream=httpx.ByteStream(b"[" + rows + b"]"))
 
-    def pages(self, clock: FakeClock) -> Pages:
+    def pages(self, clock: FakeClock) -> ListPages:
         """The lists of this shop, as a run gets them."""
         register = Register()
         log = Log(lambda line: None, clock, register)
         wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self))
         link = PlatformEndpoint("woocommerce", "https://shop.example", None, Timeouts(), RateLimit(), "shop")
-        return Pages(Outbound(wire).read_client(OrgId(1), IntegrationId(1), link))
+        return ListPages(Outbound(wire).read_client(OrgId(1), IntegrationId(1), link))
 
 
-async def read(pages: Pages, *, size: int = 100) -> list[int]:
+async def read(pages: ListPages, *, size: int = 100) -> list[int]:
     """The ids of a whole list, as often as they came."""
-    return [int(id_of(row)) async for rows, _ in pages.all("/things", {}, "read", size=size) for row in rows]
+    return [
+        int(id_of(row)) async for rows, _ in pages.fetch_all("/things", {}, "read", size=size) for row in rows
+    ]
 
 
 async def test_a_page_that_does_not_come_is_asked_for_half_as_long_and_stays_so(clock: FakeClock) -> None:

@@ -13,7 +13,7 @@ from steward.connectors.base.deliveries import CHANGED, ChangedAsk
 from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
 from steward.connectors.base.records import Product
 from steward.connectors.woocommerce.answers import id_of
-from steward.connectors.woocommerce.pages import Pages
+from steward.connectors.woocommerce.pages import ListPages
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.database.accounts import connections
 from steward.fake_platforms.woocommerce import products, variations
@@ -96,7 +96,7 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     while sum(row["status"] != "trash" for row in state.variations.values()) < 70:
         variations.create(state, parent, {"regular_price": "2.00"})
     http = full.outbound.read_client(ORG, shop.number, shop.connector.link(shop.secrets))
-    pages = Pages(http)
+    pages = ListPages(http)
     rows = [{"id": n, "type": row["type"]} for n, row in state.products.items() if row["type"] == "variable"]
     one_by_one = await VariationReader(pages, listed=False, whole=True).of_page(rows)
     reader = VariationReader(pages, listed=True, whole=True, max_held=held)

@@ -18,8 +18,8 @@ from steward.connectors.base.records import Order, Product
 from steward.connectors.base.settings import Secrets
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, product_of
-from steward.connectors.woocommerce.connector import WooCommerce
-from steward.connectors.woocommerce.hooks import Hooks
+from steward.connectors.woocommerce.connector import WooCommerceConnector
+from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.orders import customer_of, order_of
 from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
@@ -360,7 +360,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
     wire = HttpTransport(
         clock, register, Log(lambda line: None, clock, register), transport=_Answers(response)
     )
-    shop = WooCommerce(private_hosts=(), read_s=20.0)
+    shop = WooCommerceConnector(private_hosts=(), read_s=20.0)
     given = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
     settings = shop.settings(given)
     secrets = Secrets(_SHOP, settings.plain, settings.sealed, currency="EUR")
@@ -388,7 +388,7 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     signed = Signed([secret.encode()])
     signed.feed(body)
     raw = RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
-    verdict = Hooks().verify_event(headers, raw, EventSecrets(None, hooks))
+    verdict = WooCommerceWebhooks().verify_event(headers, raw, EventSecrets(None, hooks))
     if not delivery["signed"]:
         if verdict != Ping():
             yield f"{type(verdict).__name__} where Ping is right"
@@ -399,9 +399,9 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     broken = Signed([base64.b64encode(secret.encode())])
     broken.feed(body)
     other = RawBody(raw.kept, raw.size, raw.sha256, broken)
-    if isinstance(Hooks().verify_event(headers, other, EventSecrets(None, hooks)), Verified):
+    if isinstance(WooCommerceWebhooks().verify_event(headers, other, EventSecrets(None, hooks)), Verified):
         yield "verified with another secret"
-    event = Hooks().read_event(StoredEvent(verdict.native, body, _NOW))
+    event = WooCommerceWebhooks().read_event(StoredEvent(verdict.native, body, _NOW))
     row = json.loads(body)
     own = f"{row['parent_id']}/{row['id']}" if row.get("type") == "variation" else str(row["id"])
     if event.object_id != own:

@@ -8,7 +8,7 @@ from typing import Any
 from steward.connectors.base.queries import Page
 from steward.connectors.base.records import Order, OrderLine
 from steward.connectors.shopify.connector import Shopify
-from steward.connectors.woocommerce.connector import WooCommerce
+from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.model.change import Outcome
 from steward.outbound.errors import RemoteNotFound
 from steward.templates.base import Template
@@ -16,7 +16,7 @@ from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
 
 CHANGES: Mapping[str, Any] = {
     "shopify": Shopify(version="2026-10", url=None, read_s=20.0).changes,
-    "woocommerce": WooCommerce(private_hosts=(), read_s=20.0).changes,
+    "woocommerce": WooCommerceConnector(private_hosts=(), read_s=20.0).changes,
 }
 
 

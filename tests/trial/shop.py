@@ -14,7 +14,7 @@ from steward.connectors.base.connector import Planned, Reader
 from steward.connectors.base.queries import Page, ReadOp
 from steward.connectors.base.settings import BadSettings, Secrets
 from steward.connectors.base.writing import WriteOutcome
-from steward.connectors.woocommerce.connector import WooCommerce
+from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.model.change import Batch, Part, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import ManagementClient, Outbound
@@ -36,7 +36,7 @@ MOST_PAGES = 20
 class Shop:
     """One shop, its connector, and a client for what the connector never does: making and removing things."""
 
-    connector: WooCommerce
+    connector: WooCommerceConnector
     secrets: Secrets
     outbound: Outbound
     raw: httpx.AsyncClient
@@ -106,7 +106,7 @@ async def open_shop(
     """The shop at `url`. Raises SystemExit in words when the settings cannot be used."""
     parts = urlsplit(url)
     entry = f"{parts.hostname}:{parts.port or (443 if parts.scheme == 'https' else 80)}"
-    connector = WooCommerce(private_hosts=[entry], read_s=60.0)
+    connector = WooCommerceConnector(private_hosts=[entry], read_s=60.0)
     try:
         settings = connector.settings({"url": url, "consumer_key": key, "consumer_secret": secret})
     except BadSettings as bad:

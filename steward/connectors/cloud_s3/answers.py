@@ -29,7 +29,7 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class FileListing:
     """One page of a list; `next` the token of the following one."""
 
     files: tuple[CloudFile, ...]
@@ -77,7 +77,7 @@ class _Reader:
         raise UnusableResponse("it declares a document type")
 
 
-def listed(answer: PlatformResponse) -> Listed:
+def listed(answer: PlatformResponse) -> FileListing:
     """A page of ListObjectsV2. Raises UnusableResponse, or the error it stands for."""
     if not answer.ok:
         raise error_of(answer)
@@ -97,7 +97,7 @@ def listed(answer: PlatformResponse) -> Listed:
             row = {}
     if more and token is None:
         raise UnusableResponse("a list that goes on does not say how")
-    return Listed(tuple(files), token if more else None)
+    return FileListing(tuple(files), token if more else None)
 
 
 def head_of(answer: PlatformResponse, key: str) -> CloudFile:

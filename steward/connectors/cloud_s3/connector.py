@@ -67,7 +67,7 @@ _SCHEMA: JsonObject = {
 }
 
 
-class CloudReader:
+class CloudS3Reader:
     """A reader of one bucket below its prefix."""
 
     def __init__(self, http: ReadClient, *, path: str, prefix: str) -> None:
@@ -144,7 +144,7 @@ class CloudReader:
         return f"{self._path.rstrip('/')}/{quote(whole, safe='/-_.~')}"
 
 
-class CloudS3:
+class CloudS3Connector:
     """The connector; plain http and other ports only for entries of the operator's list."""
 
     topics: Mapping[str, TopicSpec] = {}
@@ -204,10 +204,10 @@ class CloudS3:
             "cloud_s3", base, proof, self._times, _PACE, f"cloud_s3 {secrets.integration_id}"
         )
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> CloudReader:
+    def reader(self, http: ReadClient, secrets: Secrets) -> CloudS3Reader:
         """A reader of the bucket."""
         _, path = self._place(secrets)
-        return CloudReader(http, path=path, prefix=secrets.plain["prefix"])
+        return CloudS3Reader(http, path=path, prefix=secrets.plain["prefix"])
 
     def writer(self, http: WriteClient, secrets: Secrets) -> NoReturn:
         """Raises KeyError: there are no changes."""

@@ -19,12 +19,12 @@ AREA = re.compile(
 _START = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
 
 
-def kept(cell: Cell) -> JsonValue:
+def stored_cell(cell: Cell) -> JsonValue:
     """A cell as a plan keeps it: numbers as exact text, told apart from text (engine 12)."""
     return {"number": format(cell, "f")} if isinstance(cell, Decimal) else cell
 
 
-def wire(value: JsonValue) -> JsonValue:
+def sheets_value(value: JsonValue) -> JsonValue:
     """A kept cell as Google takes it; null leaves the cell empty."""
     if isinstance(value, dict):
         number = Decimal(str(value["number"]))

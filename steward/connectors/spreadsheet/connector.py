@@ -40,7 +40,7 @@ _SCHEMA: JsonObject = {
 }
 
 
-class Spreadsheet:
+class SpreadsheetConnector:
     """The connector; its two addresses are the operator's settings."""
 
     topics: Mapping[str, TopicSpec] = {}

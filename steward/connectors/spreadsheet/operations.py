@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.connector import Guard, Planned, Problem
 from steward.connectors.base.records import Cell
-from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, kept, key_of, same_rows, tab_range
+from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, key_of, same_rows, stored_cell, tab_range
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -19,7 +19,7 @@ _COLUMNS = 18_278
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet(Generic[A]):
+class SheetOperation(Generic[A]):
     """What both operations share: sends, which a later change cannot be counted on to put back."""
 
     name: str
@@ -45,7 +45,7 @@ class Sheet(Generic[A]):
         return same_rows(wanted, seen)
 
 
-class Appending(Sheet[AppendRows]):
+class AppendRowsOperation(SheetOperation[AppendRows]):
     """`sheet.append_rows`."""
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class Appending(Sheet[AppendRows]):
         keys = None if ask.key_column is None else [key_of(row[ask.key_column]) for row in rows]
         arguments: JsonObject = {
             "tab": ask.tab,
-            "rows": [[kept(cell) for cell in row] for row in rows],
+            "rows": [[stored_cell(cell) for cell in row] for row in rows],
             "key_column": ask.key_column,
             "spreadsheet_id": ask.spreadsheet_id,
         }
@@ -95,7 +95,7 @@ class Appending(Sheet[AppendRows]):
         )  # fmt: skip
 
 
-class Writing(Sheet[WriteCells]):
+class WriteCellsOperation(SheetOperation[WriteCells]):
     """`sheet.write_cells`."""
 
     __slots__ = ()
@@ -115,8 +115,8 @@ class Writing(Sheet[WriteCells]):
             if problem is not None:
                 problems.append(problem)
                 continue
-            before: JsonObject = {"rows": [[kept(cell) for cell in row] for row in ask.before]}
-            after: JsonObject = {"rows": [[kept(cell) for cell in row] for row in ask.rows]}
+            before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in ask.before]}
+            after: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in ask.rows]}
             if self.same(after, before):
                 unchanged.append(target)
                 continue
@@ -151,7 +151,7 @@ def _calls(rows: list[tuple[Cell, ...]]) -> list[list[tuple[Cell, ...]]]:
     calls: list[list[tuple[Cell, ...]]] = []
     size = CALL_BYTES
     for row in rows:
-        own = len(json.dumps([kept(cell) for cell in row]).encode("utf-8")) + 1
+        own = len(json.dumps([stored_cell(cell) for cell in row]).encode("utf-8")) + 1
         if not calls or size + own > CALL_BYTES - 1024:
             calls.append([])
             size = 0
@@ -180,5 +180,5 @@ def _key_problem(ask: AppendRows) -> Problem | None:
     return None
 
 
-APPEND = Appending("sheet.append_rows", Recovery.AT_MOST_ONCE)
-WRITE = Writing("sheet.write_cells", Recovery.READABLE)
+APPEND = AppendRowsOperation("sheet.append_rows", Recovery.AT_MOST_ONCE)
+WRITE = WriteCellsOperation("sheet.write_cells", Recovery.READABLE)

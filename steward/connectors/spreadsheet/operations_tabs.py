@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
 from steward.connectors.base.connector import Planned, Problem
-from steward.connectors.spreadsheet.cells import AREA, area_range, kept, same_rows
-from steward.connectors.spreadsheet.operations import Sheet
+from steward.connectors.spreadsheet.cells import AREA, area_range, same_rows, stored_cell
+from steward.connectors.spreadsheet.operations import SheetOperation
 from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -13,7 +13,7 @@ from steward.model.json import JsonObject, JsonValue
 TAB_CHARACTERS = 100
 
 
-class Clearing(Sheet[ClearCells]):
+class ClearCellsOperation(SheetOperation[ClearCells]):
     """`sheet.clear`: values only, formats stay."""
 
     __slots__ = ()
@@ -33,7 +33,7 @@ class Clearing(Sheet[ClearCells]):
                 problems.append(Problem(ask.tab, "not_a_range", words, "area"))
                 continue
             target = area_range(ask.tab, ask.area)
-            before: JsonObject = {"rows": [[kept(cell) for cell in row] for row in ask.before]}
+            before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in ask.before]}
             after: JsonObject = {"rows": []}
             if self.same(after, before):
                 unchanged.append(target)
@@ -48,7 +48,7 @@ class Clearing(Sheet[ClearCells]):
         return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
 
 
-class Deleting(Sheet[DeleteRows]):
+class DeleteRowsOperation(SheetOperation[DeleteRows]):
     """`sheet.delete_rows`: told by how many rows there are and what stands in those taken out."""
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class Deleting(Sheet[DeleteRows]):
                 problems.append(Problem(ask.tab, "not_rows", words, "first"))
                 continue
             target = area_range(ask.tab, f"{ask.first}:{last}")
-            rows: JsonValue = [[kept(cell) for cell in row] for row in ask.before]
+            rows: JsonValue = [[stored_cell(cell) for cell in row] for row in ask.before]
             before: JsonObject = {"used": ask.used, "rows": rows}
             arguments: JsonObject = {
                 "tab": ask.tab,
@@ -99,7 +99,7 @@ class Deleting(Sheet[DeleteRows]):
         return Planned(tuple(proposals), tuple(problems))
 
 
-class AddingTab(Sheet[AddTab]):
+class AddTabOperation(SheetOperation[AddTab]):
     """`sheet.add_tab`: titles are unique in a spreadsheet, so it cannot be made twice."""
 
     __slots__ = ()
@@ -139,6 +139,6 @@ def _is_tab(title: str) -> bool:
     return 1 <= len(title) <= TAB_CHARACTERS and title.isprintable()
 
 
-CLEAR = Clearing("sheet.clear", Recovery.READABLE)
-DELETE_ROWS = Deleting("sheet.delete_rows", Recovery.READABLE)
-ADD_TAB = AddingTab("sheet.add_tab", Recovery.READABLE)
+CLEAR = ClearCellsOperation("sheet.clear", Recovery.READABLE)
+DELETE_ROWS = DeleteRowsOperation("sheet.delete_rows", Recovery.READABLE)
+ADD_TAB = AddTabOperation("sheet.add_tab", Recovery.READABLE)

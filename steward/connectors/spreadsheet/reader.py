@@ -16,9 +16,9 @@ from steward.connectors.spreadsheet.cells import (
     column_range,
     first_row,
     in_path,
-    kept,
     key_of,
     read_rows,
+    stored_cell,
     tab_range,
 )
 from steward.model.change import Part
@@ -117,7 +117,7 @@ class SpreadsheetReader:
 
     async def _kept(self, own: str | None, name: str) -> list[JsonValue]:
         rows = read_rows((await self._range(own, name)).get("values"))
-        return [[kept(cell) for cell in row] for row in rows]
+        return [[stored_cell(cell) for cell in row] for row in rows]
 
     async def _appended(self, part: Part, own: str | None) -> JsonValue:
         after, column = part.after, part.arguments["key_column"]

@@ -4,7 +4,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.connectors.spreadsheet.cells import in_path, kept, read_rows, same_rows, tab_range, wire
+from steward.connectors.spreadsheet.cells import (
+    in_path,
+    read_rows,
+    same_rows,
+    sheets_value,
+    stored_cell,
+    tab_range,
+)
 from steward.connectors.spreadsheet.reader import error_of, object_of, path_of, range_error
 from steward.model.change import Batch, Part
 from steward.model.json import JsonValue
@@ -49,7 +56,7 @@ class SpreadsheetWriter:
             return await self._post(f"{place}:batchUpdate", body, batch)
         if part.operation == "sheet.clear":
             return await self._post(f"{place}/values/{in_path(part.target)}:clear", {}, batch)
-        rows = [[wire(cell) for cell in row] for row in _rows(part)]
+        rows = [[sheets_value(cell) for cell in row] for row in _rows(part)]
         if part.operation == "sheet.append_rows":
             name = tab_range(part.target)
             path = f"{place}/values/{in_path(name)}:append"
@@ -138,7 +145,9 @@ def _compared(part: Part, found: dict[str, Decoded]) -> WriteOutcome:
     if data is None and found.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
         return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; no copy came back.
     if isinstance(data, dict):
-        seen: JsonValue = {"rows": [[kept(cell) for cell in row] for row in read_rows(data.get("values"))]}
+        seen: JsonValue = {
+            "rows": [[stored_cell(cell) for cell in row] for row in read_rows(data.get("values"))]
+        }
         if same_rows(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen)
     return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not answer with the values sent.")

@@ -61,7 +61,7 @@ _SCHEMA: JsonObject = {
 
 
 @dataclass(frozen=True, slots=True)
-class Posting:
+class TeamsPostOperation:
     """`teams.post`: one message; nothing can be read back, so it is sent at most once."""
 
     name: str = "teams.post"
@@ -145,7 +145,7 @@ class TeamsWriter:
         return [_outcome(answer)]
 
 
-class Teams:
+class TeamsConnector:
     """The connector; `hosts` are suffixes such as `.logic.azure.com`, or exact `host:port` entries."""
 
     topics: Mapping[str, TopicSpec] = {}
@@ -164,7 +164,7 @@ class Teams:
         self._private = frozenset(private_hosts)
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = Facts("teams", "Microsoft Teams", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA)
-        self.changes: Mapping[str, ChangeOp[Any]] = {"teams.post": Posting()}
+        self.changes: Mapping[str, ChangeOp[Any]] = {"teams.post": TeamsPostOperation()}
 
     def settings(self, given: JsonObject) -> Settings:
         """webhook_url, which is the secret itself (contract 6.4). Raises BadSettings."""

@@ -23,12 +23,12 @@ class SendRequest:
     url: str
     headers: Mapping[str, str]
     body: bytes
-    shown: str = ""
+    body_text: str = ""
     message: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SendRequestOperation:
     """`http.send`: nothing can be read back, so it is sent at most once and only a person may repeat it."""
 
     name: str = "http.send"
@@ -58,7 +58,7 @@ class Sending:
         fields = (
             FieldChange("request", "Request", None, f"{ask.method} {ask.url}"[:2000], FieldKind.TEXT),
             FieldChange("headers", "Headers", None, told, FieldKind.TEXT),
-            FieldChange("body", "Body", None, ask.shown, FieldKind.TEXT),
+            FieldChange("body", "Body", None, ask.body_text, FieldKind.TEXT),
         )
         ref = ObjectRef("request", None, f"{ask.method} {host}"[:200])
         return Proposal(ref, self.action, fields, (part,), None, False, ask.message)
@@ -76,7 +76,7 @@ class Sending:
         return False
 
 
-CHANGES: Mapping[str, ChangeOp[Any]] = {"http.send": Sending()}
+CHANGES: Mapping[str, ChangeOp[Any]] = {"http.send": SendRequestOperation()}
 
 
 def _headers(kept: JsonValue) -> dict[str, str]:

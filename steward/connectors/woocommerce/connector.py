@@ -27,7 +27,7 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.settings import BadSettings, Secrets, Settings
 from steward.connectors.woocommerce.check import LISTS_VARIATIONS, check_shop
-from steward.connectors.woocommerce.hooks import Hooks
+from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
 from steward.connectors.woocommerce.operations_orders import (
     ADD_NOTE,
@@ -37,7 +37,7 @@ from steward.connectors.woocommerce.operations_orders import (
     SET_ORDER_TAGS,
     SET_STATUS,
 )
-from steward.connectors.woocommerce.reach import why_not_reached
+from steward.connectors.woocommerce.reach import unreachable_reason
 from steward.connectors.woocommerce.reader import WooCommerceReader
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.connectors.woocommerce.writer import WooCommerceWriter
@@ -75,11 +75,11 @@ _CHANGES: tuple[ChangeOp[Any], ...] = (
 )  # fmt: skip
 
 
-class WooCommerce:
+class WooCommerceConnector:
     """The connector; `read_s` is the service's limit for a read, with `bounded` for a write too."""
 
     topics: Mapping[str, TopicSpec] = TOPICS
-    events: EventSource | None = Hooks()
+    events: EventSource | None = WooCommerceWebhooks()
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class WooCommerce:
         parts = urlsplit(secrets.plain["url"])
         # A shop let in by a private address is of the service's own network, and may be set up to reach it.
         is_near = f"{parts.hostname}:{parts.port or 443}" in self._private
-        words = None if self._own_address is None or is_near else why_not_reached(self._own_address)
+        words = None if self._own_address is None or is_near else unreachable_reason(self._own_address)
         if words is None or not health.ok:
             return health
         return replace(health, warnings=(*health.warnings, Warned("events_not_reached", words)))

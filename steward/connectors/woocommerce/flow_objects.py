@@ -111,7 +111,7 @@ _LISTS: Mapping[str, tuple[str, Mapping[str, Getter]]] = {
 _OF_LISTS = frozenset(("first", "last", "size"))
 
 
-def unread(root: str, paths: Iterable[str]) -> list[str]:
+def unsupported_paths(root: str, paths: Iterable[str]) -> list[str]:
     """The paths, which begin with the root, that nothing of a shop corresponds to."""
     return [path for path in paths if not _is_told(root, path.removeprefix(root).lstrip("."))]
 

@@ -32,7 +32,7 @@ from steward.outbound.response import PlatformResponse
 
 PATH = "/wp-json/wc/v3/webhooks"
 _PAGE = 100
-_MOST_PAGES = 50
+_MAX_PAGES = 50
 _PING = re.compile(rb"webhook_id=[0-9]{1,19}")
 _FIELDS = "id,status,topic,delivery_url"
 
@@ -44,7 +44,7 @@ class _Hook:
     status: str
 
 
-class Hooks:
+class WooCommerceWebhooks:
     """The events of a shop; keeps nothing itself."""
 
     signed_by: tuple[str, ...] = ()  # with a secret of the connection's own
@@ -110,7 +110,7 @@ class Hooks:
     async def _ours(self, http: ManagementClient, address: str) -> list[_Hook]:
         """Every hook that leads to `address`, by rising id. Raises CallError."""
         found: list[_Hook] = []
-        for page in range(1, _MOST_PAGES + 1):
+        for page in range(1, _MAX_PAGES + 1):
             params = {"per_page": str(_PAGE), "page": str(page), "orderby": "id", "order": "asc"}
             answer = await http.get(PATH, {**params, "_fields": _FIELDS}, operation="webhooks")
             rows = rows_of(answer)

@@ -9,19 +9,19 @@ from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, 
 from steward.connectors.base.connector import Planned, Problem
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
-from steward.connectors.woocommerce.tag_names import kept_name, key_among, tag_key
+from steward.connectors.woocommerce.tag_names import key_among, stored_name, tag_key
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
 A = TypeVar("A", contravariant=True)
 BATCH = 100
-STOCK_MOST = 1_000_000
+MAX_STOCK = 1_000_000
 VISIBLE_WORDS = ("visible", "catalog", "search")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
-class Batched(StoreOperation[A]):
+class WooCommerceBatchOperation(StoreOperation[A]):
     """Operations that `…/batch` makes for up to 100 objects, or variations of one product."""
 
     __slots__ = ()
@@ -36,7 +36,7 @@ class Batched(StoreOperation[A]):
         ]
 
 
-class PriceOperation(Batched[SetPrice]):
+class WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
     """`variant.set_price`: regular_price and sale_price (templates 2)."""
 
     __slots__ = ()
@@ -81,7 +81,7 @@ class PriceOperation(Batched[SetPrice]):
         )  # fmt: skip
 
 
-class StockOperation(Batched[SetStock]):
+class WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
     """`inventory.set`: stock_quantity, written where the number belongs (connectors 2.2)."""
 
     __slots__ = ()
@@ -110,8 +110,8 @@ class StockOperation(Batched[SetStock]):
         if not variant.tracked or variant.stock is None:
             words = "Its stock is not tracked, so a number would be ignored."
             return Problem(variant.id, "not_tracked", words, "stock_quantity")
-        if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= STOCK_MOST:
-            words = f"A stock is written from 0 to {STOCK_MOST}."
+        if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= MAX_STOCK:
+            words = f"A stock is written from 0 to {MAX_STOCK}."
             return Problem(
                 variant.id, "negative" if ask.quantity < 0 else "out_of_range", words, "stock_quantity"
             )
@@ -127,7 +127,7 @@ class StockOperation(Batched[SetStock]):
         )  # fmt: skip
 
 
-class VisibleOperation(Batched[SetVisible]):
+class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
     """`product.set_visible`: catalog_visibility; what it was is put back by `restore`."""
 
     __slots__ = ()
@@ -153,7 +153,7 @@ class VisibleOperation(Batched[SetVisible]):
         )  # fmt: skip
 
 
-class TagsOperation(Batched[SetTags]):
+class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
     """`product.set_tags`: the whole list; a tag the shop lacks is made first, in a part of its own."""
 
     __slots__ = ()
@@ -173,7 +173,7 @@ class TagsOperation(Batched[SetTags]):
             problem = tag_problem(product.id, tag)
             if problem is not None:
                 return problem
-            wanted.setdefault(tag_key(tag), kept_name(tag))
+            wanted.setdefault(tag_key(tag), stored_name(tag))
         before = {"tags": list(product.tags)}
         after = {"tags": sorted(wanted.values())}
         if self.same(after, before):
@@ -201,7 +201,7 @@ class TagsOperation(Batched[SetTags]):
         return {"tags": arguments["tags"]}, ()
 
 
-class TagMaking(StoreOperation[object]):
+class WooCommerceTagCreation(StoreOperation[object]):
     """`product_tag.create`: only ever a part of another change; settled by looking its name up."""
 
     __slots__ = ()
@@ -262,7 +262,7 @@ def _same_money(wanted: JsonValue, seen: JsonValue) -> bool:
 
 def tag_problem(item: str, tag: str) -> Problem | None:
     """Why this cannot be a tag (connectors 6)."""
-    if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and kept_name(tag):
+    if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and stored_name(tag):
         return None
     words = "A tag has 1 to 255 characters, no comma and no blanks around it."
     return Problem(item, "not_a_tag", words, "tags")
@@ -279,8 +279,8 @@ def tag_set(value: JsonValue) -> frozenset[str] | None:
     return frozenset(str(tag).casefold() for tag in tags) if isinstance(tags, list | tuple) else None
 
 
-SET_PRICE = PriceOperation("variant.set_price")
-SET_STOCK = StockOperation("inventory.set")
-SET_VISIBLE = VisibleOperation("product.set_visible")
-SET_TAGS = TagsOperation("product.set_tags")
-MAKE_TAG = TagMaking("product_tag.create", action=Action.CREATE)
+SET_PRICE = WooCommercePriceOperation("variant.set_price")
+SET_STOCK = WooCommerceStockOperation("inventory.set")
+SET_VISIBLE = WooCommerceVisibilityOperation("product.set_visible")
+SET_TAGS = WooCommerceTagsOperation("product.set_tags")
+MAKE_TAG = WooCommerceTagCreation("product_tag.create", action=Action.CREATE)

@@ -13,7 +13,7 @@ from steward.connectors.base.commands import (
 from steward.connectors.base.connector import Problem
 from steward.connectors.base.records import Customer, Order
 from steward.connectors.base.store_operation import StoreOperation
-from steward.connectors.woocommerce.operations import Batched, tag_problem, tag_set
+from steward.connectors.woocommerce.operations import WooCommerceBatchOperation, tag_problem, tag_set
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -26,7 +26,7 @@ NOTE_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class StatusOperation(Batched[SetStatus]):
+class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
     """`product.set_status`: draft, pending, private or publish."""
 
     def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
@@ -49,7 +49,7 @@ class StatusOperation(Batched[SetStatus]):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderTagsOperation(Batched[SetOrderTags]):
+class WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
     """`order.set_tags`: the whole list, kept in metadata."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -65,7 +65,7 @@ class OrderTagsOperation(Batched[SetOrderTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class CustomerTagsOperation(Batched[SetCustomerTags]):
+class WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags]):
     """`customer.set_tags`: the whole list, kept in metadata."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -81,7 +81,7 @@ class CustomerTagsOperation(Batched[SetCustomerTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class OrderStatusOperation(Batched[SetOrderStatus]):
+class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]):
     """`order.set_status`: all but cancelling and paying back."""
 
     def _one(self, ask: SetOrderStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
@@ -100,7 +100,7 @@ class OrderStatusOperation(Batched[SetOrderStatus]):
 
 
 @dataclass(frozen=True, slots=True)
-class CancelOperation(StoreOperation[CancelOrder]):
+class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
     """`order.cancel`: the shop itself gives the stock back and sends its mails, once (recorded)."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -126,7 +126,7 @@ class CancelOperation(StoreOperation[CancelOrder]):
 
 
 @dataclass(frozen=True, slots=True)
-class NoteOperation(StoreOperation[AddNote]):
+class WooCommerceNoteOperation(StoreOperation[AddNote]):
     """`order.add_note`: found again by the effect's key at its end (engine 11.3, marked)."""
 
     def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
@@ -182,9 +182,9 @@ def _tags(
     )
 
 
-SET_STATUS = StatusOperation("product.set_status")
-SET_ORDER_TAGS = OrderTagsOperation("order.set_tags")
-SET_CUSTOMER_TAGS = CustomerTagsOperation("customer.set_tags")
-SET_ORDER_STATUS = OrderStatusOperation("order.set_status")
-CANCEL = CancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
-ADD_NOTE = NoteOperation("order.add_note", recovery=Recovery.MARKED, reversible=False)
+SET_STATUS = WooCommerceStatusOperation("product.set_status")
+SET_ORDER_TAGS = WooCommerceOrderTagsOperation("order.set_tags")
+SET_CUSTOMER_TAGS = WooCommerceCustomerTagsOperation("customer.set_tags")
+SET_ORDER_STATUS = WooCommerceOrderStatusOperation("order.set_status")
+CANCEL = WooCommerceCancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
+ADD_NOTE = WooCommerceNoteOperation("order.add_note", recovery=Recovery.MARKED, reversible=False)

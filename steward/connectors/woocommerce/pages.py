@@ -9,14 +9,14 @@ from steward.outbound.errors import CallTimedOut, RemoteNotFound
 from steward.outbound.response import PlatformResponse
 
 PREFIX = "/wp-json/wc/v3"
-PAGE = 100
+PAGE_LENGTH = 100
 # The lengths a page is asked in: after a timeout the next shorter one.
-LENGTHS = (PAGE, 50, 25, 10)
+PAGE_LENGTHS = (PAGE_LENGTH, 50, 25, 10)
 # How many objects one call names: as many as a page holds, addresses stay short.
-NAMED = 100
+MAX_IDS_A_CALL = 100
 
 
-class Pages:
+class ListPages:
     """The lists of one shop, as one run reads them.
 
     A page that does not come in time is asked for again in a shorter length, which then holds for every
@@ -25,9 +25,9 @@ class Pages:
 
     def __init__(self, http: ReadClient) -> None:
         self._http = http
-        self._longest = PAGE
+        self._longest = PAGE_LENGTH
 
-    async def one(self, path: str, fields: str, operation: str) -> Row:
+    async def fetch_one(self, path: str, fields: str, operation: str) -> Row:
         """A single object; one in the trash counts as gone. Raises CallError."""
         answer = await self._http.get(
             PREFIX + path, {"_fields": fields} if fields else None, operation=operation
@@ -37,8 +37,8 @@ class Pages:
             raise RemoteNotFound
         return row
 
-    async def all(
-        self, path: str, params: Mapping[str, str], operation: str, *, size: int = PAGE
+    async def fetch_all(
+        self, path: str, params: Mapping[str, str], operation: str, *, size: int = PAGE_LENGTH
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
         """Every page with the total it told; each object once. `Link` is not followed (connectors 7.2).
 
@@ -71,7 +71,7 @@ class Pages:
         """The page that holds `position`, and its length: at most `size`, shorter after timeouts."""
         while True:
             length = min(size, self._longest)
-            shorter = next((each for each in LENGTHS if each < length), None)
+            shorter = next((each for each in PAGE_LENGTHS if each < length), None)
             page = {"per_page": str(length), "page": str(position // length + 1)}
             query = {**page, "orderby": "id", "order": "asc", **params}
             try:
@@ -85,14 +85,14 @@ class Pages:
             else:
                 return answer, length
 
-    async def named(
+    async def fetch_by_ids(
         self, path: str, ids: Sequence[str], params: Mapping[str, str], operation: str
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
         """The objects of those ids, those that exist, in their order. Raises CallError."""
         numbers = sorted({int(number_of(each)) for each in ids})
-        for at in range(0, len(numbers), NAMED):
-            include = ",".join(map(str, numbers[at : at + NAMED]))
-            async for rows, _ in self.all(path, {**params, "include": include}, operation):
+        for at in range(0, len(numbers), MAX_IDS_A_CALL):
+            include = ",".join(map(str, numbers[at : at + MAX_IDS_A_CALL]))
+            async for rows, _ in self.fetch_all(path, {**params, "include": include}, operation):
                 yield rows, len(numbers)
 
 

@@ -10,7 +10,7 @@ PORTS = (80, 443, 8080)
 _LOCAL = ("localhost", "local", "internal", "lan", "home.arpa")
 
 
-def why_not_reached(address: str) -> str | None:
+def unreachable_reason(address: str) -> str | None:
     """In words why a shop tells nothing to an address like that; None when nothing speaks against it."""
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".").lower()

@@ -33,11 +33,11 @@ from steward.connectors.woocommerce.answers import (
     rows_of,
     text_of,
 )
-from steward.connectors.woocommerce.flow_objects import flow_object, unread
+from steward.connectors.woocommerce.flow_objects import flow_object, unsupported_paths
 from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
-from steward.connectors.woocommerce.pages import NAMED, PREFIX, Pages, moment, number_of
-from steward.connectors.woocommerce.reads import OtherReads
+from steward.connectors.woocommerce.pages import MAX_IDS_A_CALL, PREFIX, ListPages, moment, number_of
+from steward.connectors.woocommerce.reads import OrderAndCustomerReader
 from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.model.change import Part
@@ -89,8 +89,8 @@ class WooCommerceReader:
         lists_variations: bool = False,
     ) -> None:
         self._http = http
-        self._pages = Pages(http)
-        self._others = OtherReads(self._pages, base=base, lists_variations=lists_variations)
+        self._pages = ListPages(http)
+        self._others = OrderAndCustomerReader(self._pages, base=base, lists_variations=lists_variations)
         self._lists_variations = lists_variations
         self._tags_read: list[Page[Tag]] | None = None
         self._changes = changes
@@ -136,7 +136,7 @@ class WooCommerceReader:
             "product": self._product,
             "customer": self._others.customer,
         }
-        missing = [ask.root] if ask.root not in reads else unread(ask.root, ask.paths)
+        missing = [ask.root] if ask.root not in reads else unsupported_paths(ask.root, ask.paths)
         if missing:
             raise Invalid([missing[0]], f"“{missing[0][:80]}” has no counterpart in WooCommerce.")
         async for page in reads[ask.root](ById(ask.id)):
@@ -207,7 +207,7 @@ class WooCommerceReader:
             yield Page(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
 
     async def _product(self, ask: ById) -> AsyncIterator[Page[Product]]:
-        row = await self._pages.one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
+        row = await self._pages.fetch_one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
             raise RemoteNotFound
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=False)
@@ -238,7 +238,7 @@ class WooCommerceReader:
             yield page
 
     async def _terms(self, path: str, ask: Nothing) -> AsyncIterator[Page[Tag]]:
-        async for rows, total in self._pages.all(path, {"_fields": "id,name"}, "terms"):
+        async for rows, total in self._pages.fetch_all(path, {"_fields": "id,name"}, "terms"):
             terms = names_of({"terms": list(rows)}, "terms")
             yield Page(tuple(Tag(number, name) for name, number in terms), total=total)
 
@@ -257,9 +257,9 @@ class WooCommerceReader:
             found = await self._products_of_skus(ask.skus)
             ids = found if ids is None else tuple(each for each in found if each in ids)
         read = (
-            self._pages.all("/products", params, "products")
+            self._pages.fetch_all("/products", params, "products")
             if ids is None
-            else self._pages.named("/products", ids, params, "products")
+            else self._pages.fetch_by_ids("/products", ids, params, "products")
         )
         async for page in read:
             yield page
@@ -275,13 +275,13 @@ class WooCommerceReader:
 
     async def _products_of_skus(self, skus: Sequence[str]) -> tuple[str, ...]:
         found: set[str] = set()
-        for at in range(0, len(skus), NAMED):
+        for at in range(0, len(skus), MAX_IDS_A_CALL):
             params = {
-                "sku": ",".join(skus[at : at + NAMED]),
+                "sku": ",".join(skus[at : at + MAX_IDS_A_CALL]),
                 "_fields": "id,type,parent_id",
                 "status": "any",
             }
-            async for rows, _ in self._pages.all("/products", params, "products"):
+            async for rows, _ in self._pages.fetch_all("/products", params, "products"):
                 for row in rows:
                     parent = row.get("parent_id")
                     found.add(str(parent) if row.get("type") == "variation" and parent else id_of(row))
@@ -300,7 +300,7 @@ class WooCommerceReader:
         params = {"_fields": fields} | ({"role": "all"} if resource == "customer" else {"status": "any"})
         rows: dict[str, Row] = {}
         try:
-            async for page, _ in self._pages.named(path, ids, params, "current"):
+            async for page, _ in self._pages.fetch_by_ids(path, ids, params, "current"):
                 rows |= {f"{parent}/{id_of(row)}" if parent else id_of(row): row for row in page}
         except RemoteNotFound:
             return {}
@@ -309,7 +309,7 @@ class WooCommerceReader:
     async def _tag_value(self, name: str) -> JsonValue:
         params = {"search": sent_name(name), "_fields": "id,name"}
         values: dict[str, JsonValue] = {}
-        async for rows, _ in self._pages.all("/products/tags", params, "current"):
+        async for rows, _ in self._pages.fetch_all("/products/tags", params, "current"):
             for known, number in names_of({"tags": list(rows)}, "tags"):
                 values.setdefault(tag_key(known), {"name": known, "id": number})
         return values.get(key_among(name, values))

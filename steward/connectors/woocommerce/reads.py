@@ -22,7 +22,7 @@ from steward.connectors.woocommerce.orders import (
     order_of,
     refund_of,
 )
-from steward.connectors.woocommerce.pages import Pages, moment, number_of
+from steward.connectors.woocommerce.pages import ListPages, moment, number_of
 from steward.connectors.woocommerce.variations import LIST_PATH
 from steward.model.json import JsonValue
 from steward.outbound.errors import Invalid, RemoteNotFound, WrongAddress
@@ -48,10 +48,10 @@ _FILTERS: dict[str, frozenset[str]] = {
 }
 
 
-class OtherReads:
+class OrderAndCustomerReader:
     """The reads of one shop beside its products."""
 
-    def __init__(self, pages: Pages, *, base: str, lists_variations: bool) -> None:
+    def __init__(self, pages: ListPages, *, base: str, lists_variations: bool) -> None:
         self._pages = pages
         self._base = base
         self._lists_variations = lists_variations
@@ -71,9 +71,9 @@ class OtherReads:
         named = {name: moment(at) for name, at in dates.items() if at is not None}
         params |= {**named, "dates_are_gmt": "true"} if named else {}
         read = (
-            self._pages.all("/orders", params, "orders")
+            self._pages.fetch_all("/orders", params, "orders")
             if ask.ids is None
-            else self._pages.named("/orders", ask.ids, params, "orders")
+            else self._pages.fetch_by_ids("/orders", ask.ids, params, "orders")
         )
         async for rows, total in read:
             kept = [row for row in rows if row.get("status") not in DRAFTS]
@@ -81,22 +81,22 @@ class OtherReads:
 
     async def order(self, ask: ById) -> AsyncIterator[Page[Order]]:
         """One order. Raises RemoteNotFound for one in the trash."""
-        row = await self._pages.one(f"/orders/{number_of(ask.id)}", ORDER_FIELDS, "order")
+        row = await self._pages.fetch_one(f"/orders/{number_of(ask.id)}", ORDER_FIELDS, "order")
         yield Page((order_of(row, base=self._base),), total=1)
 
     async def refunds(self, ask: RefundsAsk) -> AsyncIterator[Page[Refund]]:
         """The refunds of an order, with their times."""
         path = f"/orders/{number_of(ask.order_id)}/refunds"
-        async for rows, total in self._pages.all(path, {"_fields": REFUND_FIELDS}, "refunds"):
+        async for rows, total in self._pages.fetch_all(path, {"_fields": REFUND_FIELDS}, "refunds"):
             yield Page(tuple(refund_of(row) for row in rows), total=total)
 
     async def customers(self, ask: CustomersAsk) -> AsyncIterator[Page[Customer]]:
         """Customers of every role; the shop has no filter by time, so it is looked at here."""
         params = {"_fields": CUSTOMER_FIELDS, "role": "all", **_META}
         read = (
-            self._pages.all("/customers", params, "customers")
+            self._pages.fetch_all("/customers", params, "customers")
             if ask.ids is None
-            else self._pages.named("/customers", ask.ids, params, "customers")
+            else self._pages.fetch_by_ids("/customers", ask.ids, params, "customers")
         )
         after = ask.modified_after
         async for rows, total in read:
@@ -110,7 +110,7 @@ class OtherReads:
 
     async def customer(self, ask: ById) -> AsyncIterator[Page[Customer]]:
         """One customer."""
-        row = await self._pages.one(f"/customers/{number_of(ask.id)}", CUSTOMER_FIELDS, "customer")
+        row = await self._pages.fetch_one(f"/customers/{number_of(ask.id)}", CUSTOMER_FIELDS, "customer")
         yield Page((customer_of(row, base=self._base),), total=1)
 
     async def objects(self, ask: ObjectsAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
@@ -119,7 +119,7 @@ class OtherReads:
             raise Invalid(["resource"], "There are products, orders and customers.")
         path = f"/{ask.resource}s"
         if ask.id is not None:
-            row = await self._pages.one(f"{path}/{number_of(ask.id)}", "", "objects")
+            row = await self._pages.fetch_one(f"{path}/{number_of(ask.id)}", "", "objects")
             yield Page((_raw(row),), total=1)
             return
         params = dict(ask.filters)
@@ -129,7 +129,7 @@ class OtherReads:
         if left is not None and left <= 0:
             return
         size = 100 if left is None else min(left, 100)
-        async for rows, total in self._pages.all(path, params, "objects", size=size):
+        async for rows, total in self._pages.fetch_all(path, params, "objects", size=size):
             kept = rows if left is None else rows[:left]
             yield Page(tuple(_raw(row) for row in kept), total=total)
             if left is not None:
@@ -151,7 +151,7 @@ class OtherReads:
         if ask.modified_after is not None:
             params |= {"modified_after": moment(ask.modified_after), "dates_are_gmt": "true"}
         parents: list[str] = []
-        async for rows, total in self._pages.all(f"/{kind}s", params, "changed"):
+        async for rows, total in self._pages.fetch_all(f"/{kind}s", params, "changed"):
             kept = [row for row in rows if row.get("status") not in DRAFTS]
             parents += [id_of(row) for row in kept if row.get("type") == "variable"]
             yield Page(tuple(event for row in kept for event in _events(kind, row, ask)), total=total)
@@ -164,7 +164,7 @@ class OtherReads:
         if ask.object_type not in (topics.ORDER, topics.PRODUCT):
             return
         params = {"_fields": "id", "status": "any"}
-        async for rows, total in self._pages.all(f"/{ask.object_type}s", params, "ids"):
+        async for rows, total in self._pages.fetch_all(f"/{ask.object_type}s", params, "ids"):
             yield Page(tuple(id_of(row) for row in rows), total=total)
 
     async def _changed_variations(
@@ -173,7 +173,7 @@ class OtherReads:
         """The changed variations of all products; of `parents` alone where the shop has no list of them."""
         if self._lists_variations:
             try:
-                async for rows, _ in self._pages.all(LIST_PATH, params, "changed"):
+                async for rows, _ in self._pages.fetch_all(LIST_PATH, params, "changed"):
                     # One whose product is gone for good belongs to no product.
                     held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
                     yield Page(tuple(event for row in held for event in _events(topics.PRODUCT, row, ask)))
@@ -188,7 +188,7 @@ class OtherReads:
     async def _variations_of(self, parent: str, ask: ChangedAsk) -> list[Event]:
         found: list[Event] = []
         path, params = f"/products/{parent}/variations", {"_fields": _SEEN_PRODUCT}
-        async for rows, _ in self._pages.all(path, params, "changed"):
+        async for rows, _ in self._pages.fetch_all(path, params, "changed"):
             for row in rows:
                 held = {**row, "type": "variation", "parent_id": int(parent)}
                 events = _events(topics.PRODUCT, held, ask)

@@ -10,7 +10,7 @@ _BLANKS = re.compile(r"[\s\x00-\x1f]+")
 _FOUR_BYTES = re.compile("[\U00010000-\U0010ffff]+")
 
 
-def kept_name(tag: str) -> str:
+def stored_name(tag: str) -> str:
     """Returns the name WordPress keeps for a tag: one blank at a time, and nothing like an escaped byte."""
     while _OCTET.search(tag):
         tag = _OCTET.sub("", tag)
@@ -19,7 +19,7 @@ def kept_name(tag: str) -> str:
 
 def tag_key(tag: str) -> str:
     """Returns what two names of tags have in common when they are the same tag to a shop."""
-    return kept_name(tag).casefold()
+    return stored_name(tag).casefold()
 
 
 def key_among(tag: str, present: Container[str]) -> str:
@@ -28,7 +28,7 @@ def key_among(tag: str, present: Container[str]) -> str:
     That is its own key, or what an older database leaves of it. The own key goes first: where the shop keeps
     all characters, names that differ by an emoji are different tags.
     """
-    key, kept = tag_key(tag), kept_name(tag)
+    key, kept = tag_key(tag), stored_name(tag)
     shortened = _BLANKS.sub(" ", _FOUR_BYTES.sub("", kept)).strip().casefold()
     return shortened if key not in present and shortened in present else key
 

@@ -9,7 +9,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import parse_json
 
-REFUNDS_KEPT = 50
+MAX_STORED_REFUNDS = 50
 ORDER, PRODUCT, VARIATION = "order", "product", "variation"
 _ORDERS, _PRODUCTS = (ORDER,), (PRODUCT,)
 
@@ -184,7 +184,7 @@ def _refunds(row: Mapping[str, JsonValue]) -> list[JsonValue]:
     rows = listed if isinstance(listed, list | tuple) else []
     ids = [one.get("id") for one in rows if isinstance(one, Mapping)]
     numbers = sorted({one for one in ids if isinstance(one, int) and not isinstance(one, bool)})
-    return [*numbers[-REFUNDS_KEPT:]]
+    return [*numbers[-MAX_STORED_REFUNDS:]]
 
 
 def _has_fresh(now: JsonValue, before: JsonValue) -> bool:

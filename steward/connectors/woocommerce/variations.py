@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from steward.connectors.woocommerce.answers import VARIATION_FIELDS, Row, id_of
-from steward.connectors.woocommerce.pages import Pages
+from steward.connectors.woocommerce.pages import ListPages
 from steward.outbound.errors import RemoteNotFound, WrongAddress
 
 LIST_PATH = "/variations"
@@ -21,7 +21,7 @@ class VariationReader:
     are asked product by product. All ways give the same rows: those of a product by their ids.
     """
 
-    def __init__(self, pages: Pages, *, listed: bool, whole: bool, max_held: int = MAX_HELD) -> None:
+    def __init__(self, pages: ListPages, *, listed: bool, whole: bool, max_held: int = MAX_HELD) -> None:
         self._pages = pages
         self._max_held = max_held
         self._listed = listed
@@ -35,7 +35,7 @@ class VariationReader:
             return
         rows: list[Row] = []
         try:
-            async for page, total in self._pages.all(LIST_PATH, _fields(), "variations"):
+            async for page, total in self._pages.fetch_all(LIST_PATH, _fields(), "variations"):
                 rows += page
                 if max(total or 0, len(rows)) > self._max_held:
                     self._whole = False
@@ -67,7 +67,7 @@ class VariationReader:
     async def _of_parents(self, parents: Sequence[str]) -> dict[str, list[Row]]:
         rows: list[Row] = []
         params = _fields() | {"parent": ",".join(parents)}
-        async for page, _ in self._pages.all(LIST_PATH, params, "variations"):
+        async for page, _ in self._pages.fetch_all(LIST_PATH, params, "variations"):
             rows += page
         by_parent = _by_parent(rows)
         return {parent: by_parent.get(parent, []) for parent in parents}
@@ -87,7 +87,7 @@ class VariationReader:
     async def _of_one(self, product: str) -> list[Row]:
         rows: dict[str, Row] = {}
         path = f"/products/{product}/variations"
-        async for page, _ in self._pages.all(path, {"_fields": VARIATION_FIELDS}, "variations"):
+        async for page, _ in self._pages.fetch_all(path, {"_fields": VARIATION_FIELDS}, "variations"):
             rows |= {id_of(row): row for row in page}
         return list(rows.values())
 

@@ -126,7 +126,7 @@ def _sends(call: FlowCall) -> FlowResult:
         url=whole_address(call.text("url")),
         headers=sendable(dict(_pairs(call.value("headers")))),
         body=packed,
-        shown=packed[:8192].decode("utf-8", "replace"),
+        body_text=packed[:8192].decode("utf-8", "replace"),
     )
     planned = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION)
     return FlowResult(proposals=planned.proposals, counts=Counts(matched=1), unknown=("",))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
-from steward.connectors.woocommerce.flow_objects import unread
+from steward.connectors.woocommerce.flow_objects import unsupported_paths
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.model.run import Counts, Mode
@@ -37,7 +37,7 @@ _OF_EVENT: Mapping[str, tuple[str, ...]] = {
 
 
 # Paths that a platform cannot read, told without a call; one that is not here reads whatever was compiled.
-UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unread}
+UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unsupported_paths}
 
 
 class ReadObjects(FlowType):

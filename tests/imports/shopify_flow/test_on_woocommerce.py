@@ -6,7 +6,7 @@ import httpx
 
 from steward.automations.platforms import lacking, platforms_of
 from steward.connectors.base.queries import FLOW_OBJECTS, ORDERS, PRODUCT, ById, FlowObjectsAsk, OrdersAsk
-from steward.connectors.woocommerce.flow_objects import unread
+from steward.connectors.woocommerce.flow_objects import unsupported_paths
 from steward.model import kept_plan
 from steward.model.change import Outcome
 from steward.model.plan import Plan
@@ -112,7 +112,7 @@ def test_a_field_is_told_of_only_where_the_shop_has_it() -> None:
         ),
         *("order.totalPriceSet.shopMoney.amount", "order.customer.id"),
     )
-    assert unread("order", paths) == []
+    assert unsupported_paths("order", paths) == []
     missing = (
         "order.tags",
         "order.lineItems.product.tags",
@@ -120,6 +120,6 @@ def test_a_field_is_told_of_only_where_the_shop_has_it() -> None:
         "order.name.x",
         "order.risk",
     )
-    assert unread("order", missing) == list(missing)
-    assert unread("shop", ("shop.email",)) == ["shop.email"]
-    assert unread("product", ("product.variants.price", "product.vendor")) == ["product.vendor"]
+    assert unsupported_paths("order", missing) == list(missing)
+    assert unsupported_paths("shop", ("shop.email",)) == ["shop.email"]
+    assert unsupported_paths("product", ("product.variants.price", "product.vendor")) == ["product.vendor"]

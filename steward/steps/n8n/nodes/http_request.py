@@ -245,7 +245,7 @@ def _sends(call: Call) -> Result:
             url=_address(params, call.version),
             headers=headers,
             body=body,
-            shown=body[:8192].decode("utf-8", "replace"),
+            body_text=body[:8192].decode("utf-8", "replace"),
         )
 
     return each_sent(call, made)
