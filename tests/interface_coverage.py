@@ -9,39 +9,28 @@ from tests.interface_statements import STATEMENTS, Statement
 from tests.source import ROOT, functions, name_of, python_files
 
 PAGE = ROOT / "docs/interface-coverage.md"
-_CITED = re.compile(r"\binterface ([0-9](?:\.[0-9])?)\b", re.IGNORECASE)
-# Where what is said of one section ends: at the next source.
-_NEXT = re.compile(
-    r"\b(interface [0-9]|contract [0-9]|safety [0-9]|engine [0-9]|schedule\.md|issue [0-9])", re.I
-)
+_CITED = re.compile(r"Interface statements: (.*)\.$")
+_SECTION = re.compile(r"([0-9](?:\.[0-9])?) (.*)")
 
 
 def citations(docstring: str) -> Iterator[tuple[str, str]]:
-    """The sections a docstring cites, each with the words said of it."""
+    """Yields the section and word of each statement that a docstring's last lines cite."""
     plain = " ".join(docstring.split())
-    for found in _CITED.finditer(plain):
-        rest = plain[found.end() :]
-        end = _NEXT.search(rest)
-        yield found[1], rest[: end.start()] if end else rest
+    if cited := _CITED.search(plain):
+        for part in cited[1].split("; "):
+            if section := _SECTION.fullmatch(part):
+                yield from ((section[1], word) for word in section[2].split(", "))
 
 
 def covered() -> dict[Statement, list[str]]:
-    """For every statement the tests that cite it, as `file::test`."""
-    said: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    """Returns for every statement the tests that cite it, as `file::test`."""
+    tests: dict[tuple[str, str], set[str]] = defaultdict(set)
     for path in python_files("tests"):
         for node in functions(path):
             if node.name.startswith("test_"):
-                for section, words in citations(ast.get_docstring(node) or ""):
-                    said[section].append((words, f"{name_of(path)}::{node.name}"))
-    return {statement: sorted(set(_citing(statement, said))) for statement in STATEMENTS}
-
-
-def _citing(statement: Statement, said: dict[str, list[tuple[str, str]]]) -> Iterator[str]:
-    """A word counts where it stands alone: `run` is not cited by `run_at`."""
-    word = re.compile(rf"(?<![\w-]){re.escape(statement.word)}(?![\w-])")
-    for words, test in said[statement.section]:
-        if word.search(words):
-            yield test
+                for citation in citations(ast.get_docstring(node) or ""):
+                    tests[citation].add(f"{name_of(path)}::{node.name}")
+    return {statement: sorted(tests[statement.section, statement.word]) for statement in STATEMENTS}
 
 
 def page() -> str:

@@ -1,7 +1,7 @@
 """What the interface says, statement by statement in short words: sections 2.1 to 2.3, 4, 5, 7, 8 and 9.
 
-A test cites a statement in its docstring by section and word: `interface 2.3 version, paused_by`. From this
-list and the citations docs/interface-coverage.md is made; `interface_coverage.py` reads both.
+The last lines of a test's docstring cite statements by section and word: `Interface statements: 2.3 version,
+paused_by; 7 absent.` From this list and the citations `make docs` makes docs/interface-coverage.md.
 """
 
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from tests.postgres_server import (
 
 @pytest.mark.parametrize("turn", [1, 2])
 async def test_every_test_gets_an_empty_migrated_database(engine: Engine, turn: int) -> None:
-    """house 6, Tests: one suite on both engines"""
+    """One suite on both engines. See docs/guides/contributors.md#tests."""
 
     async def fill(tx: Tx) -> int:
         found = await tx.all("SELECT org_id FROM dir_orgs")
@@ -33,7 +33,7 @@ async def test_every_test_gets_an_empty_migrated_database(engine: Engine, turn: 
 
 
 async def test_a_dropped_database_is_gone(clones: Clones) -> None:
-    """house 6, Tests: nothing is left behind"""
+    """Nothing is left behind. See docs/guides/contributors.md#tests."""
     url = clones.clone()
     held = await asyncpg.connect(url)
     clones.drop(url)
@@ -53,7 +53,10 @@ def test_a_machine_without_postgresql_is_told_so_once(
 
 
 def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones: Clones) -> None:
-    """house 6, Tests: nothing is left behind, also by a session that could not clean up"""
+    """Nothing is left behind, also by a session that could not clean up.
+
+    See docs/guides/contributors.md#tests.
+    """
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left = start(starter=ended.pid)
@@ -66,7 +69,7 @@ def test_a_cluster_whose_session_was_killed_is_removed_by_the_next(clones: Clone
 def test_a_missing_server_is_installed_by_the_package_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """issue 2, point 1: `make test` installs what it needs"""
+    """`make test` installs what it needs."""
     place = tmp_path / "postgresql" / "17" / "bin"
     lines = [f"mkdir -p {place}", *(f"{_write_program(place / name)}" for name in ("initdb", "pg_ctl"))]
     lines.append(_write_program(place / "postgres", "echo postgres 17.1"))
@@ -97,7 +100,7 @@ def _tools(folder: Path) -> Path:
 def test_a_machine_that_cannot_install_it_is_told_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """issue 2, point 1: else clear words and failure"""
+    """Else clear words and failure."""
     monkeypatch.setattr("tests.postgres_server._PLACES", ())
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoPostgres, match="Install the PostgreSQL server package"):
@@ -105,7 +108,7 @@ def test_a_machine_that_cannot_install_it_is_told_what_to_do(
 
 
 def test_a_server_too_old_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """house 6, Tests: PostgreSQL is part of make test"""
+    """PostgreSQL is part of make test. See docs/guides/contributors.md#tests."""
     for name, does in (("initdb", ""), ("pg_ctl", ""), ("postgres", "echo postgres 13.9")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / name).chmod(0o755)

@@ -10,7 +10,7 @@ from tests.fake_clock import START, FakeClock
 
 
 async def test_sleepers_wake_in_the_order_of_their_times(clock: FakeClock) -> None:
-    """house 6, Tests: time is given"""
+    """Time is given. See docs/guides/contributors.md#tests."""
     woken: list[tuple[str, float]] = []
 
     async def wait(name: str, seconds: float) -> None:
@@ -27,7 +27,7 @@ async def test_sleepers_wake_in_the_order_of_their_times(clock: FakeClock) -> No
 
 
 async def test_a_loop_that_waits_again_and_again_is_served_each_time(clock: FakeClock) -> None:
-    """house 6, Tests: time is given"""
+    """Time is given. See docs/guides/contributors.md#tests."""
     ticks: list[float] = []
 
     async def tick() -> None:
@@ -43,7 +43,7 @@ async def test_a_loop_that_waits_again_and_again_is_served_each_time(clock: Fake
 
 
 async def test_a_cancelled_sleeper_is_forgotten(clock: FakeClock) -> None:
-    """house 6, Tests: time is given"""
+    """Time is given. See docs/guides/contributors.md#tests."""
     task = asyncio.create_task(clock.sleep(5))
     await clock.until_sleeping(1)
     task.cancel()
@@ -54,7 +54,7 @@ async def test_a_cancelled_sleeper_is_forgotten(clock: FakeClock) -> None:
 
 
 def test_a_jump_of_the_wall_clock_leaves_the_monotonic_one(clock: FakeClock) -> None:
-    """safety 12, fault kit: wall-clock jumps with the monotonic clock left alone"""
+    """Wall-clock jumps with the monotonic clock left alone. See docs/guides/contributors.md#tests."""
     given: Clock = clock
     before = given.monotonic()
     clock.jump(-600)
@@ -64,6 +64,6 @@ def test_a_jump_of_the_wall_clock_leaves_the_monotonic_one(clock: FakeClock) -> 
 
 
 async def test_time_never_goes_back_by_advancing(clock: FakeClock) -> None:
-    """house 6, Tests: time is given"""
+    """Time is given. See docs/guides/contributors.md#tests."""
     with pytest.raises(ValueError, match="forward"):
         await clock.advance(-1)

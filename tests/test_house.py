@@ -1,4 +1,7 @@
-"""The house numbers (house 7): what neither ruff, mypy nor the import linter can say."""
+"""The house numbers: what neither ruff, mypy nor the import linter can say.
+
+See docs/guides/contributors.md#numbers.
+"""
 
 import ast
 import importlib
@@ -26,13 +29,13 @@ SERVICE = ("steward", "steward_client")
 
 
 def test_no_python_file_is_longer_than_600_lines() -> None:
-    """house 7"""
+    """See docs/guides/contributors.md#numbers."""
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in python_files(*OURS)}
     assert {name: count for name, count in lines.items() if count > 600} == {}
 
 
 def test_no_function_is_longer_than_60_lines() -> None:
-    """house 7"""
+    """See docs/guides/contributors.md#numbers."""
     long = [
         f"{name_of(path)}:{node.lineno} {node.name} {lines}"
         for path in python_files(*OURS)
@@ -43,14 +46,14 @@ def test_no_function_is_longer_than_60_lines() -> None:
 
 
 def test_no_file_of_the_web_app_is_longer_than_300_lines() -> None:
-    """house 7"""
+    """See docs/guides/contributors.md#numbers."""
     sources = [path for path in kept_files() if path.suffix in (".svelte", ".ts", ".js")]
     lines = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in sources}
     assert {name: count for name, count in lines.items() if count > 300} == {}
 
 
 def test_sql_stands_in_the_store_alone() -> None:
-    """house 7: string constants that begin like a statement"""
+    """String constants that begin like a statement. See docs/guides/contributors.md#numbers."""
     statement = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\s")
     outside = [
         f"{name_of(path)}:{node.lineno}"
@@ -63,7 +66,7 @@ def test_sql_stands_in_the_store_alone() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    """house 6, Comments and docstrings"""
+    """See docs/guides/contributors.md#conventions."""
     silent = [
         name_of(path)
         for path in python_files(*OURS)
@@ -73,7 +76,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_init_files_are_empty_but_for_the_three_lists() -> None:
-    """house 4, last points"""
+    """See docs/guides/contributors.md#layers."""
     lists = {ROOT / "steward" / folder / "__init__.py" for folder in LISTS} | set(
         python_files("steward_client")
     )
@@ -118,7 +121,7 @@ def test_a_list_names_everything_in_its_folder(folder: str) -> None:
 
 
 def test_names_say_what_things_are() -> None:
-    """house 5, last point"""
+    """See docs/guides/contributors.md#conventions."""
     found = []
     for path in python_files(*SERVICE):
         found += [f"{name_of(path)}: {part}" for part in _parts(path) if _is_vague(part) or part in _NOWHERE]
@@ -153,7 +156,7 @@ def _is_vague_class(name: str, path: Path) -> bool:
 
 
 def test_no_text_names_a_registry_or_a_machine() -> None:
-    """issue 2, point 1: the repository stands by itself"""
+    """The repository stands by itself."""
     hosts = ["pypi" + ".org", "files.python" + "hosted", "registry.npm" + "js", "registry.yarn" + "pkg"]
     paths = [f"/{top}/" for top in ("work", "root", "opt/" + "pypi", "opt/" + "wheels", "Users")]
     banned = re.compile("|".join(map(re.escape, hosts)) + r"|(?<![\w./-])(" + "|".join(paths) + ")")
@@ -168,7 +171,10 @@ def test_no_text_names_a_registry_or_a_machine() -> None:
 
 
 def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
-    """house 7: a number is changed by a decision, not by an exception in the code"""
+    """A number is changed by a decision, not by an exception in the code.
+
+    See docs/guides/contributors.md#numbers.
+    """
     switch = re.compile(r"#\s*noqa(?!:)|#\s*noqa:.*\b(TID|BLE|DTZ|ASYNC|S[0-9])|#\s*type: ignore(?!\[)")
     found = [
         f"{name_of(path)}:{number}"
@@ -180,7 +186,7 @@ def test_no_rule_of_the_house_is_switched_off_in_a_line() -> None:
 
 
 def test_every_test_is_named_by_a_sentence() -> None:
-    """house 6, Tests"""
+    """See docs/guides/contributors.md#tests."""
     found = [
         f"{name_of(path)}:{node.lineno} {node.name}"
         for path in python_files("tests")
@@ -196,7 +202,7 @@ def _required(name: str) -> set[str]:
 
 
 def test_the_service_needs_few_things_each_with_a_reason() -> None:
-    """safety 11: at most 20, each with a reason in the decisions"""
+    """At most 20, each with a reason in the decisions. See docs/design/security.md#supply-chain."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {re.split(r"[<>=!~ \[]", entry)[0].lower() for entry in project["dependencies"]}
     reasons = (ROOT / "docs/decisions/0001-at-most-twenty-direct-dependencies.md").read_text().lower()
@@ -228,7 +234,7 @@ def test_every_dependency_is_under_a_permissive_licence() -> None:
 
 @pytest.mark.parametrize("name", ["requirements", "requirements-dev", "requirements-build"])
 def test_everything_installed_is_locked_with_its_hash(name: str) -> None:
-    """safety 11: locked with hashes"""
+    """Locked with hashes. See docs/design/security.md#supply-chain."""
     locked = re.sub(r"\\\n", " ", (ROOT / f"{name}.txt").read_text())
     lines = [line for line in locked.splitlines() if line and not line.lstrip().startswith("#")]
     assert [line for line in lines if not re.match(r"[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line)] == []

@@ -126,7 +126,10 @@ def _plain(seen: Sequence[str]) -> list[str]:
 
 
 def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
-    """engine 2 "Round trips", safety 5: no wall is open there for a statement on a table"""
+    """No wall is open there for a statement on a table.
+
+    See docs/design/storage.md#postgresql and docs/design/storage.md#tenant-context-and-row-level-security.
+    """
     for kind, least in (("Shared", 5), ("AtOnce", 5)):
         acts = list(_acts(kind))
         assert len(acts) >= least
@@ -140,7 +143,10 @@ def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
 
 
 def test_the_functions_asked_there_open_the_wall_themselves() -> None:
-    """safety 5.3: those for every organisation answer ids as their owner, the others enter those given"""
+    """Those for every organisation answer ids as their owner, the others enter those given.
+
+    See docs/design/storage.md#tenant-context-and-row-level-security.
+    """
     files = sorted((ROOT / "steward/database/migrations").glob("*.postgres.sql"))
     made = {}
     for file in files:  # the last one that makes a function counts

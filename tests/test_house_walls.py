@@ -55,7 +55,7 @@ _PLUMBING = "steward/database/engine/"
 
 
 def test_nothing_imports_uphill() -> None:
-    """house 4: the import order"""
+    """The import order. See docs/guides/contributors.md#layers."""
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
         code = lint_imports()
@@ -64,7 +64,10 @@ def test_nothing_imports_uphill() -> None:
 
 @pytest.mark.parametrize("module", list(ONLY))
 def test_only_these_import_it(module: str) -> None:
-    """house 4: drivers, HTTP client, web framework, foreign code, settings, writer"""
+    """Drivers, HTTP client, web framework, foreign code, settings, writer.
+
+    See docs/guides/contributors.md#layers.
+    """
     found = [
         name_of(path)
         for path in python_files("steward", "steward_client")
@@ -76,7 +79,10 @@ def test_only_these_import_it(module: str) -> None:
 
 @pytest.mark.parametrize("folder", ["steward/fake_platforms/", "steward/sandbox/", "steward_client/"])
 def test_strangers_share_no_code_with_the_service(folder: str) -> None:
-    """house 4: the pretend world, the confined code and the SDK know nothing of us"""
+    """The pretend world, the confined code and the SDK know nothing of us.
+
+    See docs/guides/contributors.md#layers.
+    """
     own = folder.rstrip("/").replace("/", ".")
     found = [
         f"{name_of(path)} imports {name}"
@@ -117,7 +123,7 @@ def _touched(sql: str, owned: set[str]) -> list[str]:
 
 
 def test_the_migrations_name_the_owned_tables() -> None:
-    """engine P6: org_id first in every key of an owned table"""
+    """org_id first in every key of an owned table. See docs/design/storage.md#values."""
     assert {"organizations", "members", "connections", "automations", "runs", "changes"} <= owned_tables()
     assert not {"people", "dir_orgs", "workers", "fairness_clock"} & owned_tables()
 
@@ -135,7 +141,10 @@ def _own_calls(function: Function, path: Path) -> list[list[str]]:
 
 
 def test_what_sees_every_organization_answers_ids_alone() -> None:
-    """safety 5.3: the queue functions, each with a fixed search_path, returning ids, never contents"""
+    """The queue functions, each with a fixed search_path, returning ids, never contents.
+
+    See docs/design/storage.md#tenant-context-and-row-level-security.
+    """
     files = (ROOT / "steward/database/migrations").glob("*.postgres.sql")
     text = "\n".join(file.read_text("utf-8") for file in files)
     made = re.findall(r"CREATE (?:OR REPLACE )?FUNCTION (queue_\w+)\((.*?)\$\$", text, re.S)
@@ -148,7 +157,7 @@ def test_what_sees_every_organization_answers_ids_alone() -> None:
 
 
 def test_no_store_function_reaches_owned_rows_without_an_organization() -> None:
-    """safety 5.1: walls by signature"""
+    """Walls by signature. See docs/design/storage.md#tenant-context-and-row-level-security."""
     owned, carriers = owned_tables(), _carriers()
     found = [
         name
@@ -169,7 +178,10 @@ def _takes_organization(function: Function, carriers: set[str]) -> bool:
 
 
 def test_every_statement_on_owned_rows_names_the_organization() -> None:
-    """safety 5.1: org_id = :org in every owned table's part of the statement"""
+    """org_id =:org in every owned table's part of the statement.
+
+    See docs/design/storage.md#tenant-context-and-row-level-security.
+    """
     owned = owned_tables()
     found = []
     for name, function, path in _store_functions():

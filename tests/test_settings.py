@@ -22,7 +22,7 @@ OTHER = base64.b64encode(bytes(32)).decode()
 SECRETS = ("database_url", "master_keys", "google_client_secret")
 PRODUCTION = {"STEWARD_MASTER_KEYS": f"k1:{KEY}"}
 
-# name, lowest, highest, test floor, default: the table of contract 8 once more, by hand.
+# name, lowest, highest, test floor, default: the table of  once more, by hand.
 NUMBERS = [
     ("DATABASE_POOL", 1, 100, 1, 8),
     ("PROCESSES", 1, 64, 1, 1),
@@ -67,7 +67,10 @@ def refused(environ: dict[str, str]) -> str:
 
 @pytest.mark.parametrize(("name", "low", "high", "floor", "default"), NUMBERS, ids=lambda part: str(part))
 def test_every_number_is_held_to_its_range(name: str, low: int, high: int, floor: int, default: int) -> None:
-    """contract 8: a value out of its range stops the start, naming variable and range"""
+    """A value out of its range stops the start, naming variable and range.
+
+    See docs/design/command-line.md#settings.
+    """
     variable = f"STEWARD_{name}"
     test = {"STEWARD_ENV": "test"}
     assert value({}, name) == default
@@ -84,12 +87,12 @@ def test_every_number_is_held_to_its_range(name: str, low: int, high: int, floor
 
 @pytest.mark.parametrize("text", ["", " 5", "5 ", "+5", "5.0", "0x5", "5_0", "٥", "five"])
 def test_a_number_is_plain_digits(text: str) -> None:
-    """contract 8: type"""
+    """Type. See docs/design/command-line.md#settings."""
     assert "STEWARD_TICK_SECONDS must be" in refused({"STEWARD_TICK_SECONDS": text})
 
 
 def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
-    """house 8: a setting is one line and its test"""
+    """A setting is one line and its test. See docs/guides/contributors.md#conventions."""
     others = {
         "env", "database_url", "data_dir", "master_keys", "base_url", "auth_url", "web_origin", "listen",
         "metrics_listen", "trusted_proxies", "api_access", "log_level", "log_format", "approval_seconds",
@@ -101,7 +104,7 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
 
 
 def test_the_defaults_are_those_of_the_contract() -> None:
-    """contract 8"""
+    """See docs/design/command-line.md#settings."""
     settings = read(PRODUCTION)
     assert settings.env is Environment.PRODUCTION
     assert settings.database_url == "sqlite:///./steward-data/steward.db"
@@ -155,7 +158,10 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     ],
 )  # fmt: skip
 def test_every_other_value_is_held_to_its_form(variable: str, good: list[str], bad: list[str]) -> None:
-    """contract 8: a value out of its range stops the start, naming the variable"""
+    """A value out of its range stops the start, naming the variable.
+
+    See docs/design/command-line.md#settings.
+    """
     for text in good:
         assert read(PRODUCTION | {f"STEWARD_{variable}": text})
     for text in bad:
@@ -163,7 +169,7 @@ def test_every_other_value_is_held_to_its_form(variable: str, good: list[str], b
 
 
 def test_values_arrive_in_the_types_of_their_use() -> None:
-    """contract 8"""
+    """See docs/design/command-line.md#settings."""
     settings = read(
         {
             "STEWARD_ENV": "test",
@@ -190,13 +196,13 @@ def test_values_arrive_in_the_types_of_their_use() -> None:
      f"k1:{KEY},k1:{OTHER}", f"k1:{KEY},", f"k1:{KEY}!"],
 )  # fmt: skip
 def test_a_master_key_is_an_id_and_32_bytes(text: str) -> None:
-    """contract 8, STEWARD_MASTER_KEYS"""
+    """See docs/design/command-line.md#settings."""
     with pytest.raises(SettingsError, match="STEWARD_MASTER_KEYS must be"):
         read({"STEWARD_ENV": "test", "STEWARD_MASTER_KEYS": text})
 
 
 def test_production_asks_for_master_keys_and_a_demo_does_not() -> None:
-    """contract 8: required in production"""
+    """Required in production. See docs/design/command-line.md#settings."""
     with pytest.raises(SettingsError, match="STEWARD_MASTER_KEYS is required"):
         read({})
     assert read({"STEWARD_ENV": "demo"}).master_keys == ()
@@ -205,7 +211,7 @@ def test_production_asks_for_master_keys_and_a_demo_does_not() -> None:
 
 @pytest.mark.parametrize("name", ["BASE_URL", "AUTH_URL", "WEB_ORIGIN"])
 def test_production_is_served_by_https_unless_on_loopback(name: str) -> None:
-    """contract 8, STEWARD_BASE_URL"""
+    """See docs/design/command-line.md#settings."""
     variable = f"STEWARD_{name}"
     words = refused({variable: "http://steward.example"})
     assert f"{variable} must be https" in words
@@ -217,7 +223,7 @@ def test_production_is_served_by_https_unless_on_loopback(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["GOOGLE_SHEETS_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTHORIZE_URL"])
 def test_production_refuses_outbound_addresses_without_https(name: str) -> None:
-    """contract 8, last line"""
+    """See docs/design/command-line.md#settings."""
     variable = f"STEWARD_{name}"
     assert f"{variable} must be https" in refused({variable: "http://127.0.0.1:8401/x"})
     assert read(PRODUCTION | {variable: "https://other.example/x"})
@@ -225,14 +231,14 @@ def test_production_refuses_outbound_addresses_without_https(name: str) -> None:
 
 
 def test_production_refuses_another_shopify() -> None:
-    """contract 8, STEWARD_SHOPIFY_URL"""
+    """See docs/design/command-line.md#settings."""
     assert "STEWARD_SHOPIFY_URL is refused" in refused({"STEWARD_SHOPIFY_URL": "https://s.example"})
     settings = read({"STEWARD_ENV": "demo", "STEWARD_SHOPIFY_URL": "http://127.0.0.1:8401/shopify/"})
     assert settings.shopify_url == "http://127.0.0.1:8401/shopify"
 
 
 def test_an_approval_of_seconds_is_for_tests() -> None:
-    """contract 8, STEWARD_APPROVAL_SECONDS"""
+    """See docs/design/command-line.md#settings."""
     for text in ("1", "3600"):
         settings = read({"STEWARD_ENV": "test", "STEWARD_APPROVAL_SECONDS": text})
         assert settings.approval_seconds == int(text)
@@ -245,13 +251,13 @@ def test_an_approval_of_seconds_is_for_tests() -> None:
 
 
 def test_several_processes_need_postgresql() -> None:
-    """contract 8, STEWARD_PROCESSES"""
+    """See docs/design/command-line.md#settings."""
     assert "STEWARD_PROCESSES must be 1 on SQLite" in refused({"STEWARD_PROCESSES": "2"})
     assert value({"STEWARD_PROCESSES": "2"}, "processes") == 2
 
 
 def test_an_unknown_variable_stops_the_start_by_its_name() -> None:
-    """contract 8: a variable that is not in the table stops the start"""
+    """A variable that is not in the table stops the start. See docs/design/command-line.md#settings."""
     words = refused({"STEWARD_LEASE_SECOND": "5", "STEWARDSHIP": "x", "PATH": "/bin"})
     assert words == "STEWARD_LEASE_SECOND is not a setting. Did you mean STEWARD_LEASE_SECONDS?"
     assert "STEWARD_BASE_URL_FILE is not a setting" in refused({"STEWARD_BASE_URL_FILE": "/x"})
@@ -267,7 +273,7 @@ def test_an_unknown_variable_stops_the_start_by_its_name() -> None:
     ],
 )
 def test_a_secret_may_come_from_a_file_but_not_from_both(tmp_path: Path, name: str, text: str) -> None:
-    """contract 8: NAME_FILE; both at once stop the start"""
+    """NAME_FILE; both at once stop the start. See docs/design/command-line.md#settings."""
     file = tmp_path / "secret"
     file.write_text(text + "\n")
     given = {"STEWARD_ENV": "test", f"STEWARD_{name}_FILE": str(file)}
@@ -281,7 +287,7 @@ def test_a_secret_may_come_from_a_file_but_not_from_both(tmp_path: Path, name: s
 
 
 def test_no_secret_shows_in_the_settings_or_in_a_refusal() -> None:
-    """safety 10: secrets are in no log"""
+    """Secrets are in no log. See docs/design/security.md#logs-and-redaction."""
     environ = {
         "STEWARD_DATABASE_URL": "postgresql://u:hush1@h/n",
         "STEWARD_GOOGLE_CLIENT_SECRET": "hush2",
@@ -297,14 +303,14 @@ def test_no_secret_shows_in_the_settings_or_in_a_refusal() -> None:
 
 
 def test_every_problem_is_told_at_once() -> None:
-    """contract 8"""
+    """See docs/design/command-line.md#settings."""
     with pytest.raises(SettingsError) as caught:
         read({"STEWARD_TICK_SECONDS": "0", "STEWARD_ENV": "staging", "STEWARD_X": "1"})
     assert len(caught.value.problems) == 3
 
 
 def test_a_file_of_variables_is_read_line_by_line(tmp_path: Path) -> None:
-    """contract 7: --env-file PATH"""
+    """--env-file PATH. See docs/design/command-line.md#commands."""
     file = tmp_path / "steward.env"
     file.write_text(
         "# the shop\n\nSTEWARD_ENV=demo\nexport STEWARD_LOG_LEVEL = \"debug\"\nX='a b'\nY=a=b#c\nZ=\nQ=\"x'\n"
@@ -318,7 +324,7 @@ def test_a_file_of_variables_is_read_line_by_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bad", ["A=1\nB\n", "A=1\nA=2\n", "A=1\n1A=2\n"])
 def test_a_bad_line_is_named(tmp_path: Path, bad: str) -> None:
-    """contract 7: --env-file PATH"""
+    """--env-file PATH. See docs/design/command-line.md#commands."""
     file = tmp_path / "steward.env"
     file.write_text(bad)
     with pytest.raises(SettingsError, match="line 2"):
@@ -328,7 +334,7 @@ def test_a_bad_line_is_named(tmp_path: Path, bad: str) -> None:
 
 
 def test_the_page_lists_every_setting_once() -> None:
-    """house 6, Settings: docs/settings.md comes from the dataclass"""
+    """Docs/settings.md comes from the dataclass. See docs/guides/contributors.md#conventions."""
     page = settings_page()
     for field in fields(Settings):
         mark = " (S)" if field.name in SECRETS else ""

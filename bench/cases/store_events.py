@@ -25,11 +25,11 @@ from steward.security.signatures import sign
 from steward.telemetry.redact import Secret
 
 RATE = 200
-STORES = 5  # so that none is over the 60 a second of safety 9
+STORES = 5  # so that none is over the 60 a second of docs/design/events.md#receiving-deliveries
 CALLERS = 16
 CLOCK = SystemClock()
 NATIVE = "order.updated"
-NOTE = "x" * 2_000  # an order with one line has about 2 KB (connectors 7.2)
+NOTE = "x" * 2_000  # an order with one line has about 2 KB (docs/design/connectors.md#woocommerce)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,10 @@ async def caller(probed: Service) -> Caller:
 
 
 async def test_a_success_and_its_headers(caller: Caller) -> None:
-    """interface 2.1, contract 1.1; interface 2.1 success; interface 9 contract_version"""
+    """See docs/design/api/conventions.md#envelope.
+
+    Interface statements: 2.1 success; 9 contract_version.
+    """
     heard = await caller.post(f"{PROBE}/echo", {"text": "ü"})
     assert (heard.status, heard.body) == (
         201,
@@ -38,7 +41,10 @@ async def test_nothing_to_say_is_an_empty_object(caller: Caller) -> None:
 
 
 async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
-    """interface 2.1: errors only on a 422; interface 2.1 refusal, message, code, errors"""
+    """Errors only on a 422. See docs/design/api/conventions.md#envelope.
+
+    Interface statements: 2.1 refusal, message, code, errors.
+    """
     heard = await caller.post(f"{PROBE}/refuse")
     message = heard.body.pop("message")
     assert heard.body == {"success": False, "contract_version": 1, "code": "wrong_state"}
@@ -47,7 +53,10 @@ async def test_a_refusal_carries_words_and_code(caller: Caller) -> None:
 
 
 async def test_a_stale_refusal_holds_what_is_current(probed: Service, caller: Caller) -> None:
-    """interface 2.1 StaleOccurrence, in the wire form its operation gives; interface 2.1 StaleOccurrence"""
+    """StaleOccurrence, in the wire form its operation gives. See docs/design/api/conventions.md#envelope.
+
+    Interface statements: 2.1 StaleOccurrence.
+    """
     heard = await caller.post(f"{PROBE}/stale")
     assert (heard.status, heard.code) == (409, "stale_version")
     assert heard.data == {"occurrence": None, "automation": "2026-05-01T06:00:00.000Z"}
@@ -100,7 +109,10 @@ async def test_what_stays_out_of_date_is_unavailable(probed: Service, caller: Ca
 
 
 async def test_an_operation_over_its_time_is_unavailable(caller: Caller) -> None:
-    """safety 6 "Handler"; interface 7 unavailable"""
+    """See docs/design/security.md#limits-of-input.
+
+    Interface statements: 7 unavailable.
+    """
     heard = await caller.post(f"{PROBE}/slow")
     assert (heard.status, heard.code) == (503, "unavailable")
 
@@ -114,13 +126,19 @@ async def test_the_worker_is_told_after_a_commit_alone(probed: Service, caller: 
 
 
 async def test_no_cors_header_is_sent_on_one_shared_origin(caller: Caller) -> None:
-    """contract 1.7; interface 5.4 browsers"""
+    """See docs/design/api/conventions.md#browsers.
+
+    Interface statements: 5.4 browsers.
+    """
     heard = await caller.call("GET", STATUS, headers={"Origin": "http://127.0.0.1:8400"})
     assert not [name for name in heard.headers if name.startswith("access-control")]
 
 
 async def test_the_web_apps_own_origin_is_allowed_and_no_other(service: Service, member: Caller) -> None:
-    """contract 1.7; interface 5.4 browsers"""
+    """See docs/design/api/conventions.md#browsers.
+
+    Interface statements: 5.4 browsers.
+    """
     service.restart(web_origin="https://app.example")
     asked = {"Access-Control-Request-Method": "PATCH", "Access-Control-Request-Headers": "x-csrf-token"}
     own = await service.nobody().call("OPTIONS", STATUS, headers={"Origin": "https://app.example", **asked})

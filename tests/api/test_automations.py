@@ -92,7 +92,7 @@ async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
 
 
 async def test_a_created_automation_has_every_field(desk: Desk) -> None:
-    """interface 2.3, contract 2.3: of a template's automation"""
+    """Of a template's automation. See docs/design/api/automations.md#record."""
     made = await desk.create(inputs={"threshold": 3.0})
     spread = made["spread_minutes"]
     member = desk.service.members["member"]
@@ -139,7 +139,7 @@ async def test_a_created_automation_has_every_field(desk: Desk) -> None:
 
 
 async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> None:
-    """interface 2.5: all seven; off while it is not active"""
+    """All seven; off while it is not active. See docs/design/api/automations.md#trigger."""
     trigger = {"kind": "event", "topics": ["orders/create"]}
     made = await desk.create(schedule={"cadence": "manual"}, trigger=trigger)
     assert made["state"] == "draft"
@@ -157,7 +157,7 @@ async def test_an_event_trigger_is_answered_with_seven_fields(desk: Desk) -> Non
 
 
 async def test_the_web_app_creates_as_a_person(desk: Desk) -> None:
-    """interface 2.3: created_via"""
+    """Interface statements: 2.3 created_via."""
     web = await desk.service.web("owner")
     heard = await web.post(PATH, desk.body())
     made = heard.data["automation"]
@@ -202,8 +202,12 @@ FAULTS: list[tuple[dict[str, Any], list[str]]] = [
 
 
 async def test_every_fault_is_on_its_path(desk: Desk) -> None:
-    """contract 1.1 errors, 1.2, 2.2; interface 4.3: name, inputs and schedule when absent;
-    interface 4.3 required"""
+    """Name, inputs and schedule when absent.
+
+    See docs/design/api/conventions.md#envelope and docs/design/api/conventions.md#operations.
+
+    Interface statements: 4.3 required.
+    """
     for fields, paths in FAULTS:
         heard = await desk.member.post(PATH, desk.body(**fields))
         assert (heard.status, heard.code) == (422, "validation_failed"), fields
@@ -211,7 +215,10 @@ async def test_every_fault_is_on_its_path(desk: Desk) -> None:
 
 
 async def test_names_are_trimmed_and_normalised(desk: Desk) -> None:
-    """contract 1.2: name-like strings; length counted afterwards; interface 2.3 name"""
+    """Name-like strings; length counted afterwards. See docs/design/api/conventions.md#requests.
+
+    Interface statements: 2.3 name.
+    """
     made = await desk.create(name="  Cafe\u0301 " + "x" * 115)
     assert made["name"] == "Caf\u00e9 " + "x" * 115
 
@@ -229,7 +236,10 @@ async def test_a_repeated_create_is_a_replay(desk: Desk) -> None:
 
 
 async def test_an_unconnected_store_has_its_own_code(desk: Desk) -> None:
-    """contract 1.5: not_connected; interface 7 unconnected"""
+    """not_connected. See docs/design/api/conventions.md#codes.
+
+    Interface statements: 7 unconnected.
+    """
     org = desk.service.own.organization.id
 
     async def disconnect(tx: Tx) -> None:
@@ -279,8 +289,10 @@ async def test_faults_of_an_update(desk: Desk) -> None:
 
 
 async def test_a_stale_update_answers_what_is_current(desk: Desk) -> None:
-    """interface 2.1: occurrence null and the automation;
-    interface 9 stale; interface 7 stale_version; interface 4.3 update"""
+    """Occurrence null and the automation. See docs/design/api/conventions.md#envelope.
+
+    Interface statements: 4.3 update; 7 stale_version; 9 stale.
+    """
     made = await desk.create()
     changed = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "First"})
     heard = await desk.member.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Second"})
@@ -332,8 +344,12 @@ async def test_faults_of_a_change_of_state(desk: Desk) -> None:
 
 
 async def test_a_stranger_finds_nothing(desk: Desk) -> None:
-    """interface 1: everything another organisation owns answers 404, as what is not there;
-    interface 7 absent"""
+    """Everything another organisation owns answers 404, as what is not there.
+
+    See docs/design/api/conventions.md#scope.
+
+    Interface statements: 7 absent.
+    """
     made = await desk.create()
 
     def told(heard: Heard) -> tuple[int, Any]:
@@ -382,7 +398,10 @@ async def test_equal_keys_are_told_apart_by_id(desk: Desk) -> None:
 
 
 async def test_lists_are_filtered(desk: Desk) -> None:
-    """contract 2.2: every filter; interface 7 filter"""
+    """Every filter. See docs/design/api/automations.md#requests.
+
+    Interface statements: 7 filter.
+    """
     await desk.create(name="100% Tea")
     await desk.create(name="Stra\u00dfe", integration_id=desk.other_store)
     bound = [{"integration_id": desk.other_store, "kind": "woocommerce"}]

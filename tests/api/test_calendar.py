@@ -30,7 +30,12 @@ async def refused(desk: Desk, **query: Any) -> list[str]:
 
 
 async def test_a_row_has_all_thirteen_fields(desk: Desk) -> None:
-    """Interface 2.6: all fields are required; timestamps as contract 1.2; interface 4.3 occurrences"""
+    """All fields are required; timestamps as.
+
+    See docs/design/api/calendar.md#occurrence and docs/design/api/conventions.md#requests.
+
+    Interface statements: 4.3 occurrences.
+    """
     made = await desk.create()
     heard = await desk.member.get(PATH)
     assert heard.body["success"] is True
@@ -82,8 +87,12 @@ async def test_wrong_parameters_are_refused_by_name(desk: Desk) -> None:
 
 
 async def test_foreign_filters_are_refused_like_unknown_ones(desk: Desk) -> None:
-    """Interface 7: as a filter on the calendar, another organisation's record gives 422;
-    interface 7 calendar"""
+    """As a filter on the calendar, another organisation's record gives 422.
+
+    See docs/design/api/conventions.md#codes.
+
+    Interface statements: 7 filter, calendar.
+    """
     made = await desk.create()
     for query in ({"automation_id": made["id"]}, {"integration_id": desk.store}):
         heard = await desk.stranger.get(PATH, **query)
@@ -130,7 +139,7 @@ async def test_a_cursor_belongs_to_its_filters_and_its_caller(desk: Desk) -> Non
 
 
 async def test_the_calendar_needs_the_read_scope_and_a_token(desk: Desk) -> None:
-    """Interface 5.3, 7"""
+    """See docs/design/api/sign-in.md#scopes and docs/design/api/conventions.md#codes."""
     heard = await desk.service.nobody().get(PATH)
     assert heard.status == 401
     assert heard.headers["www-authenticate"].startswith("Bearer")

@@ -55,7 +55,10 @@ def offering(whole: Whole, names: list[str]) -> Many:
 
 
 async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Caller) -> None:
-    """contract 3.8: Destination; interface 2.7: StepTarget"""
+    """Destination; StepTarget.
+
+    See docs/design/api/connections.md#records and docs/design/api/automations.md#bindings-and-readiness.
+    """
     sheet = whole.number("spreadsheet")
     heard = await token.get(PATH, integration_id=sheet)
     assert heard.status == 200
@@ -85,7 +88,10 @@ async def test_a_spreadsheet_and_its_tabs_can_be_named(whole: Whole, token: Call
 
 
 async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, token: Caller) -> None:
-    """contract 2.7: a kind without destinations gives an empty list; interface 2.7: null for teams"""
+    """A kind without destinations gives an empty list; null for teams.
+
+    See docs/design/api/connections.md#lists and docs/design/api/automations.md#bindings-and-readiness.
+    """
     channel = (await token.get(PATH, integration_id=whole.number("teams"))).data["destinations"]
     assert [(each["kind"], each["target"]) for each in channel] == [("channel", None)]
     shop = await token.get(PATH, integration_id=whole.number("woocommerce"))
@@ -93,7 +99,12 @@ async def test_a_channel_has_no_target_and_a_shop_no_destination(whole: Whole, t
 
 
 async def test_a_foreign_or_unknown_connection_matches_nothing(whole: Whole, token: Caller) -> None:
-    """contract 2.7; interface 7: as a filter, it matches nothing"""
+    """As a filter, it matches nothing.
+
+    See docs/design/api/connections.md#lists and docs/design/api/conventions.md#codes.
+
+    Interface statements: 7 filter.
+    """
     seen = reads(whole)
     stranger = await whole.service.token("stranger")
     foreign = await stranger.get(PATH, integration_id=whole.number("spreadsheet"))

@@ -31,15 +31,20 @@ def at(row: Operation) -> str:
 
 
 async def test_without_a_token_every_operation_is_refused(nobody: Caller) -> None:
-    """contract 1.4 step 2; interface 4 bearer"""
+    """See docs/design/api/conventions.md#order-of-refusals.
+
+    Interface statements: 4 bearer.
+    """
     for row in API_ROWS:
         heard = await nobody.call(row.method, at(row), content=b"{")
         assert (heard.status, heard.code) == (401, "unauthenticated"), row
 
 
 async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
-    """contract 1.4 step 5: what a credential's token never holds;
-    interface 4 scope; interface 5.3 missing; interface 7 scope"""
+    """What a credential's token never holds. See docs/design/api/conventions.md#order-of-refusals.
+
+    Interface statements: 4 scope; 5.3 missing; 7 scope.
+    """
     for row in API_ROWS:
         heard = await member.call(
             row.method, at(row), content=b"{", headers={"Content-Type": "application/json"}
@@ -48,8 +53,12 @@ async def test_a_token_without_its_scope_is_refused(member: Caller) -> None:
 
 
 async def test_what_is_not_there_is_not_found(service: Service) -> None:
-    """contract 1.4 step 8: whatever the shape; absent and malformed ids are the same answer;
-    interface 7 absent"""
+    """Whatever the shape; absent and malformed ids are the same answer.
+
+    See docs/design/api/conventions.md#order-of-refusals.
+
+    Interface statements: 7 absent.
+    """
     web = await service.web("owner")
     for row in OPERATIONS:
         if "{" in row.path:
@@ -61,7 +70,10 @@ async def test_what_is_not_there_is_not_found(service: Service) -> None:
 
 @pytest.mark.parametrize("row", OPERATIONS, ids=lambda row: f"{row.method} {row.path}")
 def test_a_row_is_whole(row: Operation) -> None:
-    """contract 2.1, 5.3, 6.1; interface 9 prefix"""
+    """See docs/design/api/conventions.md#operations and docs/design/api/sign-in.md#login-checks.
+
+    Interface statements: 9 prefix.
+    """
     inside = row.path.startswith("/v1/automations")
     assert inside == (row.access is Access.API)
     assert inside == (row.scope is not None)

@@ -81,7 +81,10 @@ async def test_an_invited_person_makes_an_account_and_is_in(service: Service) ->
 
 
 async def test_the_new_person_can_log_in_through_the_api(service: Service) -> None:
-    """interface 5.2 rule 3: active, and of the named organisation"""
+    """Active, and of the named organisation. See docs/design/api/sign-in.md#preconditions.
+
+    Interface statements: 5.2 rule 3.
+    """
     invited = await invite(await service.web("owner"))
     body = {"username": "Nina Newcomer", "email": "nina@example.com"}
     assert (await service.log_in("member", **body)).status == 401

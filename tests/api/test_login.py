@@ -32,7 +32,10 @@ def names(service: Service, **more: str) -> dict[str, str]:
 
 
 async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None:
-    """interface 5.1 json, answer; interface 4.1 login; contract 5.4"""
+    """See docs/design/api/sign-in.md#login-answer.
+
+    Interface statements: 4.1 login; 5.1 json, answer.
+    """
     heard = await service.log_in("member")
     expires_at = service.clock.now() + timedelta(hours=1)
     fields = {
@@ -55,7 +58,7 @@ async def test_a_login_answers_a_token_and_whose_it_is(service: Service) -> None
 
 
 async def test_the_token_of_a_login_opens_the_api(service: Service) -> None:
-    """interface 5 bearer"""
+    """Interface statements: 5 bearer."""
     token = (await service.log_in("member")).body["access_token"]
     caller = service.nobody()
     caller.headers["Authorization"] = f"Bearer {token}"
@@ -115,8 +118,10 @@ WRONG = [
 
 
 async def test_a_wrong_value_is_never_told(service: Service) -> None:
-    """contract 5.3: one message and one body whichever value is wrong;
-    interface 5.1 failed; interface 7 credentials"""
+    """One message and one body whichever value is wrong. See docs/design/api/sign-in.md#login-checks.
+
+    Interface statements: 5.1 failed; 7 credentials.
+    """
     service.restart(limit_login=1000)
     bodies = []
     for changes in WRONG:
@@ -128,7 +133,10 @@ async def test_a_wrong_value_is_never_told(service: Service) -> None:
 
 
 async def test_a_secret_of_another_organisation_does_not_log_in(service: Service) -> None:
-    """contract 5.3: values that do not belong together; interface 5.2 rule 1"""
+    """Values that do not belong together. See docs/design/api/sign-in.md#login-checks.
+
+    Interface statements: 5.2 rule 1.
+    """
     issued = service.other.issued
     heard = await service.log_in("member", client_id=issued.credential.client_id, client_secret=issued.secret)
     assert (heard.status, heard.code) == (401, "invalid_credentials")
@@ -149,7 +157,12 @@ async def test_a_disabled_credential_does_not_log_in(service: Service) -> None:
 
 
 async def test_a_rotated_secret_is_the_only_one(service: Service) -> None:
-    """interface 5.2: rotation keeps the client id and changes only the secret; interface 5.2 rule 1"""
+    """Rotation keeps the client id and changes only the secret.
+
+    See docs/design/api/sign-in.md#preconditions.
+
+    Interface statements: 5.2 rule 1.
+    """
     client_id = service.own.issued.credential.client_id
     issued = await service.write(lambda tx: credentials.rotate(tx, service.context.keys, client_id))
     assert issued.credential.client_id == client_id
@@ -158,7 +171,7 @@ async def test_a_rotated_secret_is_the_only_one(service: Service) -> None:
 
 
 async def test_a_deactivated_person_does_not_log_in(service: Service) -> None:
-    """interface 5.2 rule 3; interface 5 active"""
+    """Interface statements: 5 active; 5.2 rule 3."""
     person = service.members["member"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
     assert (await service.log_in("member")).code == "invalid_credentials"
@@ -215,7 +228,10 @@ async def test_a_body_that_is_no_object_is_refused(service: Service) -> None:
 
 
 async def test_the_query_string_is_ignored(service: Service) -> None:
-    """contract 5.2: a field only there counts as missing; interface 5.1 query"""
+    """A field only there counts as missing. See docs/design/api/sign-in.md#form-login.
+
+    Interface statements: 5.1 query.
+    """
     body = service.login_body("member")
     secret = body.pop("client_secret")
     heard = await service.nobody().call("POST", LOGIN, body=body, params={"client_secret": secret, "x": 1})
@@ -229,7 +245,10 @@ async def test_a_bearer_header_on_the_login_is_ignored(service: Service) -> None
 
 
 async def test_the_form_takes_basic(service: Service) -> None:
-    """contract 5.2; interface 5.1 form, basic"""
+    """See docs/design/api/sign-in.md#form-login.
+
+    Interface statements: 5.1 form, basic.
+    """
     issued = service.own.issued
     heard = await form(
         service, names(service), authorization=basic(issued.credential.client_id, issued.secret)
@@ -335,7 +354,10 @@ async def test_type_size_and_syntax_come_first(service: Service) -> None:
 
 
 async def test_access_that_is_off_comes_before_everything(service: Service) -> None:
-    """contract 5.3 order 1; interface 7 configured"""
+    """See docs/design/api/sign-in.md#login-checks.
+
+    Interface statements: 7 configured.
+    """
     service.restart(api_access=False)
     heard = await service.nobody().call("POST", LOGIN, content=b"{", headers={"Content-Type": "text/plain"})
     assert (heard.status, heard.code) == (503, "not_configured")
@@ -349,8 +371,12 @@ async def test_only_post_logs_in(service: Service) -> None:
 
 
 async def test_the_eleventh_attempt_in_a_minute_waits(service: Service) -> None:
-    """contract 1.6, interface 8: sliding, failures and successes alike, before any field is checked;
-    interface 8 login; interface 7 limit"""
+    """Sliding, failures and successes alike, before any field is checked.
+
+    See docs/design/api/conventions.md#rate-limits and docs/design/api/conventions.md#limits.
+
+    Interface statements: 7 limit; 8 login.
+    """
     caller = service.nobody()
     body = service.login_body("member")
     bodies: list[dict[str, Any]] = [body, {**body, "client_secret": "wrong"}, {}, *[body] * 7]

@@ -43,8 +43,12 @@ async def utc_daily(desk: Desk) -> dict[str, Any]:
 
 
 async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
-    """Interface 4.2: 200 with the coming run after the change and the automation as it now is;
-    interface 4.2 answer, this, slot_at"""
+    """200 with the coming run after the change and the automation as it now is.
+
+    See docs/design/api/calendar.md#move.
+
+    Interface statements: 4.2 slot_at, this, answer.
+    """
     made = await utc_daily(desk)
     row = await planned(desk, made)
     body = sent(row, run_at="2026-05-01T12:00:00+02:00", scope="this")
@@ -57,7 +61,10 @@ async def test_a_move_answers_the_run_and_the_automation(desk: Desk) -> None:
 
 
 async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
-    """Interface 4.2: the schedule itself changes and every later run follows; interface 4.2 this_and_later"""
+    """The schedule itself changes and every later run follows. See docs/design/api/calendar.md#move.
+
+    Interface statements: 4.2 this_and_later.
+    """
     made = await utc_daily(desk)
     row = await planned(desk, made, 1)
     body = sent(row, run_at="2026-05-02T10:30:00Z", scope="this_and_later")
@@ -70,7 +77,10 @@ async def test_this_and_later_changes_the_schedule(desk: Desk) -> None:
 
 
 async def test_a_far_run_is_moved_with_version_0(desk: Desk) -> None:
-    """Interface 2.6, projected: a move writes it first; interface 4.2 projected; interface 9 projected"""
+    """A move writes it first. See docs/design/api/calendar.md#occurrence.
+
+    Interface statements: 4.2 projected; 9 projected.
+    """
     made = await utc_daily(desk)
     heard = await desk.member.get(f"{PATH}/occurrences", **{"from": "2026-06-10T00:00:00Z"})
     row = heard.data["occurrences"][0]
@@ -95,7 +105,10 @@ async def test_skip_and_unskip_answer_the_run_and_the_automation(desk: Desk) -> 
 
 
 async def test_a_stale_refusal_carries_what_is_current(desk: Desk) -> None:
-    """Interface 2.1, StaleOccurrence; 4.2 rule 1; interface 4.2 rule 1; interface 9 occurrence"""
+    """StaleOccurrence; 4.2 rule 1. See docs/design/api/conventions.md#envelope.
+
+    Interface statements: 2.1 StaleOccurrence; 4.2 rule 1; 9 occurrence.
+    """
     made = await utc_daily(desk)
     row = await planned(desk, made)
     current = (await edit(desk, "skip", made, sent(row))).data
@@ -141,7 +154,10 @@ async def test_refusals_come_in_their_order(desk: Desk) -> None:
 
 @pytest.mark.parametrize("verb", ["move", "skip", "unskip"])
 async def test_another_organisations_automation_is_not_found(desk: Desk, verb: str) -> None:
-    """Interface 1: the same answer as for one that does not exist; interface 4.2 rule 4"""
+    """The same answer as for one that does not exist. See docs/design/api/conventions.md#scope.
+
+    Interface statements: 4.2 rule 4.
+    """
     made = await utc_daily(desk)
     body = sent(await planned(desk, made))
     body |= {"run_at": "2026-05-01T12:00:00Z", "scope": "this"} if verb == "move" else {}

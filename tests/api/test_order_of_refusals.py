@@ -27,7 +27,10 @@ async def bearing(service: Service, token: str) -> Caller:
 
 
 async def test_a_call_without_token_is_refused_with_a_challenge(nobody: Caller) -> None:
-    """contract 1.5: no error word when none was sent; interface 5.4 challenge; interface 7 token"""
+    """No error word when none was sent. See docs/design/api/conventions.md#codes.
+
+    Interface statements: 5.4 challenge; 7 token.
+    """
     heard = await nobody.get(STATUS)
     assert (heard.status, heard.code) == (401, "unauthenticated")
     assert heard.headers["www-authenticate"] == 'Bearer realm="steward"'
@@ -76,7 +79,10 @@ FORGED: list[Callable[[str], str]] = [
 
 
 async def test_a_changed_token_is_refused(service: Service) -> None:
-    """interface 5.4: any change invalidates it; interface 5.4 changed"""
+    """Any change invalidates it. See docs/design/api/sign-in.md#tokens.
+
+    Interface statements: 5.4 changed.
+    """
     for forge in FORGED:
         token = (await service.token("member")).headers["Authorization"].partition(" ")[2]
         heard = await (await bearing(service, forge(token))).get(STATUS)
@@ -105,7 +111,10 @@ async def test_a_token_signed_by_a_foreign_key_is_refused(service: Service) -> N
 
 
 async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Caller) -> None:
-    """contract 5.5: exp is exact; interface 5.4 lifetime; interface 8 token"""
+    """Exp is exact. See docs/design/api/sign-in.md#tokens.
+
+    Interface statements: 5.4 lifetime; 8 token.
+    """
     service.clock.tick(3599)
     assert (await member.get(STATUS)).status == 200
     service.clock.tick(1)
@@ -116,7 +125,10 @@ async def test_a_token_ends_after_exactly_an_hour(service: Service, member: Call
 async def test_disabling_and_enabling_end_tokens_on_the_next_call(
     service: Service, member: Caller, enabled: bool
 ) -> None:
-    """interface 5.4, contract 5.5: the epoch is raised by both; interface 5.4 disabled"""
+    """The epoch is raised by both. See docs/design/api/sign-in.md#tokens.
+
+    Interface statements: 5.4 disabled.
+    """
     client_id = service.own.issued.credential.client_id
     assert (await member.get(STATUS)).status == 200
     await service.write(lambda tx: credentials.set_enabled(tx, client_id, enabled))
@@ -128,7 +140,10 @@ async def test_disabling_and_enabling_end_tokens_on_the_next_call(
 
 
 async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: Caller) -> None:
-    """interface 5.4; interface 5.4 rotated"""
+    """See docs/design/api/sign-in.md#tokens.
+
+    Interface statements: 5.4 rotated.
+    """
     client_id = service.own.issued.credential.client_id
     await service.write(lambda tx: credentials.rotate(tx, service.context.keys, client_id))
     assert (await member.get(STATUS)).status == 401
@@ -137,7 +152,10 @@ async def test_rotating_ends_tokens_on_the_next_call(service: Service, member: C
 async def test_deactivating_a_person_ends_their_tokens_alone(
     service: Service, member: Caller, owner: Caller
 ) -> None:
-    """contract 5.5; interface 5 active"""
+    """See docs/design/api/sign-in.md#tokens.
+
+    Interface statements: 5 active.
+    """
     person = service.members["member"].person
     await service.write(lambda tx: people.set_active(tx, person, False))
     assert (await member.get(STATUS)).status == 401
@@ -147,7 +165,10 @@ async def test_deactivating_a_person_ends_their_tokens_alone(
 async def test_switching_an_organisation_off_refuses_every_call(
     service: Service, member: Caller, stranger: Caller
 ) -> None:
-    """interface 5.2 rule 2, contract 1.4 step 3: before unknown paths; interface 7 off"""
+    """Before unknown paths. See docs/design/api/conventions.md#order-of-refusals.
+
+    Interface statements: 5.2 rule 2; 7 off.
+    """
     org = service.own.organization.id
     await service.write(lambda tx: organizations.switch(tx, org, False))
     for path in (STATUS, "/v1/automations/no-such", "/app/session"):
@@ -160,7 +181,10 @@ async def test_switching_an_organisation_off_refuses_every_call(
 
 
 async def test_a_token_outside_the_automations_api_is_refused(probed: Service, member: Caller) -> None:
-    """contract 6.1: existing path or not; interface 7 outside"""
+    """Existing path or not. See docs/design/api/sign-in.md#callers.
+
+    Interface statements: 7 outside.
+    """
     for path in ("/app/session", "/app/no-such", "/", "/v1/other", "/v1/automationsx"):
         heard = await member.get(path)
         assert (heard.status, heard.code) == (403, "forbidden")
@@ -193,8 +217,12 @@ async def test_unknown_paths_and_methods_inside_the_api(member: Caller) -> None:
 async def test_approving_is_refused_to_a_token_before_anything_is_looked_up(
     probed: Service, member: Caller
 ) -> None:
-    """interface 1, contract 1.4 step 5, 2.9: whatever the id and the body;
-    interface 5.3 approve; interface 4.3 approve, reject"""
+    """Whatever the id and the body.
+
+    See docs/design/api/conventions.md#scope and docs/design/api/conventions.md#order-of-refusals.
+
+    Interface statements: 4.3 approve, reject; 5.3 approve.
+    """
     path = f"/v1/automations/probe/approve/{ID}"
     answers = [
         await member.post(path, {"surplus": 1}),

@@ -48,7 +48,7 @@ async def test_a_change_of_nothing_is_no_change(service: Service) -> None:
 
 
 async def test_a_new_name_counts_at_the_next_login(service: Service) -> None:
-    """interface 5.1: organization_name"""
+    """organization_name. See docs/design/api/sign-in.md#login."""
     await (await service.web("owner")).patch(PATH, {"name": "Tea House"})
     assert (await service.log_in("member")).status == 401
     heard = await service.log_in("member", organization_name="tea house")

@@ -20,7 +20,10 @@ def of(service: Service, name: str) -> str:
 
 
 async def test_everybody_sees_the_people_of_their_organisation_alone(service: Service) -> None:
-    """contract 6.6; interface 1: everything another organisation owns is not there"""
+    """Everything another organisation owns is not there.
+
+    See docs/design/api/organization.md#people and docs/design/api/conventions.md#scope.
+    """
     service.clock.tick(61)
     web = await service.web("member")
     service.clock.tick(61)

@@ -19,7 +19,10 @@ async def preview(desk: Desk, schedule: dict[str, Any], **more: Any) -> Any:
 
 
 async def test_the_next_three_runs_are_told_with_words(desk: Desk) -> None:
-    """Contract 2.6: timezone, next, words, spread_note; spread 0; interface 4.3 preview"""
+    """Timezone, next, words, spread_note; spread 0. See docs/design/api/calendar.md#preview-a-schedule.
+
+    Interface statements: 4.3 preview.
+    """
     assert await preview(desk, LAST_FRIDAY, timezone="Europe/Berlin") == {
         "timezone": "Europe/Berlin",
         "next": [

@@ -21,7 +21,12 @@ def waits(heard: Heard) -> int:
 
 
 async def test_a_person_has_so_many_calls_in_a_minute_of_the_clock(service: Service) -> None:
-    """contract 1.6: a fixed window; Retry-After to its end, rounded up, at least 1; interface 7 limit"""
+    """A fixed window; Retry-After to its end, rounded up, at least 1.
+
+    See docs/design/api/conventions.md#rate-limits.
+
+    Interface statements: 7 limit.
+    """
     service.restart(limit_person=3)
     service.clock.tick(20.5)
     member, approver = await service.token("member"), await service.token("approver")
@@ -90,7 +95,12 @@ async def test_a_revoked_token_is_refused_as_such_over_the_limit_too(service: Se
 
 
 async def test_web_sessions_are_counted_apart_by_person(probed: Service) -> None:
-    """interface 8: the web app is counted apart; contract 1.6: /v1 and /app together; interface 8 web"""
+    """The web app is counted apart; /v1 and /app together.
+
+    See docs/design/api/conventions.md#limits and docs/design/api/conventions.md#rate-limits.
+
+    Interface statements: 8 web.
+    """
     probed.restart(limit_web=3, limit_person=1, limit_organization=1)
     web, other = await probed.web("owner"), await probed.web("owner")
     token = await probed.token("owner")
@@ -128,7 +138,10 @@ async def test_simultaneous_calls_are_counted_exactly(service: Service) -> None:
 
 
 async def test_the_limits_of_the_interface_hold_by_default(service: Service) -> None:
-    """interface 8: 600 and 3,000; interface 8 person, organisation"""
+    """600 and 3,000. See docs/design/api/conventions.md#limits.
+
+    Interface statements: 8 person, organisation.
+    """
     rules = service.context.rules
     assert (rules.limit_person, rules.limit_organization, rules.limit_web, rules.limit_login) == (
         600,

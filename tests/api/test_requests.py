@@ -117,7 +117,10 @@ async def test_fifty_thousand_values_and_one_more(caller: Caller) -> None:
 
 
 async def test_a_body_of_its_limit_and_one_byte_more(caller: Caller) -> None:
-    """contract 1.2: 1 MiB counted on the bytes received; interface 7 413"""
+    """1 MiB counted on the bytes received. See docs/design/api/conventions.md#requests.
+
+    Interface statements: 7 413.
+    """
     body = b'{"text":"x"}'
     assert (await send(caller, body + b" " * (MIB - len(body)))).status == 201
     heard = await send(caller, body + b" " * (MIB - len(body) + 1))
@@ -189,8 +192,12 @@ async def test_a_number_too_large_for_a_float_is_refused(caller: Caller) -> None
 
 
 async def test_all_faults_are_told_at_once_each_by_its_path(caller: Caller) -> None:
-    """contract 1.1 `errors`: of query and body, items of a list by number, the list by its name;
-    interface 7 validation_failed"""
+    """Of query and body, items of a list by number, the list by its name.
+
+    See docs/design/api/conventions.md#envelope.
+
+    Interface statements: 7 validation_failed.
+    """
     heard = await caller.call(
         "POST",
         ECHO,

@@ -169,13 +169,16 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
 async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
     """Without token and session only the open routes answer."""
     public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
-    expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
+    expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa
     assert await refusals(two, two.service.nobody(), expected) == []
 
 
 async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(two: Two) -> None:
-    """contract 1.4 steps 4 and 5, interface 1: approving and the web app are never a token's"""
-    expected: Callable[[Operation], Expected] = (  # noqa: E731
+    """Approving and the web app are never a token's.
+
+    See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#scope.
+    """
+    expected: Callable[[Operation], Expected] = (  # noqa
         lambda row: None if row.scope in TOKEN_SCOPES else FORBIDDEN
     )
     assert await refusals(two, await two.service.token("owner"), expected) == []
@@ -209,13 +212,13 @@ async def test_a_session_without_its_csrf_token_changes_nothing(two: Two) -> Non
 
 
 async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
-    """contract 1.4 step 3, interface 7"""
+    """See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#codes."""
     service = two.service
     token, web, role = await service.token("owner"), await service.web("owner"), await service.web("member")
     await service.write(lambda tx: organizations.switch(tx, OrgId(two.ours.organization_id), False))
     assert await refusals(two, token, lambda row: FORBIDDEN) == []
     for session in (web, role):
-        expected: Callable[[Operation], Expected] = (  # noqa: E731
+        expected: Callable[[Operation], Expected] = (  # noqa
             lambda row: FORBIDDEN if row.access in NEEDS_ORGANIZATION else None
         )
         assert await refusals(two, session, expected) == []
@@ -228,7 +231,7 @@ async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -
     service = two.service
     owner, org = service.members["owner"].person, service.members["stranger"].org
     await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))
-    expected: Callable[[Operation], Expected] = (  # noqa: E731
+    expected: Callable[[Operation], Expected] = (  # noqa
         lambda row: FORBIDDEN if row.access in NEEDS_ORGANIZATION else None
     )
     assert await refusals(two, await service.web("owner"), expected) == []

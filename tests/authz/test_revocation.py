@@ -45,7 +45,7 @@ async def status(caller: Caller, path: str = STATUS) -> int:
 async def test_a_rotated_or_disabled_credential_ends_its_tokens_at_once(
     service: Service, elsewhere: Write
 ) -> None:
-    """interface 5.4, contract 5.5: every time, and a new token works at once"""
+    """Every time, and a new token works at once. See docs/design/api/sign-in.md#tokens."""
     service.restart(limit_person=10_000, limit_organization=10_000)
     ring, client = service.context.keys, service.own.issued.credential.client_id
     for round_ in range(TIMES):
@@ -93,7 +93,10 @@ async def test_a_membership_ended_by_an_owner_is_refused_at_once(service: Servic
 
 
 async def test_switched_off_is_refused_at_once_and_on_lets_in(service: Service, elsewhere: Write) -> None:
-    """interface 7, contract 1.4 step 3: tokens and sessions of the organisation, nobody else's"""
+    """Tokens and sessions of the organisation, nobody else's.
+
+    See docs/design/api/conventions.md#codes and docs/design/api/conventions.md#order-of-refusals.
+    """
     service.restart(limit_person=10_000, limit_organization=10_000, limit_web=10_000)
     org = OrgId(service.members["member"].org)
     token, web = await service.token("member"), await service.web("member")
@@ -109,7 +112,10 @@ async def test_switched_off_is_refused_at_once_and_on_lets_in(service: Service, 
 async def test_what_one_process_revokes_another_refuses(
     service: Service, database_url: str, clock: FakeClock
 ) -> None:
-    """interface 5.4: two API processes over one PostgreSQL; each asks the database on each call"""
+    """Two API processes over one PostgreSQL; each asks the database on each call.
+
+    See docs/design/api/sign-in.md#tokens.
+    """
     if service.context.engine.dialect == "sqlite":
         pytest.skip("SQLite has one process (engine 2)")
     engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True)

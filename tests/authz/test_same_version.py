@@ -8,7 +8,10 @@ MANY = 1_000
 
 
 async def test_of_a_thousand_updates_with_one_version_one_wins(two: Two) -> None:
-    """interface 2.1, contract 1.5: 999 are stale and are told what is current"""
+    """999 are stale and are told what is current.
+
+    See docs/design/api/conventions.md#envelope and docs/design/api/conventions.md#codes.
+    """
     owner, path = await two.service.token("owner"), f"{PREFIX}/{two.ours.automation_id}"
     before = (await owner.get(path)).data["automation"]["version"]
     heard = await asyncio.gather(

@@ -33,7 +33,7 @@ DIRECTORY = {
     "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
     "time_zone_data",
     "workers",
-    "fairness_orgs",  # one stamp of fairness for each organisation, which claims compare (engine 6)
+    "fairness_orgs",  # one stamp of fairness for each organisation, which claims compare
     "fairness_clock",
     "deferred_rows",
     "service_stats",

@@ -1,4 +1,7 @@
-"""Updating an automation: versions, field by field, and what its stored coming rows become (contract 2.2)."""
+"""Updating an automation: versions, field by field, and what its stored coming rows become.
+
+See docs/design/api/automations.md#requests.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +30,7 @@ async def refused(world: World, automation: Automation, **fields: Any) -> list[s
 
 
 async def test_a_change_raises_the_version_once(world: World) -> None:
-    """contract 2.2: version and updated_at"""
+    """Version and updated_at. See docs/design/api/automations.md#requests."""
     made = await world.create()
     await world.clock.advance(60)
     changed = await world.update(made, name="Renamed", inputs={"threshold": 7})
@@ -37,7 +40,7 @@ async def test_a_change_raises_the_version_once(world: World) -> None:
 
 
 async def test_a_body_that_changes_nothing_leaves_the_version(world: World) -> None:
-    """contract 2.2: after defaults and normalising"""
+    """After defaults and normalising. See docs/design/api/automations.md#requests."""
     made = await world.create(inputs={"threshold": 5})
     same = await world.update(
         made,
@@ -52,7 +55,7 @@ async def test_a_body_that_changes_nothing_leaves_the_version(world: World) -> N
 
 
 async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World) -> None:
-    """contract 2.2: answers 200 with the version unchanged"""
+    """Answers 200 with the version unchanged. See docs/design/api/automations.md#requests."""
     made = await world.create()
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
     same = await world.update(made, integration_id=world.store, is_integration_given=True)
@@ -61,7 +64,7 @@ async def test_a_body_that_changes_nothing_needs_no_connected_store(world: World
 
 
 async def test_a_stale_version_is_refused_with_what_is_current(world: World) -> None:
-    """interface 2.1: StaleOccurrence"""
+    """Interface statements: 2.1 StaleOccurrence."""
     made = await world.create()
     changed = await world.update(made, name="First")
     with pytest.raises(StaleVersion) as raised:
@@ -70,7 +73,7 @@ async def test_a_stale_version_is_refused_with_what_is_current(world: World) -> 
 
 
 async def test_the_shape_is_judged_before_the_version(world: World) -> None:
-    """contract 1.4: step 9 before step 11"""
+    """Step 9 before step 11. See docs/design/api/conventions.md#order-of-refusals."""
     made = await world.create()
     stale = replace(made, version=99)
     with pytest.raises(ValidationFailed):
@@ -95,18 +98,18 @@ async def test_the_shape_is_judged_before_the_version(world: World) -> None:
 async def test_fields_are_refused_as_at_set_up(
     world: World, fields: dict[str, Any], paths: list[str]
 ) -> None:
-    """contract 2.2: update, each field as create"""
+    """Update, each field as create. See docs/design/api/automations.md#requests."""
     assert await refused(world, await world.create(), **fields) == paths
 
 
 async def test_the_schedule_must_stay_manual_while_events_start_it(world: World) -> None:
-    """schedule.md R12"""
+    """See docs/design/schedule.md#slot-rules."""
     made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     assert await refused(world, made, schedule=DAILY) == ["schedule.cadence"]
 
 
 async def test_another_store_of_the_platform_may_be_chosen(world: World) -> None:
-    """contract 2.2: integration_id as create; 2.3: store_label"""
+    """integration_id as create; 2.3: store_label. See docs/design/api/automations.md#requests."""
     made = await world.create()
     changed = await world.update(made, integration_id=world.other_store, is_integration_given=True)
     assert (changed.integration_id, changed.store_label) == (world.other_store, "Second")
@@ -114,7 +117,7 @@ async def test_another_store_of_the_platform_may_be_chosen(world: World) -> None
 
 
 async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
-    """contract 2.2: integration_id as create"""
+    """integration_id as create. See docs/design/api/automations.md#requests."""
     made = await world.create()
     foreign = {"integration_id": world.foreign_store, "is_integration_given": True}
     assert await refused(world, made, **foreign) == ["integration_id"]
@@ -124,7 +127,10 @@ async def test_a_foreign_or_unconnected_store_may_not(world: World) -> None:
 
 
 async def test_connections_replace_the_whole_list(world: World) -> None:
-    """contract 2.2: each given field replaces the whole field; 2.3: store_label"""
+    """Each given field replaces the whole field; 2.3: store_label.
+
+    See docs/design/api/automations.md#requests.
+    """
     one, other = (world.store, "woocommerce"), (world.other_store, "woocommerce")
     made = await world.create(template_id="stores-report", integration_id=None, connections=reads(one, other))
     changed = await world.update(made, connections=reads(other))
@@ -132,7 +138,10 @@ async def test_connections_replace_the_whole_list(world: World) -> None:
 
 
 async def test_inputs_are_checked_against_a_newer_template(world: World) -> None:
-    """contract 2.2: template_version; inputs given or kept are checked against it"""
+    """template_version; inputs given or kept are checked against it.
+
+    See docs/design/api/automations.md#requests.
+    """
     made = await world.create(inputs={"note": "x"})
     schema = {**STOCK.facts.inputs_schema, "properties": {"threshold": {"type": "integer", "default": 9}}}
     newer = template("stock-watch", template_version=2, inputs_schema=schema)
@@ -143,7 +152,7 @@ async def test_inputs_are_checked_against_a_newer_template(world: World) -> None
 
 
 async def test_a_day_that_is_over_is_refused_only_when_it_changes(world: World) -> None:
-    """schedule.md R11: at a change of schedule or zone"""
+    """At a change of schedule or zone. See docs/design/schedule.md#slot-rules."""
     once = {"cadence": "once", "run_at": "12:00", "date": "2026-05-01"}
     made = await world.create(schedule=once)
     await world.at("2026-05-02T00:00")
@@ -157,7 +166,7 @@ async def test_a_day_that_is_over_is_refused_only_when_it_changes(world: World) 
 
 
 async def test_a_new_schedule_begins_now(world: World) -> None:
-    """schedule.md R15"""
+    """See docs/design/schedule.md#slot-rules."""
     made = await world.create()
     await world.at("2026-05-01T07:00")
     changed = await world.update(made, schedule={"cadence": "daily", "run_at": "07:00"})
@@ -166,7 +175,7 @@ async def test_a_new_schedule_begins_now(world: World) -> None:
 
 
 async def test_a_change_decides_all_slots_until_now_first(world: World) -> None:
-    """engine 13: changes decide first; a year of hourly slots"""
+    """Changes decide first; a year of hourly slots. See docs/design/schedule.md#dispatch."""
     made = await world.create(schedule=HOURLY)
     await world.clock.advance(366 * 24 * 3600 + 1800)
     await world.update(made, schedule=DAILY)
@@ -176,7 +185,7 @@ async def test_a_change_decides_all_slots_until_now_first(world: World) -> None:
 
 
 async def test_other_fields_leave_coming_rows_alone(world: World) -> None:
-    """schedule.md 6: any other field updated"""
+    """Any other field updated. See docs/design/schedule.md#calendar."""
     made = await world.create()
     row = moved(made, day=4, to="2026-05-04T20:00")
     await world.store_row(made, row)
@@ -199,7 +208,10 @@ def skipped(made: Automation, *, day: int) -> StoredSlot:
 
 
 async def test_moved_and_kept_rows_are_dropped_by_a_new_schedule(world: World) -> None:
-    """schedule.md 6: schedule updated, moved rows and those stored by this_and_later"""
+    """Schedule updated, moved rows and those stored by this_and_later.
+
+    See docs/design/schedule.md#calendar.
+    """
     made = await world.create()
     slot_at = datetime(2026, 5, 5, 8, made.spread_minutes, tzinfo=UTC)
     await world.store_row(made, moved(made, day=4, to="2026-05-04T20:00"))
@@ -210,7 +222,7 @@ async def test_moved_and_kept_rows_are_dropped_by_a_new_schedule(world: World) -
 
 
 async def test_a_moved_row_whose_slot_has_come_keeps_its_record(world: World) -> None:
-    """schedule.md 6: moved rows with slot_at <= now"""
+    """Moved rows with slot_at <= now. See docs/design/schedule.md#calendar."""
     made = await world.create()
     row = moved(made, day=1, to="2026-05-01T20:00")
     await world.store_row(made, row)
@@ -220,7 +232,10 @@ async def test_a_moved_row_whose_slot_has_come_keeps_its_record(world: World) ->
 
 
 async def test_skips_stay_on_their_day(world: World) -> None:
-    """schedule.md 6: rows skipped by a person, both cadences at most one slot a day"""
+    """Rows skipped by a person, both cadences at most one slot a day.
+
+    See docs/design/schedule.md#calendar.
+    """
     made = await world.create()
     await world.store_row(made, skipped(made, day=4))
     await world.store_row(made, skipped(made, day=9))
@@ -232,7 +247,7 @@ async def test_skips_stay_on_their_day(world: World) -> None:
 
 
 async def test_skips_are_dropped_when_a_cadence_has_several_a_day(world: World) -> None:
-    """schedule.md 6: rows skipped by a person, else dropped"""
+    """Rows skipped by a person, else dropped. See docs/design/schedule.md#calendar."""
     made = await world.create()
     await world.store_row(made, skipped(made, day=4))
     await world.update(made, schedule=HOURLY)
@@ -240,7 +255,7 @@ async def test_skips_are_dropped_when_a_cadence_has_several_a_day(world: World) 
 
 
 async def test_a_skip_whose_slot_has_come_is_kept(world: World) -> None:
-    """schedule.md 6: rows skipped by a person with slot_at <= now"""
+    """Rows skipped by a person with slot_at <= now. See docs/design/schedule.md#calendar."""
     made = await world.create()
     row = skipped(made, day=1)
     await world.store_row(made, row)
@@ -250,7 +265,7 @@ async def test_a_skip_whose_slot_has_come_is_kept(world: World) -> None:
 
 
 async def test_archive_deletes_coming_rows(world: World) -> None:
-    """schedule.md 6: archived"""
+    """Archived. See docs/design/schedule.md#calendar."""
     made = await world.create()
     past, late = skipped(made, day=1), moved(made, day=2, to="2026-05-05T20:00")
     coming = [skipped(made, day=4), moved(made, day=6, to="2026-05-06T20:00")]
@@ -262,7 +277,7 @@ async def test_archive_deletes_coming_rows(world: World) -> None:
 
 
 async def test_moved_rows_come_back_after_a_pause_when_still_ahead(world: World) -> None:
-    """schedule.md 6: paused, then resumed"""
+    """Paused, then resumed. See docs/design/schedule.md#calendar."""
     made = await world.create()
     missed, ahead = moved(made, day=2, to="2026-05-02T10:00"), moved(made, day=3, to="2026-05-09T10:00")
     skip = skipped(made, day=10)
@@ -280,7 +295,7 @@ async def test_moved_rows_come_back_after_a_pause_when_still_ahead(world: World)
 
 
 async def test_history_tells_each_field_before_and_after(world: World) -> None:
-    """contract 6.8: fields"""
+    """Fields. See docs/design/api/automations.md#history."""
     made = await world.create(inputs={"note": "x"})
     await world.clock.advance(1)
     await world.update(made, name="Renamed", inputs={"threshold": 7}, timezone="Europe/Paris")

@@ -1,4 +1,7 @@
-"""Setting up an automation: its state, its first run, and every refusal (interface 3, contract 2.2)."""
+"""Setting up an automation: its state, its first run, and every refusal.
+
+See docs/design/api/automations.md#states and docs/design/api/automations.md#requests.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -33,7 +36,7 @@ async def refused(world: World, **fields: Any) -> dict[str, list[str]]:
 
 
 async def test_a_schedule_makes_it_active_at_once(world: World) -> None:
-    """interface 3: a cadence other than manual"""
+    """A cadence other than manual. See docs/design/api/automations.md#states."""
     made = await world.create()
     assert (made.state, made.version) == (AutomationState.ACTIVE, 1)
     assert made.next_run_at == HOUR.replace(minute=made.spread_minutes)
@@ -41,20 +44,20 @@ async def test_a_schedule_makes_it_active_at_once(world: World) -> None:
 
 
 async def test_a_manual_one_is_a_draft_run_by_hand(world: World) -> None:
-    """interface 3: cadence manual"""
+    """Cadence manual. See docs/design/api/automations.md#states."""
     made = await world.create(schedule=BY_HAND)
     assert (made.state, made.next_run_at, made.schedule) == (AutomationState.DRAFT, None, MANUAL)
 
 
 async def test_an_event_trigger_is_a_draft_until_resumed(world: World) -> None:
-    """contract 4.1: creation"""
+    """Creation. See docs/design/api/automations.md#states."""
     made = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
     assert (made.state, made.trigger) == (AutomationState.DRAFT, EventTrigger(("orders/create",)))
     assert made == await world.read(made)
 
 
 async def test_the_record_says_who_made_it_and_how(world: World) -> None:
-    """interface 2.3: created_by, created_via, api_client_id"""
+    """Interface statements: 2.3 created_by, created_via, api_client_id."""
     made = await world.create()
     assert made.maker == Maker(world.owner.person, world.owner.via, "st_TEST")
     find = partial(history.find, org=made.org, automation=made.id, limit=10)
@@ -63,7 +66,7 @@ async def test_the_record_says_who_made_it_and_how(world: World) -> None:
 
 
 async def test_spread_follows_the_id_and_the_setting(world: World) -> None:
-    """schedule.md 2, spread_minutes: worked out once, at set-up"""
+    """Worked out once, at set-up. See docs/design/schedule.md#slot-rules."""
     made = await world.create()
     assert made.spread_minutes == spread_minutes(made.id, 9)
     world.rules = replace(world.rules, spread_max=0)
@@ -71,7 +74,7 @@ async def test_spread_follows_the_id_and_the_setting(world: World) -> None:
 
 
 async def test_inputs_are_answered_with_their_defaults(world: World) -> None:
-    """contract 2.2: inputs"""
+    """Inputs. See docs/design/api/automations.md#requests."""
     made = await world.create(inputs={"note": "x"})
     assert made.inputs == {"note": "x", "threshold": 5}
 
@@ -82,17 +85,20 @@ async def test_inputs_are_answered_with_their_defaults(world: World) -> None:
 async def test_the_timezone_is_the_stores_unless_given(
     world: World, asked: str | None, expected: str
 ) -> None:
-    """schedule.md 4: default at set-up"""
+    """Default at set-up. See docs/design/schedule.md#zones."""
     assert (await world.create(timezone=asked)).timezone == expected
 
 
 async def test_without_a_stores_zone_it_is_the_organizations(world: World) -> None:
-    """schedule.md 4: default at set-up"""
+    """Default at set-up. See docs/design/schedule.md#zones."""
     assert (await world.create(timezone=None, integration_id=world.other_store)).timezone == "Europe/Vienna"
 
 
 async def test_a_slot_within_its_spread_is_not_the_first_one(world: World) -> None:
-    """schedule.md R15: a time already past when it was typed does not run today because of the spread"""
+    """A time already past when it was typed does not run today because of the spread.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     await world.at("2026-05-01T08:00")
     made = await world.create()
     assert made.next_run_at is not None
@@ -100,7 +106,7 @@ async def test_a_slot_within_its_spread_is_not_the_first_one(world: World) -> No
 
 
 async def test_what_runs_on_nothing_reads_its_connections_in_order(world: World) -> None:
-    """contract 2.2: connections; 2.3: store_label"""
+    """Connections; 2.3: store_label. See docs/design/api/automations.md#requests."""
     bound = reads((world.other_store, "woocommerce"), (world.store, "woocommerce"))
     made = await world.create(template_id="stores-report", integration_id=None, connections=bound)
     assert (made.connections, made.store_label) == (bound, "Second, Corner")
@@ -109,7 +115,7 @@ async def test_what_runs_on_nothing_reads_its_connections_in_order(world: World)
 
 
 async def test_all_faults_are_told_at_once(world: World) -> None:
-    """contract 1.1: errors"""
+    """Errors. See docs/design/api/conventions.md#envelope."""
     found = await refused(
         world,
         inputs={"threshold": 101, "more": 1},
@@ -129,12 +135,12 @@ async def test_all_faults_are_told_at_once(world: World) -> None:
 
 @pytest.mark.parametrize("template_id", ["no-such", "imported-workflow"])
 async def test_only_offered_templates_can_be_set_up(world: World, template_id: str) -> None:
-    """contract 2.2: template_id"""
+    """template_id. See docs/design/api/automations.md#requests."""
     assert list(await refused(world, template_id=template_id)) == ["template_id"]
 
 
 async def test_a_day_that_is_over_is_refused(world: World) -> None:
-    """schedule.md R11; a nominal instant at or before now"""
+    """A nominal instant at or before now. See docs/design/schedule.md#slot-rules."""
     once = {"cadence": "once", "run_at": "06:00", "date": "2026-05-01"}
     assert list(await refused(world, schedule=once)) == ["schedule.date"]
     made = await world.create(schedule={**once, "run_at": "06:01"})
@@ -142,7 +148,7 @@ async def test_a_day_that_is_over_is_refused(world: World) -> None:
 
 
 async def test_an_event_trigger_has_no_schedule(world: World) -> None:
-    """schedule.md R12"""
+    """See docs/design/schedule.md#slot-rules."""
     assert list(await refused(world, trigger=ON_ORDERS)) == ["schedule.cadence"]
 
 
@@ -162,13 +168,13 @@ TOPICS = tuple(f"orders/t{number}" for number in range(9))
 async def test_topics_are_few_unique_and_sent_by_the_store(
     world: World, topics: tuple[str, ...], paths: list[str]
 ) -> None:
-    """interface 2.5; contract 2.2: trigger"""
+    """Trigger. See docs/design/api/automations.md#trigger and docs/design/api/automations.md#requests."""
     trigger = TriggerAsk(TriggerKind.EVENT, topics)
     assert list(await refused(world, schedule=BY_HAND, trigger=trigger)) == paths
 
 
 async def test_a_template_without_event_trigger_refuses_one(world: World) -> None:
-    """contract 3.7: triggers"""
+    """Triggers. See docs/design/api/connections.md#templates."""
     found = await refused(
         world,
         template_id="stores-report",
@@ -187,20 +193,20 @@ async def test_a_template_without_event_trigger_refuses_one(world: World) -> Non
 async def test_the_store_is_the_organizations_and_of_its_platform(
     world: World, which: str, path: str
 ) -> None:
-    """contract 2.2: integration_id"""
+    """integration_id. See docs/design/api/automations.md#requests."""
     ids = {"none": None, "foreign": world.foreign_store, "teams": world.teams}
     assert list(await refused(world, integration_id=ids[which])) == [path]
 
 
 async def test_foreign_and_absent_stores_are_refused_alike(world: World) -> None:
-    """safety 5.4: inference"""
+    """Inference. See docs/design/security.md#roles."""
     foreign = await refused(world, integration_id=world.foreign_store)
     absent = await refused(world, integration_id=IntegrationId(9_999_999))
     assert foreign == absent
 
 
 async def test_a_store_that_is_not_connected_is_named(world: World) -> None:
-    """contract 2.2: known but not connected"""
+    """Known but not connected. See docs/design/api/automations.md#requests."""
     await world.set_connection(world.store, ConnectionState.NEEDS_RECONNECTING)
     with pytest.raises(NotConnected, match="Corner") as raised:
         await world.create()
@@ -221,7 +227,7 @@ async def test_connections_in_inputs_are_checked_on_their_path(world: World) -> 
     "case", ["none", "too many", "twice", "foreign", "wrong kind", "kind it does not read"]
 )
 async def test_connections_fit_what_the_template_reads(world: World, case: str) -> None:
-    """contract 2.2: connections"""
+    """Connections. See docs/design/api/automations.md#requests."""
     one = (world.store, "woocommerce")
     third = await world.connect("woocommerce", "Third")
     bound = {
@@ -238,7 +244,7 @@ async def test_connections_fit_what_the_template_reads(world: World, case: str) 
 
 @pytest.mark.parametrize(("count", "is_right"), [(MOST_CONNECTIONS, True), (MOST_CONNECTIONS + 1, False)])
 async def test_at_most_twenty_connections(world: World, count: int, is_right: bool) -> None:
-    """contract 2.2: connections"""
+    """Connections. See docs/design/api/automations.md#requests."""
     sheets = [(await world.connect("spreadsheet", f"S{n}"), "spreadsheet") for n in range(count)]
     fields = {"template_id": "sheets-report", "integration_id": None, "connections": reads(*sheets)}
     if is_right:
@@ -248,7 +254,10 @@ async def test_at_most_twenty_connections(world: World, count: int, is_right: bo
 
 
 async def test_connections_belong_to_what_runs_on_nothing(world: World) -> None:
-    """contract 2.2: connections refused for a template with a platform, integration_id for one without"""
+    """Connections refused for a template with a platform, integration_id for one without.
+
+    See docs/design/api/automations.md#requests.
+    """
     bound = reads((world.store, "woocommerce"))
     assert list(await refused(world, connections=bound)) == ["connections"]
     found = await refused(world, template_id="stores-report", connections=bound)
@@ -257,7 +266,7 @@ async def test_connections_belong_to_what_runs_on_nothing(world: World) -> None:
 
 @pytest.mark.parametrize(("more", "is_right"), [(0, True), (1, False)])
 async def test_inputs_have_at_most_256_kib(world: World, more: int, is_right: bool) -> None:
-    """contract 2.2: inputs"""
+    """Inputs. See docs/design/api/automations.md#requests."""
     inputs = {"note": "x" * (LARGEST_INPUTS - len('{"note":""}') + more)}
     if is_right:
         assert (await world.create(inputs=inputs)).version == 1
@@ -266,14 +275,14 @@ async def test_inputs_have_at_most_256_kib(world: World, more: int, is_right: bo
 
 
 async def test_a_refused_request_leaves_nothing(world: World) -> None:
-    """contract 1.4: nothing is changed by a refused request"""
+    """Nothing is changed by a refused request. See docs/design/api/conventions.md#order-of-refusals."""
     await refused(world, idempotency_key="k", timezone="Mars")
     made = await world.create(idempotency_key="k")
     assert made.version == 1
 
 
 class TestIdempotencyKey:
-    """contract 2.2: idempotency_key"""
+    """idempotency_key. See docs/design/api/automations.md#requests."""
 
     async def again(self, world: World, **fields: Any) -> setup.Created:
         """The request with its key, and some fields changed."""
@@ -297,7 +306,7 @@ class TestIdempotencyKey:
         assert list(raised.value.errors or {}) == ["idempotency_key"]
 
     async def test_a_replay_comes_before_the_state_of_the_world(self, world: World) -> None:
-        """contract 1.4: step 10 before step 13"""
+        """Step 10 before step 13. See docs/design/api/conventions.md#order-of-refusals."""
         once = {"cadence": "once", "run_at": "08:00", "date": "2026-05-01"}
         first = await self.again(world, schedule=once)
         await world.at("2026-06-01T00:00")
@@ -305,7 +314,7 @@ class TestIdempotencyKey:
         assert (await self.again(world, schedule=once)).automation.id == first.automation.id
 
     async def test_two_organizations_have_their_own_keys(self, world: World) -> None:
-        """contract 2.2; safety 5.4"""
+        """See docs/design/api/automations.md#requests and docs/design/security.md#roles."""
         await self.again(world)
         ask = world.ask(idempotency_key="key-1", integration_id=world.foreign_store, name="Theirs")
         made = await world.write(
@@ -322,7 +331,7 @@ class TestIdempotencyKey:
 
 @pytest.mark.parametrize("schedule", [DAILY, HOURLY, BY_HAND])
 async def test_the_schedule_is_kept_as_answered(world: World, schedule: dict[str, object]) -> None:
-    """schedule.md 3: unused fields are dropped"""
+    """Unused fields are dropped. See docs/design/schedule.md#shape."""
     made = await world.create(schedule={**schedule, "day_of_week": 3})
     assert made.schedule.day_of_week is None
     assert made.schedule.cadence is Cadence(str(schedule["cadence"]))

@@ -7,7 +7,7 @@ from tests.automations.world import HOURLY, World
 
 
 async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 16: True = come again now"""
+    """True = come again now. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
     monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
     monkeypatch.setattr(dispatch, "LOOK", {"sqlite": 4, "postgresql": 8})
     made = [await world.create() for _ in range(5)]
@@ -17,7 +17,10 @@ async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest
 
 
 async def test_a_long_look_makes_no_long_tick(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 13 and 16: after a standstill only a batch goes the long way at a time, and none is left out"""
+    """After a standstill only a batch goes the long way at a time, and none is left out.
+
+    See docs/design/schedule.md#dispatch and docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
     monkeypatch.setattr(dispatch, "LOOK", {"sqlite": 5, "postgresql": 8})
     made = [await world.create(schedule=HOURLY) for _ in range(5)]

@@ -1,4 +1,7 @@
-"""The row in which the scheduler says how it goes (contract 2.10, engine 3.5)."""
+"""The row in which the scheduler says how it goes.
+
+See docs/design/api/status.md#status and docs/design/runs.md#checkpoints.
+"""
 
 from datetime import timedelta
 from functools import partial
@@ -12,7 +15,7 @@ from tests.automations.world import DAILY, World
 
 
 async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(world: World) -> None:
-    """contract 2.10 schedule_delay_seconds: run created minus run_at"""
+    """Run created minus run_at. See docs/design/api/status.md#status."""
     first = await world.create(schedule=DAILY)
     assert first.next_run_at is not None
     await world.clock.advance_to(first.next_run_at + timedelta(minutes=9, seconds=30))
@@ -37,7 +40,10 @@ async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(wo
 
 
 async def test_what_is_due_and_not_dispatched_is_told(world: World) -> None:
-    """contract 2.10: a due coming run that is not dispatched makes the scheduler `delayed`"""
+    """A due coming run that is not dispatched makes the scheduler `delayed`.
+
+    See docs/design/api/status.md#status.
+    """
     automation = await world.create(schedule=DAILY)
     assert automation.next_run_at is not None
     await world.clock.advance_to(automation.next_run_at + timedelta(minutes=2))

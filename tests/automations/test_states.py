@@ -1,4 +1,7 @@
-"""Every row of the table of states: pause, resume, archive, restore and update (contract 4.1)."""
+"""Every row of the table of states: pause, resume, archive, restore and update.
+
+See docs/design/api/automations.md#states.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -61,7 +64,7 @@ async def test_pause_needs_no_reason(world: World) -> None:
 
 
 async def test_pause_decides_what_is_due_first(world: World) -> None:
-    """active, pause: what is due is decided first; engine 13: all of it"""
+    """Active, pause: what is due is decided first; all of it. See docs/design/schedule.md#dispatch."""
     made = await world.create(schedule=HOURLY)
     await world.clock.advance(200.5 * 3600)
     await world.turn("pause", made)
@@ -107,7 +110,7 @@ async def test_pause_by_the_service(world: World) -> None:
 
 
 async def test_disconnecting_pauses_all_that_need_the_connection(world: World) -> None:
-    """active, service: its store or a connection disconnected; contract 4.5"""
+    """Active, service: its store or a connection disconnected. See docs/design/api/connections.md#states."""
     on_store = await world.create()
     naming = await world.create(
         integration_id=world.other_store, inputs={"teams": {"integration_id": world.teams}}
@@ -122,7 +125,7 @@ async def test_disconnecting_pauses_all_that_need_the_connection(world: World) -
 
 
 async def test_resume_takes_slots_up_from_now(world: World) -> None:
-    """paused, resume: active; schedule.md 6: slots of the pause never run"""
+    """Paused, resume: active; slots of the pause never run. See docs/design/schedule.md#calendar."""
     made = await world.create(schedule=HOURLY)
     await world.turn("pause", made, reason="x")
     await world.clock.advance(10 * 3600)
@@ -300,7 +303,7 @@ async def test_every_other_pair_is_refused(world: World, state: AutomationState)
 async def test_a_stale_version_is_refused_with_what_is_current(
     world: World, verb: str, state: AutomationState
 ) -> None:
-    """contract 2.2: version is checked when given"""
+    """Version is checked when given. See docs/design/api/automations.md#requests."""
     made = await in_state(world, state)
     with pytest.raises(StaleVersion) as raised:
         await world.turn(verb, made, version=made.version + 1)
@@ -310,7 +313,7 @@ async def test_a_stale_version_is_refused_with_what_is_current(
 
 @pytest.mark.parametrize("verb", VERBS)
 async def test_what_another_organization_owns_is_not_there(world: World, verb: str) -> None:
-    """safety 5.4: foreign and absent alike"""
+    """Foreign and absent alike. See docs/design/security.md#roles."""
     made = await world.create()
     ask = lifecycle.StateAsk(made.id)
     act = partial(getattr(lifecycle, verb), actor=world.stranger, rules=world.rules)
@@ -324,7 +327,7 @@ async def test_what_another_organization_owns_is_not_there(world: World, verb: s
 
 
 async def test_history_tells_every_change_of_state(world: World) -> None:
-    """contract 6.8"""
+    """See docs/design/api/automations.md#history."""
     made = await world.create()
     await world.clock.advance(1)
     await world.turn("pause", made, reason="Holidays")

@@ -86,7 +86,7 @@ def test_a_sound_installation_passes_every_check(steward: Steward) -> None:
     assert [line.split()[:2] for line in words if not line.startswith(" ")] == shown
     hosts = steward("doctor", STEWARD_ALLOW_PRIVATE_HOSTS="10.0.0.5:443")
     assert "10.0.0.5:443" in found(hosts)["private_hosts"][1]
-    assert "filter of system calls" in found(said)["confined"][1]  # safety 8: which walls stand
+    assert "filter of system calls" in found(said)["confined"][1]  #: which walls stand
 
 
 def test_what_is_wrong_is_named_and_the_other_checks_go_on(steward: Steward, database_url: str) -> None:

@@ -175,7 +175,10 @@ def test_a_person_is_switched_off_and_on(steward: Steward) -> None:
 
 
 def test_a_credential_is_issued_rotated_and_switched(steward: Steward) -> None:
-    """contract 7, interface 5.2: the secret is shown this once; rotation keeps the id"""
+    """The secret is shown this once; rotation keeps the id.
+
+    See docs/design/command-line.md#commands and docs/design/api/sign-in.md#preconditions.
+    """
     org, _ = demo(steward)
     issued = steward("credential", "issue", "--org", "Demo Shop", "--label", "SDK").facts
     credential, secret = issued["credential"], issued["client_secret"]

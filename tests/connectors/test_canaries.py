@@ -106,7 +106,10 @@ async def sent(connection: Connection) -> list[str]:
 @pytest.mark.parametrize("fault", FAULTS, ids=[f"{row['kind']} {row.get('status', '')}" for row in FAULTS])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_no_error_tells_a_secret(world: Outside, kind: str, fault: dict[str, Any]) -> None:
-    """safety 10, connectors 5.6: a platform that answers with our own keys is not repeated"""
+    """A platform that answers with our own keys is not repeated.
+
+    See docs/design/security.md#logs-and-redaction and docs/design/connectors.md#redaction.
+    """
     connection = world.connection(kind)
     kept = canaries(connection)
     assert kept
@@ -154,7 +157,10 @@ def echoing(status: int) -> httpx.AsyncBaseTransport:
 async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere(
     clock: FakeClock, status: int
 ) -> None:
-    """safety 10; imports 6.1: keys that people wrote into a step's address, headers or body"""
+    """Keys that people wrote into a step's address, headers or body.
+
+    See docs/design/security.md#logs-and-redaction and docs/design/imports-n8n.md#http-steps.
+    """
     canary, lines = "canary-0123456789abcdef", list[str]()
     register = Register()
     log = Log(lines.append, clock, register)
@@ -180,7 +186,10 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_settings_that_are_refused_tell_no_secret(world: Outside, kind: str) -> None:
-    """connectors 10, Form: secrets go to the server once and are never shown again"""
+    """Secrets go to the server once and are never shown again.
+
+    See docs/design/api/connections.md#connecting.
+    """
     connection = world.connection(kind)
     connector = world.connectors[kind]
     canary = "canary-0123456789abcdef"

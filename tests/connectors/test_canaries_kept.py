@@ -72,7 +72,10 @@ def failing(both: Both, kept: set[str]) -> None:
 async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_answered(
     furnished: tuple[Whole, Both], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """safety 10, 12; connectors 11.1, Redaction: none in logs, database, answers"""
+    """None in logs, database, answers.
+
+    See docs/design/security.md#logs-and-redaction and docs/guides/contributors.md#tests.
+    """
     whole, both = furnished
     shop = whole.shop
     kept = await canaries(shop)

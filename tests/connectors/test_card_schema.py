@@ -1,4 +1,7 @@
-"""Every message for Teams is an adaptive card 1.4 by the published schema (connectors 7.4, 11.2)."""
+"""Every message for Teams is an adaptive card 1.4 by the published schema.
+
+See docs/design/connectors.md#teams and docs/design/connectors.md#tests.
+"""
 
 import hashlib
 import json
@@ -57,7 +60,7 @@ _TEXT = st.text(max_size=60)
 def test_every_card_is_valid(
     title: str, text: list[str], facts: list[tuple[str, str]], link: Any, many: int
 ) -> None:
-    """connectors 11.2: valid, whole or cut, and of version 1.4 by name"""
+    """Valid, whole or cut, and of version 1.4 by name. See docs/design/connectors.md#tests."""
     rows = (*facts, *((f"SKU-{number}", "2 left") for number in range(many)))
     made = card(PostCard(title, tuple(text), rows, link=link))
     schema().validate(made)

@@ -36,7 +36,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("path", "mark"), EXAMPLES, ids=[row[0] for row in EXAMPLES])
 def test_signatures_are_those_of_the_published_examples(path: str, mark: str) -> None:
-    """connectors 7.5: checked against published signing examples"""
+    """Checked against published signing examples. See docs/design/connectors.md#s3."""
     made = signed_headers(
         KEY, SECRET, method="GET", url=f"https://example.amazonaws.com{path}", headers={}, region="us-east-1",
         now=AT, service="service",
@@ -63,7 +63,7 @@ def bucket(world: Outside) -> Connection:
 
 
 async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connection, world: Outside) -> None:
-    """connectors 7.5: list, changed since, one file streamed under its cap"""
+    """List, changed since, one file streamed under its cap. See docs/design/connectors.md#s3."""
     store = world.world.state.store
     later = world.clock.tick(60)
     for number in range(1100):
@@ -90,13 +90,13 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
 
 @pytest.mark.parametrize("name", ["", "../a", "a//b", "a/./b", "x" * 1025, "missing.csv"])
 async def test_a_name_that_leads_outside_is_no_file(bucket: Connection, name: str) -> None:
-    """connectors 7.5: names outside the prefix refused"""
+    """Names outside the prefix refused. See docs/design/connectors.md#s3."""
     with pytest.raises(RemoteNotFound):
         await bucket.all(FILE, FileAsk(name))
 
 
 async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, world: Outside) -> None:
-    """connectors 7.5: If-Match on the ETag just seen"""
+    """If-Match on the ETag just seen. See docs/design/connectors.md#s3."""
     store, held = world.world.state.store, world.world.state.store.buckets["supplier"]
 
     class Changing(dict[str, Any]):
@@ -111,7 +111,7 @@ async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, w
 
 
 async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, world: Outside) -> None:
-    """connectors 7.5, Check: a redirect to another region names it"""
+    """A redirect to another region names it. See docs/design/connectors.md#s3."""
     assert (await bucket.check()).ok
     cases: list[tuple[dict[str, str], type[Exception], str]] = [
         ({"access_key_id": "AKIAOTHER"}, Unauthorized, "secret_access_key"),
@@ -146,13 +146,13 @@ def hostile() -> Iterator[bytes]:
 
 @pytest.mark.parametrize("body", list(hostile()))
 def test_a_hostile_list_is_broken(body: bytes) -> None:
-    """connectors 11.1, Hostile answers"""
+    """See docs/design/connectors.md#tests."""
     with pytest.raises(UnusableResponse):
         listed(PlatformResponse(200, {}, body))
 
 
 def test_settings_say_which_field_is_wrong(world: Outside) -> None:
-    """contract 6.4, cloud_s3"""
+    """See docs/design/api/connections.md#connecting."""
     good = {name: value for name, value in world.world.described()["cloud_s3"].items()}
     connector = world.connectors["cloud_s3"]
     assert connector.settings({**good, "prefix": "/a/b"}).plain["prefix"] == "a/b/"
@@ -180,7 +180,7 @@ def test_settings_say_which_field_is_wrong(world: Outside) -> None:
     ],
 )
 def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket: str, url: str) -> None:
-    """connectors 7.5: path-style and virtual-host style"""
+    """Path-style and virtual-host style. See docs/design/connectors.md#s3."""
     given = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
     connection = world.connection("cloud_s3", given)
     assert connection.connector.link(connection.secrets).base_url == url

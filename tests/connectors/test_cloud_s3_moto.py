@@ -158,7 +158,10 @@ async def _answers(client: httpx.AsyncClient) -> bool:
 
 
 async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
-    """connectors 7.5, 11.3: a second implementation signs as we do, whatever the name"""
+    """A second implementation signs as we do, whatever the name.
+
+    See docs/design/connectors.md#s3 and docs/design/connectors.md#tests.
+    """
     assert (await storage.check()).ok
     listed = await storage.all(FILES, FilesAsk())
     assert {each.path for each in listed} == set(NAMES)
@@ -174,7 +177,10 @@ async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
 
 
 async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
-    """connectors 7.5, 4: a wrong key, a wrong secret, a right that ends at the prefix, another bucket"""
+    """A wrong key, a wrong secret, a right that ends at the prefix, another bucket.
+
+    See docs/design/connectors.md#s3 and docs/design/connectors.md#errors.
+    """
     cases: list[tuple[dict[str, str], type[Exception]]] = [
         ({"access_key_id": "AKIAOTHER"}, Unauthorized),
         ({"secret_access_key": "x" * 40}, Unauthorized),
@@ -188,7 +194,7 @@ async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
 
 
 async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage: Storage) -> None:
-    """connectors 7.5: If-Match on the ETag just seen"""
+    """If-Match on the ETag just seen. See docs/design/connectors.md#s3."""
     connector, secrets, outbound = storage.opened()
     http = outbound.read_client(OrgId(1), IntegrationId(7), connector.link(secrets))
     ask, real = FileAsk("stock.csv"), http.get

@@ -41,7 +41,7 @@ async def looked(shop: Shop) -> Connection:
 
 
 async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> None:
-    """connectors 10, Health; zone and currency are taken over"""
+    """Health; zone and currency are taken over. See docs/design/api/connections.md#connecting."""
     first = bare.connections["woocommerce"].last_ok_at
     await bare.clock.advance(6 * HOURS - 1)
     assert (await looked(bare)).last_ok_at == first
@@ -55,7 +55,7 @@ async def test_a_good_connection_is_looked_at_every_six_hours(bare: Shop) -> Non
 
 
 async def test_a_key_taken_away_needs_reconnecting_after_a_second_no(bare: Shop) -> None:
-    """connectors 4: a second try 60 s later says the same"""
+    """A second try 60 s later says the same. See docs/design/connectors.md#errors."""
     kept = dict(bare.world.state.shop.keys)
     bare.world.state.shop.keys.clear()
     await bare.clock.advance(6 * HOURS)
@@ -110,7 +110,10 @@ async def test_a_web_page_leaves_a_connection_as_it_is_unless_it_lasts_an_hour(
 
 
 async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Shop) -> None:
-    """connectors 4, Unauthorized: found out by a run's read, or just before its changes are written"""
+    """Found out by a run's read, or just before its changes are written.
+
+    See docs/design/connectors.md#errors.
+    """
     kept = dict(bare.world.state.shop.keys)
     automation = await bare.hiding()
     waiting = await bare.waiting(automation)
@@ -146,7 +149,7 @@ async def test_a_run_whose_key_is_refused_has_the_connection_looked_at(bare: Sho
 async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
     world: Outside, address: str, why: str | None
 ) -> None:
-    """connectors 9.3, Address reachable: WordPress refuses private hosts and other ports"""
+    """WordPress refuses private hosts and other ports. See docs/design/events.md#subscriptions."""
     assert (why or "") in (unreachable_reason(address) or "")
     shop = world.connection("woocommerce")
     http = world.outbound.management_client(ORG, shop.number, shop.connector.link(shop.secrets))
@@ -159,7 +162,7 @@ async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
 
 
 async def test_a_silent_shop_stays_connected_and_says_since_when(bare: Shop) -> None:
-    """connectors 4: Unavailable, after 24 h without a good answer a warning"""
+    """Unavailable, after 24 h without a good answer a warning. See docs/design/connectors.md#errors."""
     since = bare.clock.now()
     bare.fault("status", "*", "/wp-json/**", status=500, count=-1)
     await bare.clock.advance(6 * HOURS)

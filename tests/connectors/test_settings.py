@@ -1,4 +1,7 @@
-"""The connecting forms: what is taken, refused on which field, and kept secret (contract 6.4)."""
+"""The connecting forms: what is taken, refused on which field, and kept secret.
+
+See docs/design/api/connections.md#connecting.
+"""
 
 from typing import Any
 
@@ -34,7 +37,7 @@ def errors_of(world: Outside, kind: str, given: dict[str, Any]) -> set[str]:
     ],
 )
 def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, base: str) -> None:
-    """contract 6.4"""
+    """See docs/design/api/connections.md#connecting."""
     settings = world.connectors["woocommerce"].settings({**GOOD, "url": url})
     assert settings.plain == {"url": base}
     assert settings.domain == settings.subject == base.partition("://")[2]
@@ -62,7 +65,7 @@ def test_the_address_of_a_shop_is_brought_to_one_form(world: Outside, url: str, 
     ],
 )
 def test_an_address_that_may_not_be_called_is_refused_on_its_field(world: Outside, url: object) -> None:
-    """contract 6.4; connectors 5.1 rule 5"""
+    """See docs/design/api/connections.md#connecting and docs/design/connectors.md#addresses."""
     assert errors_of(world, "woocommerce", {**GOOD, "url": url}) == {"url"}
 
 
@@ -81,7 +84,7 @@ def test_the_words_at_a_field_are_sentences(world: Outside, host: str) -> None:
 
 
 def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
-    """contract 6.4"""
+    """See docs/design/api/connections.md#connecting."""
     assert errors_of(world, "woocommerce", {}) == set(GOOD)
     assert errors_of(world, "woocommerce", {**GOOD, "extra": "x"}) == {"extra"}
     for wrong in ("a:b", "a b", "ä", "", "x" * 501, 5):
@@ -91,7 +94,7 @@ def test_missing_wrong_and_unknown_fields_are_named(world: Outside) -> None:
 
 
 def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outside) -> None:
-    """contract 6.4, connectors 7.3"""
+    """See docs/design/api/connections.md#connecting and docs/design/connectors.md#google-sheets."""
     account = world.world.described()["spreadsheet"]["service_account"]
     given = {"service_account": account, "spreadsheet_id": "sheet-prices"}
     settings = world.connectors["spreadsheet"].settings(given)
@@ -121,12 +124,12 @@ def test_a_service_account_is_its_key_file_and_the_key_stays_secret(world: Outsi
     ],
 )
 def test_only_a_workflows_address_is_taken_for_teams(world: Outside, url: object) -> None:
-    """connectors 5.2, 7.4"""
+    """See docs/design/connectors.md#hosts-and-secrets and docs/design/connectors.md#teams."""
     assert errors_of(world, "teams", {"webhook_url": url}) == {"webhook_url"}
 
 
 def test_a_retired_address_is_refused_with_the_remedy(world: Outside) -> None:
-    """connectors 7.4"""
+    """See docs/design/connectors.md#teams."""
     with pytest.raises(BadSettings, match="workflow"):
         world.connectors["teams"].settings({"webhook_url": "https://a.webhook.office.com/webhookb2/x?sig=y"})
 
@@ -134,7 +137,7 @@ def test_a_retired_address_is_refused_with_the_remedy(world: Outside) -> None:
 async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
     world: Outside, teams: Connection
 ) -> None:
-    """contract 6.4"""
+    """See docs/design/api/connections.md#connecting."""
     settings = world.connectors["teams"].settings({"webhook_url": HOOK})
     assert "abcdefgh" not in repr(settings)
     assert settings.plain["host"] == "prod-1.westeurope.logic.azure.com"
@@ -143,7 +146,7 @@ async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
 
 
 def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside) -> None:
-    """connectors 1 rule 3, 11.1 Load rule"""
+    """1 Load rule. See docs/design/connectors.md#rules."""
     assert len(ALL) == len(world.connectors)
     classes = {name: op.recovery for each in world.connectors.values() for name, op in each.changes.items()}
     assert classes["teams.post"] is classes["sheet.append_rows"] is Recovery.AT_MOST_ONCE

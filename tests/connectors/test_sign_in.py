@@ -81,7 +81,10 @@ async def signed_in(shop: Shop) -> Connection:
 
 
 async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop) -> None:
-    """contract 6.5, connectors 7.3: refreshed when the token is old; interface 2.7 StepTarget"""
+    """Refreshed when the token is old; StepTarget.
+
+    See docs/design/api/connections.md#google-sign-in and docs/design/connectors.md#google-sheets.
+    """
     made = await signed_in(bare)
     assert (made.auth, made.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
     access = bare.service.ctx.access
@@ -118,7 +121,7 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
 
 
 async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Shop) -> None:
-    """contract 6.5: denied, state, exchange"""
+    """Denied, state, exchange. See docs/design/api/connections.md#google-sign-in."""
     back = await begun(bare)
     with pytest.raises(SignInFailed, match="state"):
         await finished(bare, back, session="6" * 64)
@@ -137,7 +140,10 @@ async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Sh
 
 
 async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
-    """contract 6.5: 503 not_configured without the operator's app; the connection is one by sign-in"""
+    """503 not_configured without the operator's app; the connection is one by sign-in.
+
+    See docs/design/api/connections.md#google-sign-in.
+    """
     vault, owner = bare.service.context.vault, bare.owner
     begin = partial(sign_in.start_sign_in, actor=owner, session_hash=SESSION, name="x", vault=vault)
     with pytest.raises(NotConfigured):

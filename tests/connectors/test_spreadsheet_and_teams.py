@@ -1,6 +1,8 @@
 """Sheets and Teams over the pretend world.
 
-Wwhole tabs, keyed appends, raw cells, one card (connectors 7).
+Wwhole tabs, keyed appends, raw cells, one card.
+
+See docs/design/connectors.md#limits.
 """
 
 import asyncio
@@ -34,7 +36,7 @@ async def rows(sheet: Connection, tab: str | None = None) -> dict[int, tuple[Any
 async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
     sheet: Connection, world: Outside
 ) -> None:
-    """connectors 7.3, Values"""
+    """See docs/design/connectors.md#google-sheets."""
     health = await sheet.check()
     assert (health.ok, health.account_label) == (True, "Prices")
     assert [tab.title for tab in await sheet.all(TABS, TabsAsk())] == ["Prices"]
@@ -52,7 +54,7 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
 
 
 async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connection, world: Outside) -> None:
-    """connectors 7.3: tab gone, deleted or no longer shared"""
+    """Tab gone, deleted or no longer shared. See docs/design/connectors.md#google-sheets."""
     with pytest.raises(RemoteNotFound):
         await rows(sheet, "Old name")
     other = world.connection("spreadsheet")
@@ -64,7 +66,7 @@ async def test_a_tab_that_is_gone_and_a_sheet_that_is_not_shared(sheet: Connecti
 
 
 async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, teams: Connection) -> None:
-    """contract 2.7"""
+    """See docs/design/api/connections.md#lists."""
     for held, parent, names in (
         (sheet, None, ["Prices"]),
         (sheet, "sheet-prices", ["Prices"]),
@@ -81,7 +83,7 @@ async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, 
 async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
     sheet: Connection, world: Outside
 ) -> None:
-    """connectors 3 rule 4, 7.1: asked again at 80 % of its life"""
+    """Asked again at 80 % of its life. See docs/design/connectors.md#test-mode."""
     asked: list[str] = []
     inner = world.transport.handle_async_request
 
@@ -102,7 +104,10 @@ async def test_one_token_serves_many_calls_and_is_asked_again_at_four_fifths(
 
 
 async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Connection) -> None:
-    """connectors 6, 7.3: text that begins with = stays text; rows already there are left out"""
+    """Text that begins with = stays text; rows already there are left out.
+
+    See docs/design/connectors.md#operations and docs/design/connectors.md#google-sheets.
+    """
     given = (("=1+1", Decimal("8.40")), ("X-2", Decimal(3)), ("GIF-015-L", None))
     ask = AppendRows("Prices", given, key_column=0, present=frozenset({"GIF-015-L"}))
     [proposal] = sheet.plan("sheet.append_rows", ask).proposals
@@ -119,7 +124,7 @@ async def test_rows_are_appended_raw_and_a_keyed_append_is_found_again(sheet: Co
 
 
 async def test_a_blind_append_stays_unknown(sheet: Connection, world: Outside) -> None:
-    """engine 11.3 blind: at most once"""
+    """At most once. See docs/design/writes.md#idempotency-classes."""
     [proposal] = sheet.plan("sheet.append_rows", AppendRows("Prices", (("a",),))).proposals
     [part] = proposal.parts
     assert APPEND.recovery_of(part) is Recovery.AT_MOST_ONCE
@@ -149,7 +154,7 @@ async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """engine 11.3 marked and readable"""
+    """Marked and readable. See docs/design/writes.md#idempotency-classes."""
     before = (await rows(sheet))[2][1]
     planned = (
         sheet.plan("sheet.append_rows", AppendRows("Prices", (("K-1", "v"),), key_column=0))
@@ -166,7 +171,7 @@ async def test_a_lost_answer_is_settled_by_the_keys_or_the_cells(
 
 
 async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connection) -> None:
-    """connectors 6: sheet.write_cells"""
+    """Sheet.write_cells. See docs/design/connectors.md#operations."""
     block = ((Decimal("1.5"), "=x"), (None, True))
     ask = WriteCells("Prices", "D2", block, ((None, None), (None, None)))
     assert await sheet.apply(sheet.plan("sheet.write_cells", ask).proposals) == [APPLIED]
@@ -180,7 +185,7 @@ async def test_cells_are_written_and_what_is_already_so_is_dropped(sheet: Connec
 
 
 def test_appends_are_cut_into_calls_of_one_mebibyte_and_bad_rows_are_problems() -> None:
-    """connectors 7.3, Pace"""
+    """See docs/design/connectors.md#google-sheets."""
     many = tuple((f"K-{number}", "x" * 1_000) for number in range(2_500))
     planned = APPEND.plan([AppendRows("Log", many, key_column=0)], integration_id=SHEET)
     sizes = [len(json.dumps(each.parts[0].arguments["rows"])) for each in planned.proposals]
@@ -197,7 +202,7 @@ def test_appends_are_cut_into_calls_of_one_mebibyte_and_bad_rows_are_problems() 
 
 
 def test_ranges_name_the_tab_safely() -> None:
-    """connectors 1 rule 7"""
+    """See docs/design/connectors.md#rules."""
     assert tab_range("It's") == "'It''s'"
     assert tab_range("T", "AA9", [["x"] * 28, ["y"]]) == "'T'!AA9:BB10"
     assert column_range("T", 26) == "'T'!AA:AA"
@@ -207,7 +212,7 @@ def test_ranges_name_the_tab_safely() -> None:
 
 
 async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, world: Outside) -> None:
-    """connectors 7.4; contract 9.2"""
+    """See docs/design/connectors.md#teams and docs/design/fake-platforms.md#control."""
     planned = teams.plan("teams.post", PostCard("Low stock", ("3 variants",), (("SKU-1", "2"),)))
     assert await teams.apply(planned.proposals) == [APPLIED]
     [entry] = world.written()
@@ -239,7 +244,7 @@ async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, wo
 async def test_what_teams_answers_is_never_asked_for_twice(
     teams: Connection, world: Outside, fault: dict[str, Any], state: WriteState
 ) -> None:
-    """connectors 7.4, Answer; engine 11.3 blind"""
+    """See docs/design/connectors.md#teams and docs/design/writes.md#idempotency-classes."""
     [proposal] = teams.plan("teams.post", PostCard("Hello")).proposals
     world.world.state.faults.make({"method": "POST", "path": "/teams/**", **fault})
     [outcome] = await teams.send(proposal.parts)
@@ -269,7 +274,7 @@ async def test_the_class_of_a_failed_message_follows_the_status(
 
 
 async def test_messages_start_a_second_apart(teams: Connection, world: Outside) -> None:
-    """connectors 7.4, Pace"""
+    """See docs/design/connectors.md#teams."""
     for expected in (0, 1, 2):
         [proposal] = teams.plan("teams.post", PostCard(f"Message {expected}")).proposals
         begun = world.clock.monotonic()
@@ -281,7 +286,7 @@ async def test_messages_start_a_second_apart(teams: Connection, world: Outside) 
 
 
 def test_a_long_message_is_cut_below_twenty_thousand_bytes_and_says_how_much() -> None:
-    """connectors 7.4, templates E17"""
+    """See docs/design/connectors.md#teams and docs/design/templates.md#e17-sends."""
     lines = tuple(f"line {number} " + "ä*" * 60 for number in range(400))
     made = message(
         PostCard("Long", lines[:200], tuple((f"k{n}", line) for n, line in enumerate(lines[200:])))
@@ -298,7 +303,7 @@ def test_a_long_message_is_cut_below_twenty_thousand_bytes_and_says_how_much() -
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=300), st.lists(st.text(max_size=3_000), max_size=40), st.text(max_size=80))
 def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[str], link: str) -> None:
-    """connectors 7.4: no Action.Submit, only https links"""
+    """No Action.Submit, only https links. See docs/design/connectors.md#teams."""
     ask = PostCard(title, tuple(lines), tuple((line, line) for line in lines[:3]), link=("Open", link))
     raw = json.dumps(message(ask), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     assert len(raw) <= CARD_BYTES
@@ -321,12 +326,12 @@ def test_every_message_fits_and_uses_nothing_but_text(title: str, lines: list[st
     ],
 )
 def test_store_text_is_text(text: str, shown: str) -> None:
-    """connectors 7.4, Text"""
+    """See docs/design/connectors.md#teams."""
     assert escaped(text) == shown
 
 
 def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> None:
-    """connectors 5.6"""
+    """See docs/design/connectors.md#redaction."""
     url = teams.secrets.sealed["webhook_url"].reveal()
     error = PlatformUnavailable("x", platform_text=str(teams.secrets))
     assert url not in f"{error} {error.platform_text} {teams.connector.link(teams.secrets)!r}"

@@ -39,7 +39,10 @@ async def proposal(sheet: Connection, name: str) -> Proposal:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Outside, name: str) -> None:
-    """connectors 6, imports 6: before as shown, after as wanted, never twice"""
+    """Before as shown, after as wanted, never twice.
+
+    See docs/design/connectors.md#operations and docs/design/imports-n8n.md#node-types.
+    """
     tab, wanted = prices(world), await proposal(sheet, name)
     before = tab.values()
     op, [part] = sheet.connector.changes[name], wanted.parts
@@ -69,7 +72,10 @@ async def test_a_change_that_breaks_arrives_once_and_is_settled(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """engine 11.3 readable; connectors 11.1, Writes"""
+    """Readable;, Writes.
+
+    See docs/design/writes.md#idempotency-classes and docs/design/connectors.md#tests.
+    """
     [part] = (await proposal(sheet, name)).parts
     world.world.state.faults.make({"method": "POST", "path": "/sheets/**", **fault})
     [outcome] = await sheet.send([part])
@@ -100,7 +106,7 @@ async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outsid
 async def test_ranges_of_every_form_are_read(
     sheet: Connection, world: Outside, area: str, first: int, cells: int | None
 ) -> None:
-    """connectors 7.3: read with A1 ranges"""
+    """Read with A1 ranges. See docs/design/connectors.md#google-sheets."""
     [table] = await sheet.all(VALUES, ValuesAsk("Prices", area))
     if cells is not None:
         assert len(table.rows) == cells
@@ -124,7 +130,7 @@ async def test_a_large_tab_is_read_in_blocks(
 
 
 async def test_bad_asks_are_problems(sheet: Connection) -> None:
-    """connectors 2.1: never an exception"""
+    """Never an exception. See docs/design/connectors.md#change-operations."""
     bad: list[tuple[str, Any]] = [
         ("sheet.clear", ClearCells("Prices", "A1;B2", ())),
         ("sheet.clear", ClearCells("", None, ())),

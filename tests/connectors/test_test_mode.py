@@ -1,4 +1,7 @@
-"""No connector can emit anything but reads where a test run works (connectors 3 rule 6)."""
+"""No connector can emit anything but reads where a test run works.
+
+See docs/design/connectors.md#test-mode.
+"""
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
@@ -98,7 +101,10 @@ def only_read(request: httpx.Request) -> bool:
 
 
 def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
-    """The connector's reader over a recording transport, its sign-in left out (connectors 3 rule 4)."""
+    """The connector's reader over a recording transport, its sign-in left out.
+
+    See docs/design/connectors.md#test-mode.
+    """
     clock, connector = HastyClock(), MADE[kind]
     wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
     secrets = Secrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
@@ -121,7 +127,10 @@ TARGETS = st.sampled_from(["7", "7/8", "item:7@8", "/x", "Tab", ""])
 async def test_nothing_but_reads_leaves_where_a_test_run_works(
     kind: str, target: str, values: Any, answer: Any
 ) -> None:
-    """connectors 3 rule 6, 11.1: every operation, whatever its values and whatever the platform answers"""
+    """Every operation, whatever its values and whatever the platform answers.
+
+    See docs/design/connectors.md#test-mode.
+    """
     transport = Recording(answer)
     reader = reader_of(kind, transport)
     arguments = values if isinstance(values, Mapping) else {"value": values}
@@ -164,7 +173,10 @@ METHODS = st.sampled_from(["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DE
 async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
     method: str, path: str, answer: Any
 ) -> None:
-    """connectors 3 rule 6, imports 6.1: a test run's requests, and a send that nobody granted"""
+    """A test run's requests, and a send that nobody granted.
+
+    See docs/design/connectors.md#test-mode and docs/design/imports-n8n.md#http-steps.
+    """
     transport = Recording(answer)
     clock = HastyClock()
     wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
@@ -183,7 +195,10 @@ async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
 
 
 async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
-    """connectors 3 rule 3: any document holding a mutation is refused, with one exception by name"""
+    """Any document holding a mutation is refused, with one exception by name.
+
+    See docs/design/connectors.md#test-mode.
+    """
     transport = Recording({"data": {}})
     http = reader_of("shopify", transport)._ask._http
     for name in ("SetPrices", "CancelOrder", "Subscribe"):
@@ -197,7 +212,7 @@ async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
 
 
 def test_every_connector_is_among_them_and_a_reader_has_no_way_to_write() -> None:
-    """connectors 3 rule 1: refusing is the absence of an object"""
+    """Refusing is the absence of an object. See docs/design/connectors.md#test-mode."""
     assert len(ALL) == len(MADE)
     assert not issubclass(ReadClient, WriteClient)
     assert not hasattr(ReadClient, "send")

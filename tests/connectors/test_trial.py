@@ -45,7 +45,7 @@ def everything(world: World) -> dict[str, Any]:
 
 
 async def test_everything_is_tried_and_put_back(served: World, capsys: pytest.CaptureFixture[str]) -> None:
-    """connectors 11.3: every read, every change, webhooks and their deliveries"""
+    """Every read, every change, webhooks and their deliveries. See docs/design/connectors.md#tests."""
     before = everything(served)
     assert await tool.trial(*keys(served), None)
     told = capsys.readouterr().out

@@ -54,7 +54,7 @@ async def _parts(shop: Connection, name: str, count: int) -> list[Part]:
 async def test_many_objects_are_written_in_one_call_and_told_apart(
     shop: Connection, world: Outside, name: str
 ) -> None:
-    """connectors 7.2, Batch: one gone item is a conflict and takes no other with it"""
+    """One gone item is a conflict and takes no other with it. See docs/design/connectors.md#woocommerce."""
     resource = CASES[name][0]
     first, gone, last = await _parts(shop, name, 3)
     assert shop.connector.changes[name].group([first, gone, last]) == [(first, gone, last)]
@@ -70,7 +70,10 @@ async def test_many_objects_are_written_in_one_call_and_told_apart(
 
 @pytest.mark.parametrize("name", CASES)
 async def test_one_object_is_written_at_its_own_address(shop: Connection, world: Outside, name: str) -> None:
-    """connectors 6: PUT …/{id}, with no more of it in the answer than is compared"""
+    """PUT …/{id}, with no more of it in the answer than is compared.
+
+    See docs/design/connectors.md#operations.
+    """
     [part] = await _parts(shop, name, 1)
     assert [outcome.state for outcome in await shop.send([part])] == [APPLIED]
     [entry] = world.written()
@@ -78,7 +81,10 @@ async def test_one_object_is_written_at_its_own_address(shop: Connection, world:
 
 
 async def test_an_item_that_broke_in_the_shop_is_unknown(shop: Connection, world: Outside) -> None:
-    """connectors 4: a 5xx may have done anything, also as one item of a good answer"""
+    """A 5xx may have done anything, also as one item of a good answer.
+
+    See docs/design/connectors.md#errors.
+    """
     parts = await _parts(shop, "product.set_visible", 2)
     update = [
         {"id": int(part.target), "error": {"code": "internal", "message": "Oh", "data": {"status": status}}}

@@ -65,7 +65,10 @@ def subscribed() -> EventSecrets:
 
 
 def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
-    """connectors 9.2, 11.3: signed ones verify; another secret or byte does not; pings are pings"""
+    """Signed ones verify; another secret or byte does not; pings are pings.
+
+    See docs/design/connectors.md#listening and docs/design/connectors.md#tests.
+    """
     keys = set()
     for row in deliveries():
         verdict = WooCommerceWebhooks().verify_event(
@@ -83,7 +86,7 @@ def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
 
 
 def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
-    """connectors 9.2, safety 9 rule 1"""
+    """See docs/design/connectors.md#listening and docs/design/events.md#receiving-deliveries."""
     form = {"content-type": "application/x-www-form-urlencoded"}
     judge = WooCommerceWebhooks().verify_event
     for body in (b"webhook_id=1&a=b", b"webhook_id=", b"webhook_id=x", b"{}", b"webhook_id=1\n"):
@@ -100,7 +103,10 @@ def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
 
 
 def test_recorded_bodies_point_at_their_objects() -> None:
-    """connectors 7.2, Events: a variation comes as its product's update; deletion tells the id alone"""
+    """A variation comes as its product's update; deletion tells the id alone.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     found = {row["seq"]: row for row in deliveries() if row["signed"]}
     read = {
         seq: read_event(StoredEvent(row["headers"]["x-wc-webhook-topic"], row["raw"], NOW))
@@ -139,7 +145,7 @@ def walk(*events: Event, seen: Mapping[str, Any] | None = None) -> list[tuple[st
 
 
 def test_states_of_orders_are_derived_once() -> None:
-    """connectors 8, D1 to D4 and rules 1, 3, 4"""
+    """D1 to D4 and rules 1, 3, 4. See docs/design/connectors.md#topics."""
     paid = {"date_paid_gmt": "2026-11-20T12:30:00"}
     new = {"date_created_gmt": "2026-11-20T12:00:00"}
     assert walk(order(), order(**paid), order(**paid)) == [(), ("orders/paid",), ()]
@@ -155,7 +161,7 @@ def test_states_of_orders_are_derived_once() -> None:
 
 
 def test_only_refunds_that_are_newer_than_all_seen_count() -> None:
-    """connectors 8, D4: the newest 50 are kept"""
+    """The newest 50 are kept. See docs/design/connectors.md#topics."""
     many = [{"id": number} for number in range(100, 160)]
     first = [{"id": 50}]
     assert walk(order(refunds=first), order(refunds=[*first, {"id": 60}]), order(refunds=[{"id": 60}])) == [
@@ -176,7 +182,7 @@ def product(**fields: Any) -> Event:
 
 
 def test_stock_that_changes_or_runs_out_is_told() -> None:
-    """connectors 8, D5 and D6"""
+    """D5 and D6. See docs/design/connectors.md#topics."""
     moved, out = "inventory_levels/update", {"stock_quantity": 0, "stock_status": "outofstock"}
     assert walk(product(), product(stock_quantity=2), product(stock_quantity=2)) == [
         (), ("inventory_levels/update",), (),
@@ -197,7 +203,7 @@ def test_stock_that_changes_or_runs_out_is_told() -> None:
 
 
 def test_every_topic_says_how_it_is_told() -> None:
-    """connectors 11.1, Load rule"""
+    """See docs/design/connectors.md#tests."""
     for name, spec in TOPICS.items():
         assert isinstance(spec, TopicSpec)
         assert spec.native
@@ -215,7 +221,7 @@ async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None =
 
 
 async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Outside) -> None:
-    """connectors 9.3"""
+    """See docs/design/events.md#subscriptions."""
     held = world.world.state.shop
     made = await keep(shop, "order.updated", "product.updated")
     known = {row.native: row.remote_id for row in made}
@@ -242,7 +248,7 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
 
 
 async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: Outside) -> None:
-    """connectors 9.3: WooCommerce takes doubles without a word"""
+    """WooCommerce takes doubles without a word. See docs/design/events.md#subscriptions."""
     described = world.world.described()["woocommerce"]
     pair = (described["consumer_key"], described["consumer_secret"])
     async with httpx.AsyncClient(transport=world.world.transport(), auth=pair) as client:
@@ -258,7 +264,7 @@ async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: 
 
 
 async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
-    """connectors 9.3: failed with the reason in words"""
+    """Failed with the reason in words. See docs/design/events.md#subscriptions."""
     described = world.world.described()["woocommerce"]
     given = {"consumer_key": described["read_only_key"], "consumer_secret": described["read_only_secret"]}
     [row] = await keep(world.connection("woocommerce", given), "order.updated")

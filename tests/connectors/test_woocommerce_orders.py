@@ -48,7 +48,7 @@ APPLIED = WriteState.APPLIED
 async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_written(
     shop: Connection, world: Outside
 ) -> None:
-    """connectors 2.2, 3 rule 6"""
+    """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
     held = world.world.state.shop
     orders = await shop.all(ORDERS, OrdersAsk())
     assert [int(each.id) for each in orders] == sorted(held.orders)
@@ -79,7 +79,10 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
 
 
 def test_a_recorded_order_says_how_far_it_is_paid_and_sent() -> None:
-    """connectors 2.2: recorded on a real shop; on delivery an order is in work before it is paid"""
+    """Recorded on a real shop; on delivery an order is in work before it is paid.
+
+    See docs/design/connectors.md#common-records.
+    """
     row = exchange("orders.get")["response"]["body"]
     order = order_of(row, base="https://shop.example")
     assert (order.payment, order.fulfilment, order.country, order.net) == (
@@ -134,7 +137,10 @@ NAMES = (
 async def test_a_write_that_breaks_arrives_once_and_is_settled(
     shop: Connection, world: Outside, name: str, fault: dict[str, Any], state: WriteState, settled: WriteState
 ) -> None:
-    """engine 11.2, 11.3; connectors 11.1, Writes: a note by its marker, the rest by reading"""
+    """A note by its marker, the rest by reading.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
+    """
     [proposal] = shop.plan(name, (await plans(shop))[name]).proposals
     [part] = proposal.parts
     op = shop.connector.changes[name]
@@ -157,7 +163,7 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled(
 
 
 async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, world: Outside) -> None:
-    """connectors 2.1; order.cancel says that it cannot be undone"""
+    """Order.cancel says that it cannot be undone. See docs/design/connectors.md#change-operations."""
     for name, ask in (await plans(shop)).items():
         [proposal] = shop.plan(name, ask).proposals
         assert (await shop.send(proposal.parts))[0].state is APPLIED
@@ -174,7 +180,10 @@ async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, 
 
 
 async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world: Outside) -> None:
-    """templates 8: paid meanwhile is a conflict; templates E12: gone is one too"""
+    """Paid meanwhile is a conflict; gone is one too.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     order = (await shop.all(ORDERS, OrdersAsk(statuses=("pending", "on-hold"))))[0]
     [proposal] = shop.plan("order.cancel", CancelOrder(order)).proposals
     held = world.world.state.shop.orders[int(order.id)]
@@ -188,7 +197,7 @@ async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world:
 
 
 async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
-    """connectors 6, Values"""
+    """See docs/design/connectors.md#operations."""
     order = (await shop.all(ORDERS, OrdersAsk()))[0]
     product = (await shop.all(PRODUCTS, ProductsAsk()))[0]
     customer = (await shop.all(CUSTOMERS, CustomersAsk()))[0]
@@ -209,7 +218,7 @@ async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
 
 
 async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, world: Outside) -> None:
-    """imports 6: order, product, customer get and getAll"""
+    """Order, product, customer get and getAll. See docs/design/imports-n8n.md#node-types."""
     [raw] = await shop.all(OBJECTS, ObjectsAsk("order", id=str(min(world.world.state.shop.orders))))
     assert {"line_items", "billing", "_links"} <= raw.keys()
     assert len(await shop.all(OBJECTS, ObjectsAsk("product", limit=7))) == 7
@@ -223,7 +232,7 @@ async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, wor
 
 
 async def test_what_changed_is_told_as_a_delivery_would(shop: Connection, world: Outside) -> None:
-    """connectors 9.4, 8 rule 2"""
+    """See docs/design/events.md#catch-up and docs/design/connectors.md#topics."""
     held = world.world.state.shop
     filled = await shop.all(CHANGED, ChangedAsk("product"))
     assert {event.object_id for event in filled} == {
@@ -265,7 +274,10 @@ class Shrinking(httpx.AsyncBaseTransport):
 
 
 async def test_what_moves_over_the_edge_of_a_page_is_not_lost(world: Outside) -> None:
-    """templates E10: a half list is never decided on; objects seen twice count once"""
+    """A half list is never decided on; objects seen twice count once.
+
+    See docs/design/templates.md#e10-pages.
+    """
     transport = Shrinking()
     shrinking = Outside(world.clock, world.world, transport)
     found = await shrinking.connection("woocommerce").all(CATEGORIES, Nothing())

@@ -1,4 +1,7 @@
-"""WooCommerce as a real shop answered: every error row, reads, batches and echoes (connectors 4, 7.2)."""
+"""WooCommerce as a real shop answered: every error row, reads, batches and echoes.
+
+See docs/design/connectors.md#errors and docs/design/connectors.md#woocommerce.
+"""
 
 from dataclasses import replace
 
@@ -63,7 +66,7 @@ ERRORS: list[tuple[str, bool, type[CallError]]] = [
 
 @pytest.mark.parametrize(("name", "write", "kind"), ERRORS, ids=[row[0] for row in ERRORS])
 def test_a_recorded_error_is_the_error_it_means(name: str, write: bool, kind: type[CallError]) -> None:
-    """connectors 4, WooCommerce"""
+    """See docs/design/connectors.md#errors."""
     error = error_of(answer(name), write=write)
     assert type(error) is kind
     assert len(error.platform_text) <= 300
@@ -71,7 +74,7 @@ def test_a_recorded_error_is_the_error_it_means(name: str, write: bool, kind: ty
 
 
 def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
-    """connectors 4"""
+    """See docs/design/connectors.md#errors."""
     maintained = error_of(answer("site.maintenance"), write=False)
     wrong = error_of(answer("product.wrong_types"), write=True)
     assert isinstance(maintained, PlatformUnavailable)
@@ -82,7 +85,7 @@ def test_maintenance_names_its_wait_and_a_wrong_type_its_fields() -> None:
 
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b"[]", b"null", b'"x"', b'{"a": 1}', b"\xff", b""])
 def test_a_404_that_is_none_of_wordpress_is_another_address(body: bytes) -> None:
-    """connectors 4: 404 with HTML"""
+    """404 with HTML. See docs/design/connectors.md#errors."""
     assert isinstance(error_of(replace(answer("products.get_unknown"), body=body), write=False), WrongAddress)
 
 
@@ -96,7 +99,7 @@ def over(clock: FakeClock, *names: str) -> tuple[Outside, Connection, Recorded]:
 
 
 async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeClock) -> None:
-    """connectors 7.2, Check"""
+    """See docs/design/connectors.md#woocommerce."""
     names = [
         "site.index",
         "auth.good",
@@ -116,7 +119,7 @@ async def test_a_check_finds_zone_currency_rights_and_order_storage(clock: FakeC
 
 
 async def test_a_key_that_only_reads_connects_with_a_warning(clock: FakeClock) -> None:
-    """contract 6.4, connectors 10"""
+    """See docs/design/api/connections.md#connecting."""
     names = [
         "site.index",
         "auth.read_only_read",
@@ -130,7 +133,7 @@ async def test_a_key_that_only_reads_connects_with_a_warning(clock: FakeClock) -
 
 
 async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clock: FakeClock) -> None:
-    """connectors 4: by a second call with the other method"""
+    """By a second call with the other method. See docs/design/connectors.md#errors."""
     wrong = await over(clock, "site.index", "auth.bad_secret", "check.write_right_no")[1].check()
     blind = await over(clock, "site.index", "auth.write_only_read", "check.write_right_yes")[1].check()
     assert isinstance(wrong.error, Unauthorized)
@@ -140,7 +143,7 @@ async def test_one_code_for_a_wrong_secret_and_a_missing_right_is_told_apart(clo
 
 
 async def test_the_first_page_of_a_real_shop_is_read_with_its_variations(clock: FakeClock) -> None:
-    """connectors 2.2, 7.2"""
+    """See docs/design/connectors.md#common-records and docs/design/connectors.md#woocommerce."""
     _, shop, transport = over(clock, "variable.get", "variations.list")
     [tin] = await shop.all(PRODUCT, ById("75"))
     assert (tin.kind, tin.title, tin.sellable, len(tin.variants)) == ("variable", "Tea tin", True, 3)
@@ -155,7 +158,7 @@ async def test_the_first_page_of_a_real_shop_is_read_with_its_variations(clock: 
 
 
 def test_stock_of_the_parent_belongs_to_the_parent() -> None:
-    """connectors 2.2, stock: written where the number is"""
+    """Written where the number is. See docs/design/connectors.md#common-records."""
     parent = {**exchange("variable.get")["response"]["body"], "manage_stock": True, "stock_quantity": 30}
     own = {
         **exchange("variations.list")["response"]["body"][2],
@@ -167,7 +170,7 @@ def test_stock_of_the_parent_belongs_to_the_parent() -> None:
 
 
 def test_an_untracked_product_has_no_stock_and_a_sale_has_two_prices() -> None:
-    """connectors 2.2, price and stock"""
+    """Price and stock. See docs/design/connectors.md#common-records."""
     row = {
         **exchange("products.get")["response"]["body"],
         **exchange("stock.quantity_while_unmanaged")["response"]["body"],
@@ -182,7 +185,7 @@ def test_an_untracked_product_has_no_stock_and_a_sale_has_two_prices() -> None:
 
 
 def test_a_variation_that_shows_its_parents_sku_has_none() -> None:
-    """templates E9"""
+    """See docs/design/templates.md#e9-variants."""
     parent = exchange("variable.get")["response"]["body"]
     own = {**exchange("variations.list")["response"]["body"][0], "sku": parent["sku"]}
     assert product_of(parent, [own], base="", currency=None).variants[0].sku == ""
@@ -205,7 +208,7 @@ def test_a_variation_that_shows_its_parents_sku_has_none() -> None:
     ],
 )
 def test_a_needed_field_of_another_type_is_broken(change: dict[str, object]) -> None:
-    """connectors 1 rule 8"""
+    """See docs/design/connectors.md#rules."""
     row = {**exchange("products.get")["response"]["body"], **change}
     with pytest.raises(UnusableResponse):
         product_of(row, (), base="", currency=None)
@@ -218,7 +221,7 @@ def price_part(target: str, price: str) -> Part:
 
 
 async def test_a_batch_of_good_and_bad_items_is_told_apart(clock: FakeClock) -> None:
-    """connectors 7.2, Batch: matched by position and checked by id"""
+    """Matched by position and checked by id. See docs/design/connectors.md#woocommerce."""
     _, shop, transport = over(clock, "variations.batch_mixed")
     parts = [price_part(f"75/{number}", "6.50") for number in (76, 999999, 59)]
     outcomes = await shop.send(parts)
@@ -228,7 +231,7 @@ async def test_a_batch_of_good_and_bad_items_is_told_apart(clock: FakeClock) -> 
 
 
 async def test_an_item_with_an_error_or_another_echo_stands_alone(clock: FakeClock) -> None:
-    """connectors 2.1, Batches"""
+    """See docs/design/connectors.md#change-operations."""
     _, shop, _ = over(clock, "batch.mixed")
     parts = [price_part(number, "13.00") for number in ("10", "999999", "11", "12")]
     states = [each.state for each in await shop.send(parts)]
@@ -237,14 +240,14 @@ async def test_an_item_with_an_error_or_another_echo_stands_alone(clock: FakeClo
 
 @pytest.mark.parametrize("name", ["batch.with_fields", "check.write_right_yes", "batch.update_good"])
 async def test_an_echo_that_does_not_fit_the_items_is_unknown(clock: FakeClock, name: str) -> None:
-    """connectors 1 rule 5: 200 proves nothing"""
+    """200 proves nothing. See docs/design/connectors.md#rules."""
     _, shop, _ = over(clock, name)
     outcomes = await shop.send([price_part("998", "1.00"), price_part("999", "1.00")])
     assert {each.state for each in outcomes} == {WriteState.UNKNOWN}
 
 
 async def test_a_batch_over_the_limit_is_refused_whole(clock: FakeClock) -> None:
-    """connectors 4: 413"""
+    """413. See docs/design/connectors.md#errors."""
     outcomes = await over(clock, "batch.101")[1].send([price_part("10", "1.00")])
     assert outcomes[0].state is WriteState.REFUSED
 
@@ -256,13 +259,13 @@ def tag_part(name: str = "Sale") -> Part:
 
 @pytest.mark.parametrize("name", ["tag.create", "tag.create_again", "tag.create_other_case"])
 async def test_a_tag_that_is_there_already_is_as_good_as_made(clock: FakeClock, name: str) -> None:
-    """connectors 4: term_exists is no error"""
+    """term_exists is no error. See docs/design/connectors.md#errors."""
     [outcome] = await over(clock, name)[1].send([tag_part()])
     assert outcome.state is WriteState.APPLIED
 
 
 async def test_a_dropped_sale_price_and_an_ignored_quantity_are_not_applied(clock: FakeClock) -> None:
-    """connectors 1 rule 5, recorded: price.sale_above_regular"""
+    """Price.sale_above_regular. See docs/design/connectors.md#rules."""
     _, shop, _ = over(clock, "product.visibility_visible")
     hide = Part(
         "product.set_visible",
@@ -277,7 +280,7 @@ async def test_a_dropped_sale_price_and_an_ignored_quantity_are_not_applied(cloc
 
 
 async def test_a_failing_shop_leaves_a_write_unknown_and_a_read_only_key_refuses_it(clock: FakeClock) -> None:
-    """connectors 4: 5xx on a write is unknown, a 4xx refuses"""
+    """5xx on a write is unknown, a 4xx refuses. See docs/design/connectors.md#errors."""
     after = {"catalog_visibility": "hidden"}
     hide = Part("product.set_visible", SHOP, "59", after, None, after)
     [lost] = await over(clock, "site.database_down_write")[1].send([hide])
@@ -287,7 +290,7 @@ async def test_a_failing_shop_leaves_a_write_unknown_and_a_read_only_key_refuses
 
 
 async def test_skus_of_variations_lead_to_their_product(clock: FakeClock) -> None:
-    """connectors 7.2, Filters"""
+    """See docs/design/connectors.md#woocommerce."""
     _, shop, transport = over(clock, "products.sku_of_variation")
     with pytest.raises(LookupError):
         await shop.all(VARIANTS, ProductsAsk(skus=("TIN-1",)))
@@ -300,6 +303,6 @@ async def test_skus_of_variations_lead_to_their_product(clock: FakeClock) -> Non
     ["woocommerce_rest_product_invalid_id", "wc_user_invalid_id", "woocommerce_rest_invalid_product_id"],
 )
 def test_codes_of_objects_that_are_gone(code: str) -> None:
-    """connectors 4"""
+    """See docs/design/connectors.md#errors."""
     assert is_gone(code)
     assert not is_gone("rest_invalid_param")

@@ -49,7 +49,7 @@ async def variants(shop: Connection) -> list[Variant]:
 async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
     shop: Connection, world: Outside
 ) -> None:
-    """connectors 2.2, 3 rule 6, templates E10"""
+    """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
     world.world.load_products(230)
     products = await shop.all(PRODUCTS, ProductsAsk())
     assert [int(product.id) for product in products] == sorted({int(product.id) for product in products})
@@ -60,7 +60,7 @@ async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
 
 
 async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop: Connection) -> None:
-    """connectors 2.2"""
+    """See docs/design/connectors.md#common-records."""
     every = await variants(shop)
     own = next(variant for variant in every if "/" in variant.id)
     assert await shop.all(VARIANT, ById(own.id)) == [own]
@@ -77,7 +77,7 @@ async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop
 async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each(
     shop: Connection, world: Outside
 ) -> None:
-    """connectors 6, Group; 7.2, Batch"""
+    """Group; 7.2, Batch. See docs/design/connectors.md#operations."""
     every = await variants(shop)
     parents = list(dict.fromkeys(each.product_id for each in every if "/" in each.id))[:2]
     chosen = [each for each in every if "/" not in each.id][:5]
@@ -97,7 +97,7 @@ async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each
 
 
 def test_a_batch_holds_a_hundred_items_of_one_product() -> None:
-    """connectors 7.2: at most 100; in the order they came"""
+    """At most 100; in the order they came. See docs/design/connectors.md#woocommerce."""
     ids = [str(number) for number in range(1, 202)] + ["7/1", "8/1", "7/2"]
     asks = [SetPrice(replace(PLAIN, id=each), "9.00") for each in ids]
     parts = [part for each in SET_PRICE.plan(asks, integration_id=SHOP).proposals for part in each.parts]
@@ -128,14 +128,14 @@ def test_a_batch_holds_a_hundred_items_of_one_product() -> None:
     ],
 )
 def test_a_bad_price_is_a_problem_and_nothing_is_planned(price: str, compare: str | None, code: str) -> None:
-    """connectors 6, Values"""
+    """See docs/design/connectors.md#operations."""
     planned = SET_PRICE.plan([SetPrice(PLAIN, price, compare)], integration_id=SHOP)
     assert planned.proposals == ()
     assert [problem.code for problem in planned.problems] == [code]
 
 
 def test_decimals_follow_the_currency_and_trailing_zeros_do_not_count() -> None:
-    """connectors 6; templates E6"""
+    """See docs/design/connectors.md#operations and docs/design/templates.md#e6-decimals."""
     for currency, price, good in (
         ("JPY", "8", True),
         ("JPY", "8.0", True),
@@ -150,7 +150,10 @@ def test_decimals_follow_the_currency_and_trailing_zeros_do_not_count() -> None:
 
 
 def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
-    """templates 2 and template 2, WooCommerce"""
+    """And, WooCommerce.
+
+    See docs/design/templates.md#change-rows.
+    """
     [plain] = SET_PRICE.plan([SetPrice(PLAIN, "8.40")], integration_id=SHOP).proposals
     assert [(each.field, each.label, each.before, each.after) for each in plain.fields] == [
         ("regular_price", "Price", "7.90", "8.40")
@@ -173,7 +176,7 @@ def test_a_price_change_is_shown_in_the_shops_own_fields() -> None:
 
 
 def test_what_is_already_so_is_dropped_and_a_plan_is_always_the_same() -> None:
-    """connectors 2.1, plan"""
+    """See docs/design/connectors.md#change-operations."""
     asks = [
         SetPrice(PLAIN, "7.9"),
         SetPrice(replace(PLAIN, id="10"), "8"),
@@ -197,7 +200,7 @@ TEXT = st.one_of(
 def test_no_price_that_is_invalid_is_ever_planned(
     price: str, compare: str | None, currency: str | None
 ) -> None:
-    """connectors 11.1, Values"""
+    """See docs/design/connectors.md#tests."""
     ask = SetPrice(replace(PLAIN, currency=currency), price, compare)
     for proposal in SET_PRICE.plan([ask], integration_id=SHOP).proposals:
         value: Any = proposal.parts[0].after
@@ -211,7 +214,7 @@ def test_no_price_that_is_invalid_is_ever_planned(
 @settings(max_examples=1_000, deadline=None)
 @given(st.integers(), st.booleans(), st.none() | st.integers(-50, 50))
 def test_no_stock_that_is_invalid_is_ever_planned(quantity: int, tracked: bool, stock: int | None) -> None:
-    """connectors 6, Stock"""
+    """See docs/design/connectors.md#operations."""
     ask = SetStock(replace(PLAIN, tracked=tracked, stock=stock), quantity)
     planned = SET_STOCK.plan([ask], integration_id=SHOP)
     for proposal in planned.proposals:
@@ -223,13 +226,13 @@ def test_no_stock_that_is_invalid_is_ever_planned(quantity: int, tracked: bool, 
 
 
 def test_stock_is_written_from_nothing_to_a_million() -> None:
-    """connectors 6: at the limits and one past them"""
+    """At the limits and one past them. See docs/design/connectors.md#operations."""
     for quantity, good in ((-1, False), (0, True), (1_000_000, True), (1_000_001, False)):
         assert bool(SET_STOCK.plan([SetStock(PLAIN, quantity)], integration_id=SHOP).proposals) is good
 
 
 def test_a_shared_stock_is_written_once_and_never_to_two_numbers() -> None:
-    """templates E9"""
+    """See docs/design/templates.md#e9-variants."""
     first = replace(PLAIN, id="75/76", stock_target="75", stock_managed_by_parent=True)
     second = replace(first, id="75/77")
     same = SET_STOCK.plan([SetStock(first, 7), SetStock(second, 7)], integration_id=SHOP)
@@ -240,7 +243,7 @@ def test_a_shared_stock_is_written_once_and_never_to_two_numbers() -> None:
 
 
 async def test_stock_is_set_and_read_back(shop: Connection) -> None:
-    """connectors 6: inventory.set"""
+    """Inventory.set. See docs/design/connectors.md#operations."""
     tracked = [each for each in await variants(shop) if each.tracked][:4]
     planned = shop.plan("inventory.set", *(SetStock(each, (each.stock or 0) + 3) for each in tracked))
     assert set(await shop.apply(planned.proposals)) == {APPLIED}
@@ -249,7 +252,7 @@ async def test_stock_is_set_and_read_back(shop: Connection) -> None:
 
 
 async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden") -> Proposal:
-    """Template 4's one change row: visibility and marker together."""
+    """Visibility and marker together. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
     hide = shop.plan("product.set_visible", SetVisible(product, False)).proposals
     mark = shop.plan("product.set_tags", SetTags(product, (*product.tags, marker), known)).proposals
@@ -257,7 +260,10 @@ async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden"
 
 
 async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connection, world: Outside) -> None:
-    """template 4; connectors 6: a missing tag is made first"""
+    """A missing tag is made first.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     product = (await shop.all(PRODUCTS, ProductsAsk(published_only=True)))[0]
     change = await hidden(shop, product)
     operations = [part.operation for part in change.parts]
@@ -284,7 +290,7 @@ async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connectio
 
 @pytest.mark.parametrize("tag", ["", " a", "a ", "a,b", "x" * 256, "\u00a0a"])
 async def test_a_bad_tag_is_a_problem(shop: Connection, tag: str) -> None:
-    """connectors 6, Tag"""
+    """See docs/design/connectors.md#operations."""
     [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
     planned = SET_TAGS.plan([SetTags(product, (tag,))], integration_id=SHOP)
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
@@ -292,7 +298,7 @@ async def test_a_bad_tag_is_a_problem(shop: Connection, tag: str) -> None:
 
 
 async def test_tags_are_sets_without_regard_to_case(shop: Connection) -> None:
-    """connectors 2.1, same"""
+    """See docs/design/connectors.md#change-operations."""
     [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
     tagged = replace(product, tags=("Sale",), tag_ids=(("Sale", "7"),))
     assert SET_TAGS.plan([SetTags(tagged, ("sale", "SALE"))], integration_id=SHOP).unchanged == ("1",)
@@ -302,7 +308,7 @@ async def test_tags_are_sets_without_regard_to_case(shop: Connection) -> None:
 
 
 async def test_a_product_that_is_not_published_cannot_be_made_visible(shop: Connection) -> None:
-    """connectors 6"""
+    """See docs/design/connectors.md#operations."""
     [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
     draft = replace(product, status="draft", visible=False)
     planned = shop.plan("product.set_visible", SetVisible(draft, True))
@@ -343,7 +349,10 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
     state: WriteState,
     settled: WriteState,
 ) -> None:
-    """engine 11.2, 11.3 readable; connectors 11.1, Writes"""
+    """Readable;, Writes.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
+    """
     [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
     known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
     asks: dict[str, Any] = {
@@ -367,7 +376,7 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
 async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown(
     shop: Connection, world: Outside
 ) -> None:
-    """engine 11.3 readable: else a conflict"""
+    """Else a conflict. See docs/design/writes.md#idempotency-classes."""
     [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
     [wanted] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     [other] = shop.plan("variant.set_price", SetPrice(product.variants[0], "60.00")).proposals
@@ -385,7 +394,7 @@ async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown
 
 
 async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> None:
-    """connectors 4"""
+    """See docs/design/connectors.md#errors."""
     keys = world.world.described()["woocommerce"]
     given = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
     shop = world.connection("woocommerce", given)
@@ -397,7 +406,7 @@ async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> 
 
 
 async def test_no_secret_of_the_shop_reaches_a_line(shop: Connection, world: Outside) -> None:
-    """connectors 5.6"""
+    """See docs/design/connectors.md#redaction."""
     await shop.check()
     world.world.state.faults.make(
         {"method": "GET", "path": "/**", "kind": "status", "status": 507, "count": 1}

@@ -1,5 +1,8 @@
 """Several workers on one database in virtual time: who goes next, when time passes and what fails is drawn
-by a seed, one operation on the database or the network at a time (safety 12.1, simulate)."""
+by a seed, one operation on the database or the network at a time (simulate).
+
+See docs/guides/contributors.md#tests.
+"""
 
 import asyncio
 import random

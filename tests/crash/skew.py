@@ -1,4 +1,7 @@
-"""A process whose wall clock is wrong, beside a database whose clock is right (engine 1, P8)."""
+"""A process whose wall clock is wrong, beside a database whose clock is right.
+
+See docs/design/runs.md#principles.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace

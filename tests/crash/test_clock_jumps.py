@@ -1,4 +1,7 @@
-"""A machine's clock that is set forward and back: every slot has one record, none has two (engine P8, 13)."""
+"""A machine's clock that is set forward and back: every slot has one record, none has two.
+
+See docs/design/runs.md#principles and docs/design/schedule.md#dispatch.
+"""
 
 import os
 import random
@@ -48,7 +51,7 @@ async def judge(world: World, automation: Automation) -> None:
 
 
 async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) -> None:
-    """safety 12.1 clock_jumps: +1 h, −10 min, +1 day: no slot twice or lost"""
+    """+1 h, −10 min, +1 day: no slot twice or lost. See docs/guides/contributors.md#tests."""
     chance = random.Random(SEED)
     made = [await world.create(schedule=HOURLY), await world.create(schedule=DAILY)]
     latest = world.now
@@ -70,7 +73,7 @@ async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) 
 
 @pytest.mark.skipif(JUMPS <= FEW, reason="in `make soak`: twelve years of daily slots")
 async def test_a_clock_that_is_set_beyond_2038_makes_slots_late_and_loses_none(world: World) -> None:
-    """safety 12.1 clock_jumps: 2038"""
+    """2038. See docs/guides/contributors.md#tests."""
     made = await world.create(schedule=DAILY)
     world.clock.jump((BEYOND - world.now).total_seconds())
     await world.dispatch()

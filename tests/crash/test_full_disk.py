@@ -1,4 +1,7 @@
-"""A disk that fills up: writes are refused, reads go on, nothing is lost, all goes on (engine 18)."""
+"""A disk that fills up: writes are refused, reads go on, nothing is lost, all goes on.
+
+See docs/design/storage.md#disk-reserve.
+"""
 
 import contextlib
 import os
@@ -101,7 +104,10 @@ async def filled(sqlite_url: str, disk: Path, clock: FakeClock) -> AsyncIterator
 
 
 async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(filled: Filled) -> None:
-    """engine 18: reserve given up, 503 with Retry-After, nothing begun; tried again every 5 s"""
+    """Reserve given up, 503 with Retry-After, nothing begun; tried again every 5 s.
+
+    See docs/design/storage.md#disk-reserve.
+    """
     shop = filled.shop
     caller = await filled.api.token("owner")
     hired = await shop.hired()
@@ -141,7 +147,10 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
 
 
 async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(filled: Filled) -> None:
-    """engine 18: what is under way notes how it ended; nothing else is written"""
+    """What is under way notes how it ended; nothing else is written.
+
+    See docs/design/storage.md#disk-reserve.
+    """
     shop = filled.shop
     service = shop.service
     filled.fill()
@@ -153,7 +162,10 @@ async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(
 
 
 async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: Filled) -> None:
-    """engine 18: the first to meet the full disk is not lost when it belongs to a run under way"""
+    """The first to meet the full disk is not lost when it belongs to a run under way.
+
+    See docs/design/storage.md#disk-reserve.
+    """
     shop = filled.shop
     space = shop.service.ctx.space
     assert space is not None

@@ -1,5 +1,8 @@
 """The crash matrix: every visit of every crash point, pairs of them, and kills beside lost requests and
-answers (safety 12.1 crash_matrix)."""
+answers (crash_matrix).
+
+See docs/guides/contributors.md#tests.
+"""
 
 import os
 import random
@@ -59,14 +62,14 @@ async def visits(shop: Shop, kind: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_run_passes_every_named_point(shop: Shop, kind: str) -> None:
-    """safety 12: a point that is never passed tests nothing"""
+    """A point that is never passed tests nothing. See docs/guides/contributors.md#tests."""
     passed = set(await visits(shop, kind))
     assert passed >= (POINTS | {"after_prepare"} if kind == "teams" else POINTS | OF_CHANGES)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) -> None:
-    """safety 12.1 crash_matrix: 0 lost, 0 doubled, 0 stuck"""
+    """0 lost, 0 doubled, 0 stuck. See docs/guides/contributors.md#tests."""
     passed = await visits(shop, kind)
     first = {point: passed.index(point) for point in passed}
     last = {point: number for number, point in enumerate(passed)}
@@ -83,7 +86,7 @@ async def test_a_kill_anywhere_loses_and_doubles_nothing(shop: Shop, kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
-    """safety 12.1 crash_matrix: pairs, sampled"""
+    """Pairs, sampled. See docs/guides/contributors.md#tests."""
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect}")
     found = {}
@@ -100,7 +103,7 @@ async def test_two_kills_lose_and_double_nothing(shop: Shop, kind: str) -> None:
 async def test_a_kill_beside_a_lost_request_or_answer_loses_and_doubles_nothing(
     shop: Shop, kind: str
 ) -> None:
-    """safety 12.1 crash_matrix: crash × lost request or answer"""
+    """Crash × lost request or answer. See docs/guides/contributors.md#tests."""
     count = len(await visits(shop, kind))
     draw = random.Random(f"{SEED} {kind} {shop.engine.dialect} faults")
     found = {}

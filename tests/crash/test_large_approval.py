@@ -18,7 +18,10 @@ async def _hiding(shop: Shop) -> Automation:
 async def test_two_hundred_changes_killed_three_times_are_applied_once_each(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """safety 12.1: each part is written once, and the run, which gets further each time, comes to its end"""
+    """Each part is written once, and the run, which gets further each time, comes to its end.
+
+    See docs/guides/contributors.md#tests.
+    """
     monkeypatch.setitem(killing.KINDS, "large", _hiding)
     # Visits in each life: among the first batches, then twice while a call is under way.
     killer = Killer([32, 13, 13])

@@ -137,7 +137,10 @@ CASES: list[tuple[list[str], list[dict[str, Any]]]] = [
 async def test_one_effect_at_most_and_its_outcome_told(
     sqlite_shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """engine 11: readable ones are read back, a note or key looked for; what is blind is never sent again"""
+    """Readable ones are read back, a note or key looked for; what is blind is never sent again.
+
+    See docs/design/writes.md#two-tables.
+    """
     monkeypatch.setattr(templates, "ALL", [*templates.ALL, trying(name)])
     monkeypatch.setitem(KINDS, name, _set_up)
     path = "/sheets/**" if name in SHEET_ASKS else "/wp-json/**"

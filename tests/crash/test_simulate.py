@@ -1,4 +1,7 @@
-"""Any order of steps of several workers keeps the promises, no wrong engine does (safety 12.1, simulate)."""
+"""Any order of steps of several workers keeps the promises, no wrong engine does (simulate).
+
+See docs/guides/contributors.md#tests.
+"""
 
 import os
 from collections.abc import AsyncIterator
@@ -40,7 +43,10 @@ async def sqlite_simulation(sqlite_shop: Shop) -> AsyncIterator[Simulation]:
 
 
 async def test_any_interleaving_loses_and_doubles_nothing(simulation: Simulation) -> None:
-    """safety 12.1 simulate: 3 workers, lease ends, pauses, clocks off by 5 min, database errors: 0"""
+    """3 workers, lease ends, pauses, clocks off by 5 min, database errors: 0.
+
+    See docs/guides/contributors.md#tests.
+    """
     found = {}
     for seed in range(FIRST, FIRST + SEEDS[simulation.shop.engine.dialect]):
         if wrong := await simulation.play(seed, STEPS):
@@ -55,7 +61,7 @@ async def test_any_interleaving_loses_and_doubles_nothing(simulation: Simulation
 async def test_an_engine_without_intents_is_caught(
     sqlite_simulation: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """safety 12, Mutants: a simulator that passes it fails the build"""
+    """A simulator that passes it fails the build. See docs/guides/contributors.md#tests."""
     no_intent.install(monkeypatch)
     for seed in range(1, MOST_SEEDS + 1):
         if wrong := await sqlite_simulation.play(seed, STEPS):

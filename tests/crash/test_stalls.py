@@ -1,4 +1,7 @@
-"""A worker that was stopped for longer than its lease writes nothing more when it wakes (engine 5)."""
+"""A worker that was stopped for longer than its lease writes nothing more when it wakes.
+
+See docs/design/runs.md#workers-and-leases.
+"""
 
 import pytest
 
@@ -41,7 +44,10 @@ async def stalled_once(shop: Shop, kind: str, at: int, *, approved: bool) -> lis
 async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
     shop: Shop, kind: str, approved: bool
 ) -> None:
-    """engine 5: a process stopped for longer than L and resumed finds its epoch gone at its next write"""
+    """A process stopped for longer than L and resumed finds its epoch gone at its next write.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
     found = {}
     every = 1 if shop.engine.dialect == "sqlite" and (kind, approved) != ("hide", True) else 4
     for at in range(1, MOST_WRITES, every):
@@ -55,7 +61,7 @@ async def test_a_worker_that_lost_its_run_writes_and_sends_nothing(
 
 
 async def test_a_stalled_run_is_taken_over_no_earlier_than_its_lease_ends(shop: Shop) -> None:
-    """engine 5, Recover"""
+    """See docs/design/runs.md#workers-and-leases."""
     run = await shop.run_now(await shop.hiding())
     stalled = await stalling.stall(shop, 2)
     assert stalled is not None

@@ -1,4 +1,7 @@
-"""Engines that are wrong in one place each are caught: a test that passes them tests nothing (safety 12)."""
+"""Engines that are wrong in one place each are caught: a test that passes them tests nothing.
+
+See docs/guides/contributors.md#tests.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -43,7 +46,7 @@ WRONG: dict[str, tuple[Install, Scene]] = {
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 async def test_the_engine_passes_the_scene(shop: Shop, scene: Scene) -> None:
-    """safety 12, Mutants: what the wrong ones are measured by"""
+    """What the wrong ones are measured by. See docs/guides/contributors.md#tests."""
     assert await scene(shop) == []
 
 
@@ -51,7 +54,7 @@ async def test_the_engine_passes_the_scene(shop: Shop, scene: Scene) -> None:
 async def test_a_wrong_engine_is_caught(
     sqlite_shop: Shop, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """safety 12, Mutants: 100 %"""
+    """100 %. See docs/guides/contributors.md#tests."""
     install, scene = WRONG[name]
     install(monkeypatch)
     try:

@@ -38,7 +38,7 @@ async def names(tx: Tx) -> list[str]:
 
 
 async def test_a_failing_write_is_undone_alone(engine: Engine, clock: FakeClock) -> None:
-    """engine 2 "Failure of one": the failing one rolled back, the others stand."""
+    """The failing one rolled back, the others stand. See docs/design/storage.md#group-commit."""
 
     async def write(number: int) -> None:
         async def act(tx: Tx) -> None:
@@ -56,7 +56,7 @@ async def test_a_failing_write_is_undone_alone(engine: Engine, clock: FakeClock)
 async def test_a_write_that_fails_before_it_writes_leaves_the_others_alone(
     engine: Engine, clock: FakeClock
 ) -> None:
-    """engine 2 "Refusals roll back", "Failure of one"."""
+    """Failure of one. See docs/design/storage.md#transactions."""
 
     async def refuse(tx: Tx) -> None:
         await names(tx)
@@ -74,7 +74,10 @@ async def test_a_write_that_fails_before_it_writes_leaves_the_others_alone(
 
 
 async def test_an_act_the_database_refuses_leaves_nothing(engine: Engine, clock: FakeClock) -> None:
-    """engine 2: what an act wrote before it failed is gone with it, also when the database refused it."""
+    """What an act wrote before it failed is gone with it, also when the database refused it.
+
+    See docs/design/storage.md#transactions.
+    """
 
     async def twice(tx: Tx) -> None:
         await keep(tx, "first")
@@ -99,7 +102,10 @@ async def together(tx: Tx, items: Sequence[str]) -> list[str]:
 
 
 async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: FakeClock) -> None:
-    """engine 2, "Failure of one": the batch is run again item by item; the failing ones have the error"""
+    """The batch is run again item by item; the failing ones have the error.
+
+    See docs/design/storage.md#group-commit.
+    """
     wanted = [f"refused{n}" if n % 4 == 3 else f"w{n:02}" for n in range(12)]
     acts = [engine.write(clock.now(), Shared(item, alone, together, everywhere=True)) for item in wanted]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
@@ -120,7 +126,10 @@ async def all_mirrored(tx: Tx, items: Sequence[int]) -> Sequence[int]:
 
 
 async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: str, clock: FakeClock) -> None:
-    """engine 2 "Group commit": what is ready together shares a call; of several kinds none is passed over"""
+    """What is ready together shares a call; of several kinds none is passed over.
+
+    See docs/design/storage.md#group-commit.
+    """
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
@@ -156,7 +165,10 @@ async def forgetful(tx: Tx, items: Sequence[int]) -> Sequence[int]:
 
 
 async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: FakeClock) -> None:
-    """engine 2 "Group commit": every item is answered; what was done by itself, though it cannot be told"""
+    """Every item is answered; what was done by itself, though it cannot be told.
+
+    See docs/design/storage.md#group-commit.
+    """
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
 
@@ -183,7 +195,7 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
 async def test_so_many_share_a_call(
     database_url: str, clock: FakeClock, count: int, calls: list[int]
 ) -> None:
-    """engine 2 "Group commit": at most 200; two of a kind where both are worth it"""
+    """At most 200; two of a kind where both are worth it. See docs/design/storage.md#group-commit."""
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
@@ -195,7 +207,7 @@ async def test_so_many_share_a_call(
 
 
 async def test_the_writers_queue_holds_so_many_bytes(sqlite_url: str, clock: FakeClock) -> None:
-    """engine 18: 64 MiB, then 503; a heartbeat passes all the same"""
+    """64 MiB, then 503; a heartbeat passes all the same. See docs/design/storage.md#disk-reserve."""
     engine = SqliteEngine(sqlite_path(sqlite_url), clock=clock)
     half = bytes(QUEUE_BYTES // 2)
 
@@ -221,7 +233,10 @@ FAILED = "INSERT INTO deferred_rows (task, key, failures, not_before, message, l
 
 @pytest.mark.parametrize("count", [15, 16, 17, 63, 64, 65, 97])
 async def test_many_rows_are_written_each_as_given(engine: Engine, clock: FakeClock, count: int) -> None:
-    """engine 2: multi-row statements; one row that is refused, and none of them is written"""
+    """Multi-row statements; one row that is refused, and none of them is written.
+
+    See docs/design/storage.md#transactions.
+    """
     rows = [(f"{n:03}", n, f"message {n}") for n in range(count)]
 
     async def write(tx: Tx, rows: Sequence[Sequence[object]]) -> int:
@@ -249,7 +264,10 @@ def begun_anew(file: Path) -> int:
 
 
 async def test_the_log_begins_anew_while_the_writer_never_rests(sqlite_url: str, clock: FakeClock) -> None:
-    """engine 2 "Durability": copied beside the writer; past its longest the writer itself sees to it"""
+    """Copied beside the writer; past its longest the writer itself sees to it.
+
+    See docs/design/storage.md#postgresql.
+    """
     file = sqlite_path(sqlite_url)
     engine = SqliteEngine(file, clock=clock)
     rows = [(f"{n:05}", n, "m" * 3_000) for n in range(1_000)]

@@ -57,7 +57,10 @@ async def listening(url: str) -> AsyncIterator[tuple[Wakeups, Ear]]:
 
 
 async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> None:
-    """engine 7: NOTIFY on a connection of its own; hints told together merge"""
+    """NOTIFY on a connection of its own; hints told together merge.
+
+    See docs/design/runs.md#hints-between-processes.
+    """
     async with listening(postgresql_url) as (first, own), listening(postgresql_url) as (_, other):
         first.tell("ready")
         first.tell("ready")
@@ -69,7 +72,7 @@ async def test_a_hint_is_heard_by_every_other_process(postgresql_url: str) -> No
 
 
 async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(postgresql_url: str) -> None:
-    """engine 7: lost hints cost latency only"""
+    """Lost hints cost latency only. See docs/design/runs.md#hints-between-processes."""
     async with listening(postgresql_url) as (_, ear), listening(postgresql_url) as (teller, _):
         watching = await asyncpg.connect(postgresql_url)
         await watching.execute(
@@ -85,7 +88,7 @@ async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(pos
 async def test_a_connection_cut_in_the_midst_of_a_statement_is_made_anew(
     postgresql_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """engine 7: neither the ear nor the voice is lost for good"""
+    """Neither the ear nor the voice is lost for good. See docs/design/runs.md#hints-between-processes."""
     real, cuts = asyncpg.connect, [asyncpg.InternalClientError("cut")]
 
     async def connect(*args: Any, **more: Any) -> Any:

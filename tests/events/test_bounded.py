@@ -1,4 +1,7 @@
-"""The database file under a load that never ends: it grows to what is kept, no further (engine 17, 18)."""
+"""The database file under a load that never ends: it grows to what is kept, no further.
+
+See docs/design/storage.md#retention and docs/design/storage.md#disk-reserve.
+"""
 
 import os
 from dataclasses import replace

@@ -19,7 +19,7 @@ def unreachable(request: httpx.Request) -> httpx.Response:
 
 
 async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
-    """connectors 9.4; contract 8 STEWARD_CATCH_UP_MINUTES; safety 9.6"""
+    """See docs/design/events.md#catch-up and docs/design/command-line.md#settings."""
     created, is_paid = await ears.automation("orders/create"), await ears.automation("orders/paid")
     ears.shop.clock.tick(60)
     delivered = await sold(ears)
@@ -41,7 +41,7 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
 
 
 async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears) -> None:
-    """connectors 9.4: after any gap, from the cursor; 5.5"""
+    """After any gap, from the cursor; 5.5. See docs/design/events.md#catch-up."""
     made = await ears.automation("orders/create")
     ears.shop.clock.tick(60)
     ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
@@ -56,7 +56,7 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
 
 
 async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ears) -> None:
-    """connectors 9.4: only what is waited for, and each object's creation once"""
+    """Only what is waited for, and each object's creation once. See docs/design/events.md#catch-up."""
     made = await ears.automation("orders/create")
     ears.shop.clock.tick(14 * 60)
     first = await sold(ears)

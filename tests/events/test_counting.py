@@ -28,7 +28,10 @@ def told(dice: random.Random, count: int, first: int) -> list[tuple[str, bytes |
 
 
 async def test_thirty_in_a_hundred_twice_and_five_too_large_are_counted_exactly(ears: Ears) -> None:
-    """interface 2.5, 8; contract 2.11 steps 5 and 6: nothing lost, nothing twice, every drop counted"""
+    """Nothing lost, nothing twice, every drop counted.
+
+    See docs/design/api/automations.md#trigger and docs/design/api/conventions.md#limits.
+    """
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")
     dice = random.Random(seed)

@@ -32,7 +32,7 @@ async def again(ears: Ears) -> None:
 async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
     mortal: Ears, point: str
 ) -> None:
-    """contract 2.11 step 5, 6: stored durably before the answer, and once"""
+    """Stored durably before the answer, and once. See docs/design/api/events.md#delivery."""
     made = await mortal.automation("orders/create")
     killer = Killer(points=[point])
     with watching(mortal.shop, killer):
@@ -46,7 +46,7 @@ async def test_a_delivery_whose_answer_is_lost_runs_once_when_it_comes_again(
 
 
 async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> None:
-    """engine 14: the event leaves `new` in the transaction that offers its runs"""
+    """The event leaves `new` in the transaction that offers its runs. See docs/design/events.md#matching."""
     made, other = await mortal.automation("orders/create"), await mortal.automation("orders/paid")
     for number in (1, 2, 3):
         paid = order(number, date_paid_gmt="2026-05-01T08:00:00")
@@ -65,7 +65,10 @@ async def test_matching_killed_anywhere_makes_each_run_once(mortal: Ears) -> Non
 
 
 async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_view(mortal: Ears) -> None:
-    """connectors 9.3: found by address before it is made; 8 rule 2: a fill begun is done anew"""
+    """Found by address before it is made; 8 rule 2: a fill begun is done anew.
+
+    See docs/design/events.md#subscriptions.
+    """
     made = await mortal.automation("variants/out_of_stock", listen=False)
     assert (await mortal.act(made, "resume")).status == 200
     killer = Killer(points=["before_subscribe", "after_subscribe", "after_fill_page"])
@@ -82,7 +85,7 @@ async def test_listening_killed_anywhere_ends_with_one_subscription_and_a_full_v
 
 
 async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ears) -> None:
-    """connectors 9.4: what enters has a key of its own"""
+    """What enters has a key of its own. See docs/design/events.md#catch-up."""
     made = await mortal.automation("orders/create")
     mortal.shop.clock.tick(60)
     hooks, mortal.shop.world.state.shop.webhooks = mortal.shop.world.state.shop.webhooks, {}
@@ -100,7 +103,10 @@ async def test_catching_up_killed_before_its_end_finds_the_same_once(mortal: Ear
 
 
 async def test_the_echo_of_a_write_whose_end_is_not_known_waits_and_is_still_its_own(mortal: Ears) -> None:
-    """engine 14, connectors 9.5: a shop tells of a write before it is answered, and of one that was lost"""
+    """A shop tells of a write before it is answered, and of one that was lost.
+
+    See docs/design/events.md#matching and docs/design/events.md#echo-guard.
+    """
     made = await hiding(mortal)
     [row] = await mortal.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     await mortal.woo("PUT", f"/products/{row['id']}", {"manage_stock": True, "stock_quantity": 0})

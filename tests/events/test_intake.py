@@ -26,7 +26,10 @@ def sized(number: int, size: int) -> bytes:
 
 
 async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
-    """contract 2.11 steps 1, 2 and 4; safety 9.1, 9.2; connectors 9.2"""
+    """Steps 1, 2 and 4.
+
+    See docs/design/api/events.md#delivery and docs/design/events.md#receiving-deliveries.
+    """
     await ears.automation("orders/create")
     url, body = ears.hook("order.created")["delivery_url"], order(1)
     refused: list[Mapping[str, str]] = [
@@ -56,7 +59,10 @@ async def test_what_is_not_signed_is_refused_and_not_kept(ears: Ears) -> None:
 
 
 async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears: Ears) -> None:
-    """contract 2.11 step 5: delivery id with the body; connectors 9.1"""
+    """Delivery id with the body.
+
+    See docs/design/api/events.md#delivery and docs/design/api/events.md#deduplication.
+    """
     made = await ears.automation("orders/create", "orders/updated")
     for _ in range(3):
         assert (await ears.deliver("order.created", order(1), delivery="same")).status == 200
@@ -73,7 +79,10 @@ async def test_a_repeated_delivery_is_one_event_and_equal_ids_alone_are_not(ears
 
 
 async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears) -> None:
-    """interface 2.5 events_dropped, events_dropped_at; interface 8 event; contract 2.11, 4.3"""
+    """See docs/design/api/automations.md#trigger and docs/design/api/events.md#delivery.
+
+    Interface statements: 8 event.
+    """
     made = await ears.automation("orders/create")
     assert (await ears.deliver("order.created", sized(1, LIMIT))).status == 200
     await ears.shop.drain()
@@ -90,7 +99,7 @@ async def test_an_event_has_256_kb_and_one_byte_more_is_a_refused_run(ears: Ears
 
 
 async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
-    """contract 2.11 step 3: 413"""
+    """413. See docs/design/api/events.md#delivery."""
     await ears.automation("orders/create")
     path = ears.hook("order.created")["delivery_url"].partition("8400")[2]
     answers: list[Any] = []
@@ -117,7 +126,7 @@ async def test_a_body_is_read_to_64_mib_and_no_further(ears: Ears) -> None:
 
 
 async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: Ears) -> None:
-    """contract 2.11: any content type; not JSON: an event nothing matches"""
+    """Any content type; not JSON: an event nothing matches. See docs/design/api/events.md#delivery."""
     made = await ears.automation("orders/create")
     for body in (b"not json", b"[]", b'{"id": "text"}', b""):
         heard = await ears.deliver("order.created", body, **{"content-type": "text/plain"})
@@ -129,7 +138,10 @@ async def test_what_is_no_event_of_its_store_is_kept_and_matches_nothing(ears: E
 
 
 async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
-    """safety 9.5: 2 MiB a second over 10 s, by one address; 503 with Retry-After"""
+    """2 MiB a second over 10 s, by one address; 503 with Retry-After.
+
+    See docs/design/events.md#receiving-deliveries.
+    """
     await ears.automation("orders/create")
     for number in (1, 2):
         assert (await ears.deliver("order.created", sized(number, 10 * MIB))).status == 200
@@ -144,7 +156,10 @@ async def test_a_flood_is_held_back_and_ends_by_itself(ears: Ears) -> None:
 
 
 def test_sixty_events_a_second_are_taken_and_a_wrong_signature_counts_double() -> None:
-    """safety 9.5: 60 events/s over 10 s; 401s count double; each address by itself"""
+    """60 events/s over 10 s; 401s count double; each address by itself.
+
+    See docs/design/events.md#receiving-deliveries.
+    """
     floods = Floods()
     for number in range(600):
         floods.take("one", number / 60)

@@ -12,7 +12,10 @@ async def count(ears: Ears, table: str) -> int:
 
 
 async def test_bodies_go_after_a_week_and_events_after_a_month(ears: Ears) -> None:
-    """engine 17: events 30 days, bodies 7 days; the unique key at least 7 days; own changes 10 minutes"""
+    """Events 30 days, bodies 7 days; the unique key at least 7 days; own changes 10 minutes.
+
+    See docs/design/storage.md#retention.
+    """
     made = await ears.automation("orders/create")
     for number in (1, 2):
         await ears.deliver("order.created", order(number), delivery=f"kept-{number}")

@@ -7,7 +7,7 @@ from tests.events.world import ADDRESS, Ears
 
 
 async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: Ears) -> None:
-    """interface 2.5, 6; contract 2.11, 3.2 event; connectors 1 rule 6"""
+    """See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run."""
     made = await ears.automation("orders/create", "orders/paid")
     assert made["trigger"] == {
         "kind": "event",
@@ -26,7 +26,10 @@ async def test_an_order_in_the_shop_starts_a_run_that_is_given_its_event(ears: E
 
 
 async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_it(ears: Ears) -> None:
-    """connectors 9.3 shared, checked, removed; engine 14; interface 2.5 listening off"""
+    """Shared, checked, removed;;  listening off.
+
+    See docs/design/events.md#subscriptions and docs/design/events.md#matching.
+    """
     first = await ears.automation("orders/create")
     second = await ears.automation("orders/create", "products/update")
     assert sorted(hook["topic"] for hook in ears.hooks()) == ["order.created", "product.updated"]
@@ -48,7 +51,7 @@ async def test_automations_share_a_subscription_that_goes_when_nobody_waits_for_
 
 
 async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
-    """contract 2.2 trigger, 4.1: an update of the trigger of an active automation"""
+    """An update of the trigger of an active automation. See docs/design/api/automations.md#requests."""
     made = await ears.automation("orders/create")
     ask = {"version": made["version"], "trigger": {"kind": "event", "topics": ["customers/update"]}}
     after = (await ears.token.patch(f"/v1/automations/{made['id']}", ask)).data["automation"]
@@ -62,7 +65,10 @@ async def test_an_update_changes_what_is_listened_to(ears: Ears) -> None:
 
 
 async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_said(ears: Ears) -> None:
-    """connectors 9.3 checked, missing or disabled; interface 2.5 failed, reason"""
+    """Checked, missing or disabled;  failed, reason.
+
+    See docs/design/events.md#subscriptions and docs/design/api/automations.md#trigger.
+    """
     made = await ears.automation("orders/create")
     for mended in range(4):
         if mended % 2:
@@ -81,7 +87,7 @@ async def test_what_the_shop_switched_off_is_mended_three_times_a_day_and_then_s
 
 
 async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(ears: Ears) -> None:
-    """connectors 8 rules 1, 2 and 5: first fill; first sight is no transition"""
+    """First fill; first sight is no transition. See docs/design/connectors.md#topics."""
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/products", status=503, count=100)
     made = await ears.automation("variants/out_of_stock", listen=False)
     await ears.act(made, "resume")
@@ -98,7 +104,7 @@ async def test_a_derived_topic_is_listened_to_once_what_is_there_has_been_seen(e
 
 
 async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
-    """engine 16: 1, 2, 4 ... minutes, failed after five"""
+    """1, 2, 4... minutes, failed after five. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/webhooks", status=503, count=100)
     made = await ears.automation("orders/create", listen=False)
     await ears.act(made, "resume")
@@ -115,7 +121,10 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(ears: Ears) -> None:
 
 
 async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears: Ears) -> None:
-    """contract 2.11 endpointKey, 4.5; connectors 10 disconnect; interface 2.5 failed"""
+    """endpointKey, 4.5;  disconnect;  failed.
+
+    See docs/design/api/events.md#delivery and docs/design/api/connections.md#connecting.
+    """
     made = await ears.automation("orders/create")
     before = ears.hook("order.created")
     number = ears.whole.number("woocommerce")
@@ -151,7 +160,7 @@ async def test_reconnecting_gives_a_new_address_and_disconnecting_closes_it(ears
 
 
 async def test_topics_the_shop_cannot_send_are_refused(ears: Ears) -> None:
-    """connectors 8: another topic is 422 on trigger.topics"""
+    """Another topic is 422 on trigger.topics. See docs/design/connectors.md#topics."""
     body = {
         "template_id": "tell-events",
         "integration_id": ears.whole.number("woocommerce"),

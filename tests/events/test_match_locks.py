@@ -17,7 +17,10 @@ from tests.occurrences.stepping import BLOCKED
 async def test_an_event_is_matched_while_its_automation_is_paused(
     ears: Ears, database_url: str, clock: FakeClock
 ) -> None:
-    """engine 2 "Lock order": schedules first; who was told to pause is not started by what comes after"""
+    """Schedules first; who was told to pause is not started by what comes after.
+
+    See docs/design/storage.md#lock-order.
+    """
     if ears.shop.engine.dialect == "sqlite":
         pytest.skip("SQLite has one writer, and no rows to lock")
     made = await ears.automation("orders/create")

@@ -16,7 +16,10 @@ def paid(number: int, at: str, **more: Any) -> dict[str, Any]:
 
 
 async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
-    """connectors 8: D1 to D4, rules 1, 3 and 4; interface 6"""
+    """D1 to D4, rules 1, 3 and 4.
+
+    See docs/design/connectors.md#topics and docs/design/api/events.md#from-event-to-run.
+    """
     topics = ("orders/paid", "orders/fulfilled", "orders/cancelled", "refunds/create")
     made = await ears.automation(*topics)
     old = order(500, at="2026-04-30T08:00:00")
@@ -40,7 +43,7 @@ async def test_topics_a_shop_does_not_send_are_worked_out(ears: Ears) -> None:
 
 
 async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears: Ears) -> None:
-    """connectors 8: D7, false deletion; 9.4 D8: deleted for good without a word"""
+    """D7, false deletion; 9.4 D8: deleted for good without a word. See docs/design/connectors.md#topics."""
     made = await ears.automation("products/delete")
     first, second = [str(row["id"]) for row in await ears.woo("GET", "/products?per_page=2&type=simple")]
     await ears.deliver("product.deleted", {"id": 987654})
@@ -56,7 +59,12 @@ async def test_a_deleted_product_is_told_and_an_order_of_that_number_is_not(ears
 
 
 async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ears) -> None:
-    """interface 8 waiting; interface 2.5 events_dropped: 200 of its runs already waiting; engine 8"""
+    """200 of its runs already waiting.
+
+    See docs/design/api/automations.md#trigger and docs/design/runs.md#run-queue.
+
+    Interface statements: 8 waiting.
+    """
     made, other = await ears.automation("orders/create"), await ears.automation("orders/create")
     for number in range(205):
         await ears.deliver("order.created", order(number + 1))
@@ -85,7 +93,10 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
 
 
 async def test_an_event_that_cannot_be_matched_is_put_off_alone_and_is_poison_in_the_end(ears: Ears) -> None:
-    """engine 16: 1, 2, 4 ... minutes; after 5 failures poison; one bad row never stops the next"""
+    """1, 2, 4... minutes; after 5 failures poison; one bad row never stops the next.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     made = await ears.automation("orders/create")
     for number in (1, 2, 3):
         await ears.deliver("order.created", order(number))
@@ -136,7 +147,10 @@ async def approved(ears: Ears, made: dict[str, Any]) -> int:
 async def test_an_automation_does_not_start_itself_and_two_that_start_each_other_are_stopped(
     ears: Ears,
 ) -> None:
-    """contract 2.11 own change; connectors 9.5: the guard, and the fifth run of a loop; contract 4.1"""
+    """The guard, and the fifth run of a loop.
+
+    See docs/design/api/events.md#delivery and docs/design/events.md#echo-guard.
+    """
     made = await hiding(ears)
     [row] = await ears.woo("GET", "/products?per_page=1&type=simple&stock_status=instock")
     path = f"/products/{row['id']}"

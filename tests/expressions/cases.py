@@ -1,4 +1,7 @@
-"""Recorded steps with expressions and scripts, each worked out from what was recorded before (imports 14)."""
+"""Recorded steps with expressions and scripts, each worked out from what was recorded before.
+
+See docs/design/imports-n8n.md#recorded-cases.
+"""
 
 import json
 import math

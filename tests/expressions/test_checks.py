@@ -1,4 +1,7 @@
-"""What is found by compiling at import, before anything runs (imports 5.4, 11, 12)."""
+"""What is found by compiling at import, before anything runs.
+
+See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#findings.
+"""
 
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read, read_liquid
@@ -48,7 +51,10 @@ SCRIPTS = {
 
 
 async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> None:
-    """contract 3.6, imports 11: expression_feature once per expression, with its column"""
+    """expression_feature once per expression, with its column.
+
+    See docs/design/api/imports.md#findings and docs/design/imports-n8n.md#findings.
+    """
     checked = await evaluator.check(ToCheck(templates=[read(text) for text in TEMPLATES]))
     for (text, wanted), problems in zip(TEMPLATES.items(), checked.templates, strict=True):
         assert [(one.code, one.level, one.syntax, one.column) for one in problems] == wanted, text
@@ -56,7 +62,10 @@ async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> N
 
 
 async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
-    """imports 5.4: found by parsing at import; imports 12.5: compiling never runs them"""
+    """Found by parsing at import; compiling never runs them.
+
+    See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#safety.
+    """
     scripts = [Script(text, Mode.ALL) for text in SCRIPTS]
     checked = await evaluator.check(ToCheck(scripts=[*scripts, Script("while (true) {}", Mode.ALL)]))
     for (text, wanted), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
@@ -65,7 +74,10 @@ async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
 
 
 async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> None:
-    """imports 8.4: an unknown filter or tag is an error at import; no index access"""
+    """An unknown filter or tag is an error at import; no index access.
+
+    See docs/design/imports-shopify-flow.md#liquid.
+    """
     texts = {
         "{{ order.name | upcase }}": 0,
         "{{ order.lineItems.id | size }}": 0,
@@ -80,7 +92,7 @@ async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> N
 
 
 async def test_flow_scripts_are_compiled_with_their_export(evaluator: Evaluator) -> None:
-    """imports 8.3: export default function main(input)"""
+    """Export default function main(input). See docs/design/imports-shopify-flow.md#tasks."""
     good = "export default function main(input) { return { n: input.a + 1 }; }"
     checked = await evaluator.check(
         ToCheck(scripts=[Script(good, Mode.FLOW), Script("export default (", Mode.FLOW)])

@@ -1,4 +1,7 @@
-"""Extensions as the origin's documentation tells them, beyond the recorded ones (imports 5.2)."""
+"""Extensions as the origin's documentation tells them, beyond the recorded ones.
+
+See docs/design/imports-n8n.md#names.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -53,7 +56,10 @@ TOLD: Final = {
 async def test_extensions_do_what_is_told_of_them(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], World]
 ) -> None:
-    """imports 5.2: what the documentation leaves open fails rather than giving another value"""
+    """What the documentation leaves open fails rather than giving another value.
+
+    See docs/design/imports-n8n.md#names.
+    """
     answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in TOLD], world([{}]))
     for (code, wanted), (outcome,) in zip(TOLD.items(), answers, strict=True):
         assert isinstance(outcome, Fault) if wanted is FAILS else outcome == wanted, (code, outcome)

@@ -1,4 +1,7 @@
-"""Paths worked out here answer as the child does, whatever the data (imports 5.3)."""
+"""Paths worked out here answer as the child does, whatever the data.
+
+See docs/design/imports-n8n.md#where-expressions-run.
+"""
 
 import os
 from collections.abc import Callable, Sequence
@@ -69,7 +72,10 @@ EXAMPLES = int(os.environ.get("PATH_EXAMPLES", "60"))
 
 
 async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
-    """imports 5.3: native must answer exactly as the worker, on random paths and data"""
+    """Native must answer exactly as the worker, on random paths and data.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     asked: list[tuple[list[str], World]] = []
 
     @settings(max_examples=EXAMPLES, database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -95,7 +101,7 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
 
 
 async def test_paths_leave_this_process_for_nothing(world: Callable[[Sequence[Any]], World]) -> None:
-    """imports 5.3: 78 of 100 chunks need no child"""
+    """78 of 100 chunks need no child. See docs/design/imports-n8n.md#where-expressions-run."""
     children = Children(1)
     items = [{"a": {"b": ["x"]}, "n": 2.5}, {"a": "y", "n": None}]
     texts = ["={{ $json.a.b[0] }}", "={{ $json.a.b }}-{{ $json.n }}|{{ $itemIndex }}", "plain"]
@@ -131,7 +137,7 @@ NUMBERS = [
 async def test_a_number_in_a_text_is_written_as_javascript_writes_it(
     evaluator: Evaluator, world: Callable[[Sequence[Any]], World]
 ) -> None:
-    """imports 5.1: values become text as JavaScript does"""
+    """Values become text as JavaScript does. See docs/design/imports-n8n.md#chunks."""
     items = [{"n": number} for number in NUMBERS]
     (there,) = await evaluator.evaluate([_by_the_child("=<{{ $json.n }}>")], world(items))
     for item, elsewhere in zip(items, there, strict=True):

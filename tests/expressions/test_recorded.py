@@ -1,4 +1,7 @@
-"""What a real n8n made of expressions and scripts, and what is made of them here (imports 5, 14)."""
+"""What a real n8n made of expressions and scripts, and what is made of them here.
+
+See docs/design/imports-n8n.md#expressions and docs/design/imports-n8n.md#recorded-cases.
+"""
 
 import json
 from collections.abc import Sequence
@@ -55,7 +58,10 @@ def _kept(step: RecordedStep, field: dict[str, Any], value: Any) -> Any:
 
 
 async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluator) -> None:
-    """imports 5: values, texts, errors, extensions, dates and zones of every recorded expression"""
+    """Values, texts, errors, extensions, dates and zones of every recorded expression.
+
+    See docs/design/imports-n8n.md#expressions.
+    """
     found: list[str] = []
     count = 0
     for step in recorded_steps(CASES, EXPRESSIONS):
@@ -84,7 +90,7 @@ async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFai
 
 
 async def test_recorded_scripts_put_out_what_they_put_out(evaluator: Evaluator) -> None:
-    """imports 5.4: both modes, their results and their failures"""
+    """Both modes, their results and their failures. See docs/design/imports-n8n.md#code-steps."""
     count = 0
     for step in recorded_steps(CASES, SCRIPTS):
         tolerant = step.node.get("onError") == "continueRegularOutput"
@@ -113,7 +119,7 @@ def _is_error(step: RecordedStep) -> bool:
 
 
 async def test_recorded_orders_of_scripts_are_the_same(evaluator: Evaluator) -> None:
-    """imports 6: sort by code"""
+    """Sort by code. See docs/design/imports-n8n.md#node-types."""
     steps = list(recorded_steps(CASES, ["sort-code"]))
     for step in steps:
         order = await evaluator.order(step.node["parameters"]["code"], step.world)

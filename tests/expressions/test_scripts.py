@@ -1,4 +1,7 @@
-"""What scripts find and what counts as items (imports 5.4), beyond the recorded ones."""
+"""What scripts find and what counts as items, beyond the recorded ones.
+
+See docs/design/imports-n8n.md#code-steps.
+"""
 
 import base64
 import hashlib
@@ -30,7 +33,10 @@ async def _all(evaluator: Evaluator, text: str, world: World, mode: Mode = Mode.
 
 
 async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) -> None:
-    """imports 5.4: a list of {json}, a list of objects, one object; pairing as the script says it"""
+    """A list of {json}, a list of objects, one object; pairing as the script says it.
+
+    See docs/design/imports-n8n.md#code-steps.
+    """
     asked = {
         "return [{ json: { a: 1 }, pairedItem: 1 }, { json: { a: 2 }, pairedItem: [0, { item: 1 }] }]": [
             (1,),
@@ -75,7 +81,10 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
 async def test_a_failure_says_whether_the_script_threw(
     evaluator: Evaluator, world: World_, text: str, thrown: bool
 ) -> None:
-    """imports 3.5: what threw gives {error}; a result of the wrong shape lets the input go on"""
+    """What threw gives {error}; a result of the wrong shape lets the input go on.
+
+    See docs/design/imports-n8n.md#node-settings.
+    """
     with pytest.raises(CodeFailed) as failed:
         await _all(evaluator, text, world(TWO))
     assert failed.value.thrown is thrown
@@ -83,7 +92,7 @@ async def test_a_failure_says_whether_the_script_threw(
 
 
 async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, world: World_) -> None:
-    """imports 3.5: an error in the place of the failed item"""
+    """An error in the place of the failed item. See docs/design/imports-n8n.md#node-settings."""
     text = "const a = 1;\nif ($json.n === 2) throw new Error('two');\nreturn { a, at: $itemIndex };"
     first, second = await _all(evaluator, text, world(TWO), Mode.EACH)
     assert first == Made({"a": 1, "at": 0}, (0,))
@@ -98,7 +107,10 @@ async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, wo
 
 
 async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world: World_) -> None:
-    """imports 5.4: Buffer for texts, crypto hashes, top-level await, console kept to 200 lines"""
+    """Buffer for texts, crypto hashes, top-level await, console kept to 200 lines.
+
+    See docs/design/imports-n8n.md#code-steps.
+    """
     text = """
         const text = Buffer.from('héllo').toString('base64');
         const back = Buffer.from(text, 'base64').toString('utf-8');
@@ -124,7 +136,10 @@ async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world
 
 
 async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:
-    """imports 5.2: the clock is the step's start; safety 8: clock and random given by the run"""
+    """The clock is the step's start; clock and random given by the run.
+
+    See docs/design/imports-n8n.md#names and docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     text = "return { now: Date.now(), at: new Date().toISOString(), lux: $now.toISO(), dice: Math.random() }"
     first = await _all(evaluator, text, world(TWO))
     assert first == await _all(evaluator, text, world(TWO))
@@ -133,7 +148,7 @@ async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, w
 
 
 async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> None:
-    """imports 3.6: the caller resolves pairing, the script sees its result"""
+    """The caller resolves pairing, the script sees its result. See docs/design/imports-n8n.md#pairing."""
 
     def pairing(name: str, place: int) -> tuple[int, int, int] | Unpaired | None:
         return (0, 0, 1 - place) if place < 2 else Unpaired("It cannot be told which.")
@@ -147,7 +162,7 @@ async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> 
 
 
 async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -> None:
-    """imports 8.3: run code is pure: its input in, its value out"""
+    """Run code is pure: its input in, its value out. See docs/design/imports-shopify-flow.md#tasks."""
     text = (
         "const twice = (n) => n * 2;\nexport default function main(input) { return { n: twice(input.a.n) }; }"
     )
@@ -157,6 +172,9 @@ async def test_the_shop_product_runs_main_with_its_input(evaluator: Evaluator) -
 
 
 async def test_patterns_with_look_around_are_tried_in_the_child(evaluator: Evaluator) -> None:
-    """imports 4: a pattern with look-around or back-references never runs in the service process"""
+    """A pattern with look-around or back-references never runs in the service process.
+
+    See docs/design/imports-n8n.md#conditions.
+    """
     pairs = [("(?<=a)b", "", "ab"), ("(a)\\1", "", "ab"), ("(", "", "x"), ("É", "i", "é")]
     assert await evaluator.matches(pairs) == [True, False, None, True]

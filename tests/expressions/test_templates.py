@@ -1,4 +1,4 @@
-"""How a parameter is split, and which steps it asks for (imports 5.1)."""
+"""How a parameter is split, and which steps it asks for. See docs/design/imports-n8n.md#chunks."""
 
 import pytest
 
@@ -24,7 +24,10 @@ from steward.steps.workflow.expressions.template import Chunk, Lang, read, read_
     ],
 )
 def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -> None:
-    """imports 5.1: also inside quotes or an object; without an equals sign in front it is text"""
+    """Also inside quotes or an object; without an equals sign in front it is text.
+
+    See docs/design/imports-n8n.md#chunks.
+    """
     template = read(text)
     assert [part.code if isinstance(part, Chunk) else part for part in template.parts] == parts
     assert read_kept(template.kept()) == template
@@ -50,13 +53,16 @@ def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -
 def test_a_template_says_which_steps_it_asks_for(
     text: str, lang: Lang, steps: set[str] | None, paired: set[str] | None
 ) -> None:
-    """imports 5.3: the referenced outputs are cut down to the steps named"""
+    """The referenced outputs are cut down to the steps named.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     template = read(text)
     assert (template.lang, template.steps, template.paired) == (lang, steps, paired)
 
 
 def test_liquid_is_known_by_its_braces() -> None:
-    """imports 7.1: a value is plain text, Liquid or JSON"""
+    """A value is plain text, Liquid or JSON. See docs/design/imports-shopify-flow.md#file."""
     assert read_liquid("Hello").lang is Lang.LITERAL
     assert read_liquid("Hello {{ order.id }}").lang is Lang.LIQUID
     assert read_kept(read_liquid("{% if a %}x{% endif %}").kept()).lang is Lang.LIQUID
@@ -84,5 +90,8 @@ def test_liquid_is_known_by_its_braces() -> None:
     ],
 )
 def test_only_the_fields_that_are_named_go_to_the_child(text: str, fields: set[str] | None) -> None:
-    """imports 5.3: the data is cut down to what is asked for; whatever is in doubt goes whole"""
+    """The data is cut down to what is asked for; whatever is in doubt goes whole.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     assert fields_of([read(text)]) == fields

@@ -1,6 +1,8 @@
-"""What the connector makes of recorded answers, held to rules written down here anew from connectors 4 and 6.
+"""What the connector makes of recorded answers, held to rules written down here anew from.
 
 Nothing of the connector's own reading is used to say what is right.
+
+See docs/design/connectors.md#errors and docs/design/connectors.md#operations.
 """
 
 import base64
@@ -98,7 +100,7 @@ def _error(exchange: Row) -> Iterator[str]:
 
 
 def _right_errors(exchange: Row) -> set[str]:
-    """connectors 4, WooCommerce, row by row."""
+    """WooCommerce, row by row. See docs/design/connectors.md#errors."""
     response, write = exchange["response"], exchange["request"]["method"] != "GET"
     status, body = response["status"], response.get("body")
     code = body.get("code") if isinstance(body, dict) else None
@@ -261,7 +263,10 @@ def parts_of(exchange: Row) -> list[Part]:
 
 
 def _whole_outcome(exchange: Row) -> WriteState:
-    """connectors 4: a 4xx that refuses, an object that is gone, 429 does nothing, a 5xx may have done all."""
+    """A 4xx that refuses, an object that is gone, 429 does nothing, a 5xx may have done all.
+
+    See docs/design/connectors.md#errors.
+    """
     status = exchange["response"]["status"]
     if status == 429:
         return WriteState.NOT_SENT
@@ -316,7 +321,10 @@ def _parts(found: Target, asked: Row) -> Iterator[Part]:
 
 
 def _right_outcome(part: Part, row: Row) -> WriteState:
-    """connectors 2.1 and 6, Echo: applied only when the answer's value is the one sent, field by field."""
+    """Applied only when the answer's value is the one sent, field by field.
+
+    See docs/design/connectors.md#change-operations and docs/design/connectors.md#operations.
+    """
     if "error" in row:
         code = row["error"].get("code", "")
         gone = code.endswith("_invalid_id") or code == "woocommerce_rest_invalid_product_id"

@@ -1,4 +1,7 @@
-"""The control surface: what it tells, the ledger, reset, seeds, the seeded data, the page (contract 9)."""
+"""The control surface: what it tells, the ledger, reset, seeds, the seeded data, the page.
+
+See docs/design/fake-platforms.md#process.
+"""
 
 import hashlib
 from typing import Any
@@ -18,7 +21,7 @@ async def _state(outside: httpx.AsyncClient) -> dict[str, Any]:
 
 
 async def test_the_world_tells_all_a_connection_needs(outside: httpx.AsyncClient, pretend: World) -> None:
-    """contract 9.2: GET /sandbox."""
+    """GET /sandbox. See docs/design/fake-platforms.md#control."""
     told = (await outside.get("/sandbox")).json()
     assert told == pretend.described()
     assert list(told) == ["url", "seed", "woocommerce", "spreadsheet", "teams", "cloud_s3"]
@@ -35,7 +38,10 @@ async def test_the_world_tells_all_a_connection_needs(outside: httpx.AsyncClient
 
 
 async def test_the_seeded_shop_is_as_large_as_promised(outside: httpx.AsyncClient) -> None:
-    """contract 9.1: 50 products, 10 of them variable with 3 variations each, 40 orders, 20 customers."""
+    """50 products, 10 of them variable with 3 variations each, 40 orders, 20 customers.
+
+    See docs/design/fake-platforms.md#services.
+    """
     state = await _state(outside)
     variable = [row for row in state["products"] if row["type"] == "variable"]
     assert (len(state["products"]), len(variable)) == (50, 10)
@@ -49,7 +55,10 @@ async def test_the_seeded_shop_is_as_large_as_promised(outside: httpx.AsyncClien
 
 @pytest.mark.parametrize("seed", range(1, 21))
 async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, clock: FakeClock) -> None:
-    """contract 9.1: 10 other prices, at most 20 % apart, 8 equal, one unknown SKU, one empty price."""
+    """10 other prices, at most 20 % apart, 8 equal, one unknown SKU, one empty price.
+
+    See docs/design/fake-platforms.md#services.
+    """
     pretend = world.create(seed, "https://shop.example", clock.now)
     shop, book = pretend.state.shop, pretend.state.google.books["sheet-prices"]
     head, *rows = book.tab("Prices").values()
@@ -72,7 +81,7 @@ async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, c
 
 
 async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock) -> None:
-    """contract 9: equal seeds give equal data, keys included."""
+    """Equal seeds give equal data, keys included. See docs/design/fake-platforms.md#process."""
 
     async def whole(seed: int) -> tuple[Any, Any]:
         pretend = world.create(seed, "https://shop.example", clock.now)
@@ -89,7 +98,7 @@ async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock)
 async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World, clock: FakeClock
 ) -> None:
-    """contract 9.2: data, ledger, faults, inbox and webhooks as at the start."""
+    """Data, ledger, faults, inbox and webhooks as at the start. See docs/design/fake-platforms.md#control."""
     before, told = await _state(outside), pretend.described()
     await shop.post("products", json={"name": "New"})
     await shop.post("webhooks", json={"topic": "order.created", "delivery_url": "https://x.example/"})
@@ -110,7 +119,7 @@ async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
 async def test_a_write_is_entered_with_what_it_changed(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """contract 9.2, Entry."""
+    """See docs/design/fake-platforms.md#control."""
     body = b'{"regular_price": "9.99", "meta_data": [{"key": "_steward_op", "value": "m-1"}]}'
     old = (await shop.get("products/1")).json()["regular_price"]
     headers = {"Idempotency-Key": "k-1", "Content-Type": "application/json"}
@@ -148,7 +157,7 @@ async def test_a_write_is_entered_with_what_it_changed(
 async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
     shop: httpx.AsyncClient, pretend: World
 ) -> None:
-    """contract 9.2: objects are all that the write changed."""
+    """Objects are all that the write changed. See docs/design/fake-platforms.md#control."""
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
     line = {"product_id": product["id"], "quantity": 1}
     made = await shop.post("orders", json={"status": "processing", "line_items": [line]})
@@ -161,7 +170,7 @@ async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
 async def test_refused_writes_are_entered_and_token_requests_are_not(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient
 ) -> None:
-    """contract 9.2: also when refused; not token requests."""
+    """Also when refused; not token requests. See docs/design/fake-platforms.md#control."""
     await shop.put("products/999999", json={"regular_price": "1.00"})
     await shop.post("products/batch", json={})
     await outside.post("/google/token", data={"grant_type": "nothing"})
@@ -173,7 +182,7 @@ async def test_refused_writes_are_entered_and_token_requests_are_not(
 async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
 ) -> None:
-    """contract 9.2: after, service, reads, limit; totals count everything."""
+    """After, service, reads, limit; totals count everything. See docs/design/fake-platforms.md#control."""
     await shop.get("products/1")
     await shop.put("products/1", json={"regular_price": "1.00"})
     await outside.post(pretend.described()["teams"]["webhook_url"], json={"type": "message", "text": "x"})
@@ -192,7 +201,7 @@ async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
 
 
 async def test_what_the_control_surface_does_not_know_is_404_in_words(outside: httpx.AsyncClient) -> None:
-    """contract 9.2: {"error": words}."""
+    """{"error": words}. See docs/design/fake-platforms.md#control."""
     for method, path in (("GET", "/sandbox/other"), ("DELETE", "/sandbox/faults/f9"), ("PUT", "/sandbox")):
         answer = await outside.request(method, path)
         assert (answer.status_code, list(answer.json())) == (404, ["error"])
@@ -201,7 +210,7 @@ async def test_what_the_control_surface_does_not_know_is_404_in_words(outside: h
 async def test_the_page_shows_everything_and_runs_nothing(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
 ) -> None:
-    """contract 9.2: a page for people; text from the services is escaped."""
+    """A page for people; text from the services is escaped. See docs/design/fake-platforms.md#control."""
     await shop.put("products/1", json={"name": "<script>alert(1)</script>"})
     message = {"type": "message", "text": "<img src=x onerror=alert(1)>"}
     await outside.post(pretend.described()["teams"]["webhook_url"], json=message)

@@ -1,4 +1,4 @@
-"""Faults of every kind over a real socket, and in one process (contract 9.2)."""
+"""Faults of every kind over a real socket, and in one process. See docs/design/fake-platforms.md#control."""
 
 import asyncio
 import json
@@ -80,7 +80,7 @@ def served(started: Served) -> Served:
 
 
 def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
-    """contract 9.2, kind status: its own status and body."""
+    """Its own status and body. See docs/design/fake-platforms.md#control."""
     old = served.price()
     made = served.fault(method="PUT", path=PRODUCT, kind="status", status=503, body={"code": "wp_die"})
     answer = served.change()
@@ -90,7 +90,7 @@ def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
 
 
 def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> None:
-    """contract 9.2, kind status_after; a body of text goes out as HTML."""
+    """Kind status_after; a body of text goes out as HTML. See docs/design/fake-platforms.md#control."""
     made = served.fault(method="PUT", path="**", kind="status_after", status=502, body="<h1>Bad</h1>")
     answer = served.change()
     assert (answer.status_code, answer.text) == (502, "<h1>Bad</h1>")
@@ -100,7 +100,7 @@ def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> No
 
 
 def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
-    """contract 9.2, kind delay."""
+    """See docs/design/fake-platforms.md#control."""
     made = served.fault(method="PUT", kind="delay", delay_ms=60)
     began = time.monotonic()
     assert served.change().status_code == 200
@@ -109,7 +109,7 @@ def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
 
 
 def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
-    """contract 9.2, kind throttle: 429 with Retry-After."""
+    """429 with Retry-After. See docs/design/fake-platforms.md#control."""
     served.fault(path="/wp-json/**", kind="throttle", retry_after=7, body={"slow": "down"})
     answer = served.change()
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
@@ -118,7 +118,7 @@ def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
 
 @pytest.mark.parametrize(("kind", "applied"), [("drop_before", False), ("drop_after", True)])
 def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, applied: bool) -> None:
-    """contract 9.2, kinds drop_before and drop_after; answered is null."""
+    """Kinds drop_before and drop_after; answered is null. See docs/design/fake-platforms.md#control."""
     made = served.fault(method="PUT", kind=kind)
     with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         served.change("3.33")
@@ -127,7 +127,7 @@ def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, 
 
 
 def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
-    """contract 9.2: seen on the socket itself; the server lives on."""
+    """Seen on the socket itself; the server lives on. See docs/design/fake-platforms.md#control."""
     served.fault(method="GET", path="/wp-json/", kind="drop_after", count=1)
     host, _, port = served.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=10) as raw:
@@ -141,7 +141,7 @@ def test_not_one_byte_leaves_a_dropped_connection(served: Served) -> None:
 
 
 def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(served: Served) -> None:
-    """contract 9.2: the same write once more is one applied entry."""
+    """The same write once more is one applied entry. See docs/design/fake-platforms.md#control."""
     served.fault(method="PUT", kind="drop_before", count=1)
     with pytest.raises(httpx.TransportError):
         served.change("4.44")
@@ -151,14 +151,20 @@ def test_a_dropped_write_without_an_application_leaves_the_object_as_it_was(serv
 
 
 def test_skip_lets_some_through_and_count_ends_it(served: Served) -> None:
-    """contract 9.2: the first skip matching requests pass, the next count are hit."""
+    """The first skip matching requests pass, the next count are hit.
+
+    See docs/design/fake-platforms.md#control.
+    """
     served.fault(method="PUT", path=PRODUCT, kind="status", status=500, skip=1, count=2)
     assert [served.change().status_code for _ in range(5)] == [200, 500, 500, 200, 200]
     assert served.client.get("/sandbox/faults").json()["faults"][0]["hits"] == 2
 
 
 def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served) -> None:
-    """contract 9.2: earliest-made fault first, one per request; count -1 hits all."""
+    """Earliest-made fault first, one per request; count -1 hits all.
+
+    See docs/design/fake-platforms.md#control.
+    """
     served.fault(method="PUT", kind="status", status=500, count=1)
     second = served.fault(method="*", path="/wp-json/**", kind="status", status=501, count=-1)
     assert [served.change().status_code for _ in range(3)] == [500, 501, 501]
@@ -167,7 +173,7 @@ def test_the_earliest_fault_goes_first_and_one_request_meets_one(served: Served)
 
 
 def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> None:
-    """contract 9.2: faults never apply to /sandbox."""
+    """Faults never apply to /sandbox. See docs/design/fake-platforms.md#control."""
     served.fault(method="*", path="**", kind="drop_before", count=-1)
     assert served.client.get("/sandbox").status_code == 200
     assert served.client.get("/").status_code == 200
@@ -176,7 +182,7 @@ def test_faults_never_reach_the_control_surface_nor_the_page(served: Served) -> 
 
 
 def test_faults_reach_every_service_and_the_tokens(served: Served) -> None:
-    """contract 9.2: matched against the whole request path without the query."""
+    """Matched against the whole request path without the query. See docs/design/fake-platforms.md#control."""
     for path in ("/sheets/v4/spreadsheets/x", "/teams/workflows/ops", "/s3/supplier/a", "/google/token"):
         served.fault(method="POST", path=path, kind="status", status=500)
         assert served.client.post(f"{path}?sig=1").status_code == 500
@@ -196,7 +202,7 @@ def test_faults_reach_every_service_and_the_tokens(served: Served) -> None:
     ],
 )
 def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: str, matches: bool) -> None:
-    """contract 9.2, Fault: glob."""
+    """Glob. See docs/design/fake-platforms.md#control."""
     assert (glob(pattern).fullmatch(path) is not None) is matches
 
 
@@ -215,13 +221,16 @@ def test_a_star_stays_within_a_segment_and_two_cross_them(pattern: str, path: st
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_in_words(served: Served, fault: Any) -> None:
-    """contract 9.2: {"error": words} with 400."""
+    """{"error": words} with 400. See docs/design/fake-platforms.md#control."""
     answer = served.client.post("/sandbox/faults", json=fault)
     assert (answer.status_code, list(answer.json())) == (400, ["error"])
 
 
 def test_webhooks_leave_over_the_network(served: Served) -> None:
-    """contract 9.1: the shop sends by itself; here to an address of its own that knows nothing of it."""
+    """The shop sends by itself; here to an address of its own that knows nothing of it.
+
+    See docs/design/fake-platforms.md#services.
+    """
     address = f"{served.url}/nowhere"
     body = {"topic": "order.created", "delivery_url": address, "secret": "s"}
     assert served.client.post("/wp-json/wc/v3/webhooks", json=body).status_code == 201
@@ -246,7 +255,7 @@ async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
 
 
 def test_a_production_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """contract 9: refuses to start when STEWARD_ENV is production."""
+    """Refuses to start when STEWARD_ENV is production. See docs/design/fake-platforms.md#process."""
     monkeypatch.setenv("STEWARD_ENV", "production")
     with pytest.raises(RuntimeError, match="production"):
         serve.run("127.0.0.1", 0, 1)
@@ -260,7 +269,10 @@ run("127.0.0.1", 0, 3, ready=lambda told: print(json.dumps(told), flush=True))
 
 
 def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
-    """contract 9: ready once with the answer of GET /sandbox; prints nothing of its own."""
+    """Ready once with the answer of GET /sandbox; prints nothing of its own.
+
+    See docs/design/fake-platforms.md#process.
+    """
     environment = {key: value for key, value in os.environ.items() if key != "STEWARD_ENV"}
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],

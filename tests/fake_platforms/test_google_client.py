@@ -78,7 +78,10 @@ def drive(told: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_the_official_client_finds_what_the_connector_relies_on(served: World) -> None:
-    """connectors 11.3: a second client of the sandbox; formula text stays text, a lost tab is 400"""
+    """A second client of the sandbox; formula text stays text, a lost tab is 400.
+
+    See docs/design/connectors.md#tests.
+    """
     found = await asyncio.to_thread(drive, served.described()["spreadsheet"])
     assert found.pop("title")
     assert found == {

@@ -1,4 +1,4 @@
-"""Keys, rights, limits and oddities of the pretend shop (contract 9.1)."""
+"""Keys, rights, limits and oddities of the pretend shop. See docs/design/fake-platforms.md#services."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ async def _first(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
 async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
     pretend: World, outside: httpx.AsyncClient
 ) -> None:
-    """contract 9.1; the codes are those of the auth recording."""
+    """The codes are those of the auth recording. See docs/design/fake-platforms.md#services."""
     path, key = "/wp-json/wc/v3/products", pretend.state.keys.consumer_key
     wrong = await outside.get(path, auth=(key, "cs_wrong"))
     unknown = await outside.get(path, auth=("ck_wrong", "cs_wrong"))
@@ -30,7 +30,10 @@ async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
 
 
 async def test_a_read_only_key_reads_but_does_not_write(pretend: World, outside: httpx.AsyncClient) -> None:
-    """contract 9.1: writing with a read-only key is 401, the harmless empty batch too."""
+    """Writing with a read-only key is 401, the harmless empty batch too.
+
+    See docs/design/fake-platforms.md#services.
+    """
     keys = pretend.state.keys
     pair = (keys.read_only_key, keys.read_only_secret)
     assert (await outside.get("/wp-json/wc/v3/products", auth=pair)).status_code == 200
@@ -44,7 +47,7 @@ async def test_a_read_only_key_reads_but_does_not_write(pretend: World, outside:
 async def test_the_shop_takes_basic_authentication_over_plain_http(
     pretend: World, outside: httpx.AsyncClient
 ) -> None:
-    """contract 9.1: unlike a real shop also over http."""
+    """Unlike a real shop also over http. See docs/design/fake-platforms.md#services."""
     pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
     found = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
     assert found.status_code == 200
@@ -52,7 +55,7 @@ async def test_the_shop_takes_basic_authentication_over_plain_http(
 
 @pytest.mark.parametrize(("size", "status"), [(1, 200), (100, 200), (101, 400), (0, 400)])
 async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int, status: int) -> None:
-    """contract 9.1: 101 is rest_invalid_param."""
+    """101 is rest_invalid_param. See docs/design/fake-platforms.md#services."""
     answer = await shop.get("products", params={"per_page": size})
     assert answer.status_code == status
     if status == 400:
@@ -66,7 +69,7 @@ async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int,
 async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
     shop: httpx.AsyncClient, pretend: World
 ) -> None:
-    """contract 9.1: over 100 items 413, and nothing is written."""
+    """Over 100 items 413, and nothing is written. See docs/design/fake-platforms.md#services."""
     item = {"id": (await _first(shop))["id"], "regular_price": "3.00"}
     over = await shop.post("products/batch", json={"update": [item] * 101})
     assert over.status_code == 413
@@ -78,7 +81,7 @@ async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
 
 
 async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: httpx.AsyncClient) -> None:
-    """contract 9.1: 200 with an error per item; the order is kept."""
+    """200 with an error per item; the order is kept. See docs/design/fake-platforms.md#services."""
     one = await _first(shop)
     items = [{"id": 999_999, "regular_price": "1.00"}, {"id": one["id"], "regular_price": "1.25"}]
     answer = (await shop.post("products/batch", json={"update": items})).json()["update"]
@@ -98,7 +101,7 @@ async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: ht
 async def test_a_price_is_stored_with_200_whatever_it_is(
     shop: httpx.AsyncClient, sent: str, stored: str
 ) -> None:
-    """contract 9.1: a price that is not a number is stored as an empty text."""
+    """A price that is not a number is stored as an empty text. See docs/design/fake-platforms.md#services."""
     one = await _first(shop)
     answer = await shop.put(f"products/{one['id']}", json={"regular_price": sent})
     assert (answer.status_code, answer.json()["regular_price"]) == (200, stored)
@@ -114,7 +117,7 @@ async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> N
 
 @pytest.mark.parametrize("sent", ["1.2.3", "-", ".", "1-2", "--4"])
 async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClient, sent: str) -> None:
-    """contract 9.1; the lists that are sorted by price still work."""
+    """The lists that are sorted by price still work. See docs/design/fake-platforms.md#services."""
     one = await _first(shop)
     stored = (await shop.put(f"products/{one['id']}", json={"regular_price": sent})).json()["regular_price"]
     assert stored == "" or float(stored)
@@ -134,7 +137,7 @@ async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClie
 async def test_a_wrong_part_of_an_object_refuses_the_whole_write(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, path: str, body: dict[str, Any]
 ) -> None:
-    """contract 9.1: rest_invalid_param; nothing is half done."""
+    """rest_invalid_param; nothing is half done. See docs/design/fake-platforms.md#services."""
     before = (await outside.get("/sandbox/state")).json()
     answer = await shop.post(path, json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
@@ -153,7 +156,7 @@ async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
 
 
 async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: httpx.AsyncClient) -> None:
-    """contract 9.1."""
+    """See docs/design/fake-platforms.md#services."""
     one = await _first(shop)
     sku = await shop.post("products", json={"name": "Another", "sku": one["sku"]})
     assert (sku.status_code, sku.json()["code"]) == (400, "product_invalid_sku")
@@ -165,7 +168,7 @@ async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: h
 
 
 async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient) -> None:
-    """contract 9.1: two orders under one key are two orders."""
+    """Two orders under one key are two orders. See docs/design/fake-platforms.md#services."""
     ids = set()
     for _ in range(2):
         made = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
@@ -176,7 +179,7 @@ async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient
 async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
     shop: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """connectors 7.2, modified time."""
+    """See docs/design/connectors.md#woocommerce."""
     one = await _first(shop)
     await clock.advance(5)
     answer = await shop.put(f"products/{one['id']}", json={"regular_price": one["regular_price"]})
@@ -187,7 +190,7 @@ async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
 async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_its_own(
     shop: httpx.AsyncClient, pretend: World, clock: FakeClock, own_tables: bool
 ) -> None:
-    """connectors 7.2, modified time."""
+    """See docs/design/connectors.md#woocommerce."""
     pretend.state.shop.orders_in_own_tables = own_tables
     order = (await shop.get("orders")).json()[0]
     await clock.advance(5)
@@ -199,7 +202,10 @@ async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_it
 async def test_modified_after_is_local_time_unless_said_otherwise(
     shop: httpx.AsyncClient, clock: FakeClock
 ) -> None:
-    """connectors 7.2, filters; the shop lies in Europe/Berlin, two hours ahead in May."""
+    """Filters; the shop lies in Europe/Berlin, two hours ahead in May.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     one = await _first(shop)
     await shop.put(f"products/{one['id']}", json={"regular_price": "2.00"})
 
@@ -216,7 +222,7 @@ async def test_modified_after_is_local_time_unless_said_otherwise(
 
 
 async def test_stock_taken_by_an_order_is_given_back_once(shop: httpx.AsyncClient) -> None:
-    """connectors 7.2, stock."""
+    """See docs/design/connectors.md#woocommerce."""
     one = await _first(shop, stock_status="instock", type="simple")
     number, left = one["id"], one["stock_quantity"]
     body = {"status": "processing", "line_items": [{"product_id": number, "quantity": 1}]}
@@ -232,7 +238,10 @@ async def test_stock_taken_by_an_order_is_given_back_once(shop: httpx.AsyncClien
 
 
 async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.AsyncClient) -> None:
-    """connectors 2.2: `manage_stock` is the text parent, and the number is the parent's."""
+    """`manage_stock` is the text parent, and the number is the parent's.
+
+    See docs/design/connectors.md#common-records.
+    """
     parent = await _first(shop, type="variable")
     path = f"products/{parent['id']}"
     one = parent["variations"][0]
@@ -255,7 +264,7 @@ async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.As
 async def test_filters_leave_what_matches(
     shop: httpx.AsyncClient, query: dict[str, str], expected: int | str
 ) -> None:
-    """contract 9.1; a SKU finds variations too."""
+    """A SKU finds variations too. See docs/design/fake-platforms.md#services."""
     rows = (await shop.get("products", params={"per_page": 100, **query})).json()
     if isinstance(expected, int):
         assert len(rows) == expected
@@ -265,7 +274,7 @@ async def test_filters_leave_what_matches(
 
 
 async def test_tags_and_categories_filter_products_and_count_them(shop: httpx.AsyncClient) -> None:
-    """contract 9.1: filters tag and category."""
+    """Filters tag and category. See docs/design/fake-platforms.md#services."""
     for kind, name in (("tags", "tag"), ("categories", "category")):
         for term in (await shop.get(f"products/{kind}", params={"per_page": 100})).json():
             found = await shop.get("products", params={name: term["id"]})
@@ -275,7 +284,7 @@ async def test_tags_and_categories_filter_products_and_count_them(shop: httpx.As
 async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(
     shop: httpx.AsyncClient,
 ) -> None:
-    """connectors 7.2, paging."""
+    """See docs/design/connectors.md#woocommerce."""
     middle = await shop.get("products", params={"per_page": 20, "page": 2, "_fields": "id"})
     assert 'rel="prev"' in middle.headers["link"]
     assert 'rel="next"' in middle.headers["link"]

@@ -1,4 +1,4 @@
-"""The pretend Teams workflow and the pretend bucket (contract 9.1)."""
+"""The pretend Teams workflow and the pretend bucket. See docs/design/fake-platforms.md#services."""
 
 import hashlib
 import re
@@ -31,7 +31,10 @@ def _message(card: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: World) -> None:
-    """contract 9.1, 9.2: 202; the card, its text, its mark."""
+    """202; the card, its text, its mark.
+
+    See docs/design/fake-platforms.md#services and docs/design/fake-platforms.md#control.
+    """
     address = pretend.described()["teams"]["webhook_url"]
     answer = await outside.post(address, json=_message(CARD))
     assert (answer.status_code, answer.content) == (202, b"")
@@ -44,7 +47,7 @@ async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: Wor
 async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
     outside: httpx.AsyncClient, pretend: World
 ) -> None:
-    """contract 9.1: a wrong sig is 401."""
+    """A wrong sig is 401. See docs/design/fake-platforms.md#services."""
     address = pretend.described()["teams"]["webhook_url"]
     assert (await outside.post(address + "x", json=_message(CARD))).status_code == 401
     assert (await outside.post("/teams/workflows/other?sig=x", json={})).status_code == 404
@@ -57,7 +60,7 @@ async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
 async def test_a_message_may_have_28_kilobytes(
     outside: httpx.AsyncClient, pretend: World, over: int, status: int
 ) -> None:
-    """contract 9.1: a body over 28 KB is 413."""
+    """A body over 28 KB is 413. See docs/design/fake-platforms.md#services."""
     start = b'{"type": "message", "text": "'
     body = start + b"x" * (28 * 1024 + over - len(start) - 2) + b'"}'
     answer = await outside.post(pretend.described()["teams"]["webhook_url"], content=body)
@@ -105,7 +108,10 @@ def test_the_signature_is_that_of_the_published_example() -> None:
 async def test_the_suppliers_file_is_read_with_its_tag_and_time(
     outside: httpx.AsyncClient, pretend: World, clock: FakeClock
 ) -> None:
-    """contract 9.1: GET, HEAD, ETag, Last-Modified; 40 rows, 2 of them not in the shop."""
+    """GET, HEAD, ETag, Last-Modified; 40 rows, 2 of them not in the shop.
+
+    See docs/design/fake-platforms.md#services.
+    """
     signer = _Signer(pretend, clock)
     found = await outside.send(signer.request("GET", "/s3/supplier/stock.csv"))
     head = await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))
@@ -135,7 +141,7 @@ async def test_a_request_signed_otherwise_is_refused(
     status: int,
     code: str,
 ) -> None:
-    """contract 9.1: signature version 4."""
+    """Signature version 4. See docs/design/fake-platforms.md#services."""
     answer = await outside.send(_Signer(pretend, clock).request("GET", "/s3/supplier/stock.csv", **change))
     assert answer.status_code == status
     assert f"<Code>{code}</Code>" in answer.text
@@ -144,7 +150,7 @@ async def test_a_request_signed_otherwise_is_refused(
 async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
     outside: httpx.AsyncClient, pretend: World, clock: FakeClock
 ) -> None:
-    """contract 9.1: the signature covers time and address."""
+    """The signature covers time and address. See docs/design/fake-platforms.md#services."""
     assert (await outside.get("/s3/supplier/stock.csv")).status_code == 403
     signed = _Signer(pretend, clock).request("GET", "/s3/supplier/stock.csv")
     moved = httpx.Request("GET", "https://shop.example/s3/supplier/other.csv", headers=signed.headers)
@@ -156,7 +162,10 @@ async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
 async def test_a_list_is_given_in_pages_and_by_prefix(
     outside: httpx.AsyncClient, pretend: World, clock: FakeClock
 ) -> None:
-    """contract 9.1: ?list-type=2; a name that needs escaping is signed and shown as it is."""
+    """?list-type=2; a name that needs escaping is signed and shown as it is.
+
+    See docs/design/fake-platforms.md#services.
+    """
     for number in range(5):
         pretend.state.store.put("supplier", f"in/päckchen & {number}.csv", b"x")
     signer, keys, token = _Signer(pretend, clock), [], ""
@@ -179,7 +188,7 @@ async def test_a_list_is_given_in_pages_and_by_prefix(
 async def test_a_replaced_file_is_noticed_by_its_tag(
     outside: httpx.AsyncClient, pretend: World, clock: FakeClock
 ) -> None:
-    """connectors 7.5: GET with If-Match."""
+    """GET with If-Match. See docs/design/connectors.md#s3."""
     signer = _Signer(pretend, clock)
     tag = (await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))).headers["etag"]
     again = signer.request("GET", "/s3/supplier/stock.csv")
@@ -192,7 +201,7 @@ async def test_a_replaced_file_is_noticed_by_its_tag(
 async def test_nothing_can_be_written_to_the_bucket(
     outside: httpx.AsyncClient, pretend: World, clock: FakeClock
 ) -> None:
-    """contract 9.1: writes are 403."""
+    """Writes are 403. See docs/design/fake-platforms.md#services."""
     signer = _Signer(pretend, clock)
     for method in ("PUT", "DELETE", "POST"):
         assert (await outside.send(signer.request(method, "/s3/supplier/stock.csv"))).status_code == 403

@@ -1,4 +1,7 @@
-"""Webhooks of the pretend shop: pings, deliveries, signatures, failures, events on request (contract 9)."""
+"""Webhooks of the pretend shop: pings, deliveries, signatures, failures, events on request.
+
+See docs/design/fake-platforms.md#process.
+"""
 
 import asyncio
 import base64
@@ -41,7 +44,7 @@ def _signed(body: bytes) -> str:
 async def test_making_a_webhook_sends_an_unsigned_ping_first(
     shop: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.1; the recorded shop pings before it answers."""
+    """The recorded shop pings before it answers. See docs/design/fake-platforms.md#services."""
     number = await _listen(shop, "product.updated")
     assert [one.content for one in receiver.arrived] == [f"webhook_id={number}".encode()]
     assert receiver.arrived[0].headers["content-type"] == "application/x-www-form-urlencoded"
@@ -51,7 +54,7 @@ async def test_making_a_webhook_sends_an_unsigned_ping_first(
 async def test_a_new_address_and_enabling_send_a_ping_and_a_new_name_does_not(
     shop: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """connectors 7.2, events."""
+    """See docs/design/connectors.md#woocommerce."""
     number = await _listen(shop, "product.updated")
     changes = [{"name": "x"}, {"delivery_url": ADDRESS + "d"}, {"status": "paused"}, {"status": "active"}]
     counts = []
@@ -70,7 +73,7 @@ async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
 async def test_a_delivery_is_signed_over_its_exact_bytes(
     shop: httpx.AsyncClient, pretend: World, receiver: Receiver
 ) -> None:
-    """contract 9.1: the headers of a delivery."""
+    """The headers of a delivery. See docs/design/fake-platforms.md#services."""
     number = await _listen(shop, "product.updated")
     product = (await shop.get("products")).json()[0]
     await shop.put(f"products/{product['id']}", json={"regular_price": "8.00"})
@@ -88,7 +91,7 @@ async def test_a_delivery_is_signed_over_its_exact_bytes(
 async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
     shop: httpx.AsyncClient, pretend: World, receiver: Receiver, clock: FakeClock
 ) -> None:
-    """contract 9.1: equal for deliveries of one webhook in one second."""
+    """Equal for deliveries of one webhook in one second. See docs/design/fake-platforms.md#services."""
     await _listen(shop, "product.updated")
     first, second = [row["id"] for row in (await shop.get("products")).json()][:2]
     for number, wait in ((first, 0), (second, 0), (first, 1)):
@@ -102,7 +105,10 @@ async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
 async def test_an_order_that_takes_stock_also_tells_of_the_product(
     shop: httpx.AsyncClient, pretend: World, receiver: Receiver
 ) -> None:
-    """contract 9.1; connectors 7.2: order.created and order.updated with the same body."""
+    """Order.created and order.updated with the same body.
+
+    See docs/design/fake-platforms.md#services and docs/design/connectors.md#woocommerce.
+    """
     for topic in ("order.created", "order.updated", "product.updated"):
         await _listen(shop, topic)
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
@@ -116,7 +122,10 @@ async def test_an_order_that_takes_stock_also_tells_of_the_product(
 async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothing(
     shop: httpx.AsyncClient, pretend: World, receiver: Receiver
 ) -> None:
-    """connectors 7.2: trash, permanent deletion, and the false deletion where orders are posts."""
+    """Trash, permanent deletion, and the false deletion where orders are posts.
+
+    See docs/design/connectors.md#woocommerce.
+    """
     for topic in ("product.deleted", "order.deleted"):
         await _listen(shop, topic)
     product = (await shop.get("products")).json()[0]["id"]
@@ -133,7 +142,7 @@ async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothi
 async def test_a_variation_is_told_as_an_update_of_a_product(
     shop: httpx.AsyncClient, pretend: World, receiver: Receiver
 ) -> None:
-    """connectors 7.2: the body is the variation, with its parent's number."""
+    """The body is the variation, with its parent's number. See docs/design/connectors.md#woocommerce."""
     await _listen(shop, "product.updated")
     parent = (await shop.get("products", params={"type": "variable"})).json()[0]
     one = parent["variations"][0]
@@ -146,7 +155,10 @@ async def test_a_variation_is_told_as_an_update_of_a_product(
 async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_count_anew(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.1: more than 5 failures in a row set the status to disabled."""
+    """More than 5 failures in a row set the status to disabled.
+
+    See docs/design/fake-platforms.md#services.
+    """
     number = await _listen(shop, "product.updated")
 
     async def fail(times: int) -> str:
@@ -167,7 +179,7 @@ async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_coun
 async def test_a_failed_delivery_is_not_repeated_but_followed_by_a_ping(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.1: not retried; the ping is recorded."""
+    """Not retried; the ping is recorded. See docs/design/fake-platforms.md#services."""
     await _listen(shop, "product.updated")
     receiver.status = 500
     (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
@@ -178,7 +190,7 @@ async def test_a_failed_delivery_is_not_repeated_but_followed_by_a_ping(
 async def test_an_unreachable_receiver_is_a_delivery_without_a_status(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.2, Delivery."""
+    """See docs/design/fake-platforms.md#control."""
     await _listen(shop, "product.updated")
 
     def refuse(request: httpx.Request) -> None:
@@ -203,7 +215,10 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     pretend: World,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """contract 9.1: deliveries time out after 5 s; the time is shortened here."""
+    """Deliveries time out after 5 s; the time is shortened here.
+
+    See docs/design/fake-platforms.md#services.
+    """
     assert deliveries.TIMEOUT_SECONDS == 5.0
     await _listen(shop, "product.updated")
     monkeypatch.setattr(deliveries, "TIMEOUT_SECONDS", 0.01)
@@ -215,7 +230,7 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
 async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.2, Event."""
+    """See docs/design/fake-platforms.md#control."""
     await _listen(shop, "order.created")
     order = (await shop.get("orders")).json()[0]["id"]
     apart = await _event(outside, topic="order.created", resource_id=order, repeat=3)
@@ -229,7 +244,7 @@ async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
 async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.2, Event: bad_signature, pad_bytes."""
+    """bad_signature, pad_bytes. See docs/design/fake-platforms.md#control."""
     await _listen(shop, "order.created")
     order = (await shop.get("orders")).json()[0]["id"]
     (plain,) = await _event(outside, topic="order.created", resource_id=order)
@@ -244,7 +259,7 @@ async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more
 async def test_order_created_without_an_object_makes_a_new_order_and_leaves_the_stock(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, receiver: Receiver
 ) -> None:
-    """contract 9.2, Event."""
+    """See docs/design/fake-platforms.md#control."""
     await _listen(shop, "order.created")
     before = (await outside.get("/sandbox/state")).json()
     await _event(outside, topic="order.created")
@@ -268,7 +283,7 @@ async def test_order_created_without_an_object_makes_a_new_order_and_leaves_the_
 async def test_a_bad_event_is_refused_in_words(
     outside: httpx.AsyncClient, event: dict[str, Any], status: int
 ) -> None:
-    """contract 9.2: {"error": words} with 400 or 404."""
+    """{"error": words} with 400 or 404. See docs/design/fake-platforms.md#control."""
     answer = await outside.post("/sandbox/events", json=event)
     assert answer.status_code == status
     assert list(answer.json()) == ["error"]

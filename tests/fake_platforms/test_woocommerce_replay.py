@@ -1,4 +1,4 @@
-"""The pretend shop answers as the recorded real one did (connectors 11.3)."""
+"""The pretend shop answers as the recorded real one did. See docs/design/connectors.md#tests."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,10 @@ from tests.fake_platforms import connector_view, replay
 
 
 def test_every_recorded_exchange_and_delivery_agrees() -> None:
-    """connectors 11.3: the pretend shop's answer, and the connector's errors, records and outcomes"""
+    """The pretend shop's answer, and the connector's errors, records and outcomes.
+
+    See docs/design/connectors.md#tests.
+    """
     rows = replay.replay(case_data("woocommerce"))
     assert [row for row in rows if row["differences"]] == []
     assert len(rows) >= 327
@@ -67,7 +70,7 @@ def _recorded_deliveries() -> list[tuple[dict[str, str], bytes]]:
 
 
 def test_recorded_deliveries_carry_the_signature_made_here() -> None:
-    """connectors 7.2: base64 HMAC-SHA256 of the raw body."""
+    """Base64 HMAC-SHA256 of the raw body. See docs/design/connectors.md#woocommerce."""
     for headers, body in _recorded_deliveries():
         assert signature("recorded-test-secret-1", body) == headers["X-WC-Webhook-Signature"]
 

@@ -1,6 +1,8 @@
 """Runs recorded cases of the workflow tool through the reader, the plan and the walk of a real run.
 
-`make n8n-cases DIR=folder` (imports 14): names each case that differs and ends with 'N of M equal'.
+`make n8n-cases DIR=folder`: names each case that differs and ends with 'N of M equal'.
+
+See docs/design/imports-n8n.md#recorded-cases.
 """
 
 import asyncio

@@ -1,6 +1,8 @@
-"""Reads every export of a folder and prints what they would come to here (imports 11).
+"""Reads every export of a folder and prints what they would come to here.
 
 `make imports-report DIR=folder` prints text; with ARGS=--json the same as JSON.
+
+See docs/design/imports-n8n.md#findings.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Imports over HTTP: kept once, listed, previewed, run, changed, deleted (contract 2.8, 3.6)."""
+"""Imports over HTTP: kept once, listed, previewed, run, changed, deleted.
+
+See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+"""
 
 import json
 from functools import partial
@@ -20,7 +23,10 @@ def body(export: Any, name: str = "Mine") -> dict[str, Any]:
 
 
 async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> None:
-    """interface 4.3 imports; contract 2.8, 3.6"""
+    """See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+
+    Interface statements: 4.3 imports.
+    """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), drafted(), told())
     heard = await member.post(PATH, body(export))
@@ -46,7 +52,10 @@ async def test_an_export_is_kept_once_and_answered_whole(service: Service) -> No
 
 
 async def test_the_hundred_and_first_is_refused(service: Service) -> None:
-    """interface 7 allowance_spent; interface 8 imports; contract 2.8: with a smaller number of them"""
+    """With a smaller number of them. See docs/design/api/imports.md#requests.
+
+    Interface statements: 7 allowance_spent; 8 imports.
+    """
     assert service.context.rules.imports_kept == 100
     service.restart(imports_kept=2)
     member = await service.token("member")
@@ -60,7 +69,7 @@ async def test_the_hundred_and_first_is_refused(service: Service) -> None:
 
 
 async def test_what_is_no_export_or_too_large_is_refused(service: Service) -> None:
-    """contract 1.2, 2.8"""
+    """See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests."""
     member = await service.token("member")
     for content in ("{", "[]", '{"nodes": 3}', {"nodes": []}):
         refused = await member.post(PATH, body(content))
@@ -96,7 +105,10 @@ WITHOUT_A_USABLE_STEP: dict[str, list[Any]] = {
 
 @pytest.mark.parametrize("nodes", WITHOUT_A_USABLE_STEP.values(), ids=WITHOUT_A_USABLE_STEP.keys())
 async def test_an_export_without_a_usable_step_is_refused(service: Service, nodes: list[Any]) -> None:
-    """contract 2.8 no step in it: whatever wraps the workflow, when keeping and when previewing"""
+    """Whatever wraps the workflow, when keeping and when previewing.
+
+    See docs/design/api/imports.md#requests.
+    """
     member = await service.token("member")
     export = {"nodes": nodes, "connections": wires([one for one in nodes if isinstance(one, dict)])}
     for content in (export, {"workflow": export}, [export], json.dumps(export)):
@@ -110,7 +122,10 @@ async def test_an_export_without_a_usable_step_is_refused(service: Service, node
 
 
 async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> None:
-    """contract 2.8: kept also when it cannot run, so that its report can be read"""
+    """Kept also when it cannot run, so that its report can be read.
+
+    See docs/design/api/imports.md#requests.
+    """
     member = await service.token("member")
     disabled = node("Off", "noOp", 1, {}, disabled=True)
     for number, usable in enumerate((node("Odd", "slack", 2, {}), node("Nothing", "noOp", 1, {}))):
@@ -120,7 +135,7 @@ async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> 
 
 
 async def test_secrets_are_named_and_never_kept(service: Service) -> None:
-    """imports 12, safety 7"""
+    """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     member = await service.token("member")
     secret = "sk-live-abcdefghijklmnop1234567890"
     fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
@@ -139,7 +154,10 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
 
 
 async def test_a_preview_keeps_nothing(service: Service) -> None:
-    """interface 4.3 imports; contract 3.6"""
+    """See docs/design/api/imports.md#findings.
+
+    Interface statements: 4.3 imports.
+    """
     member = await service.token("member")
     export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "slack", 2, {}))
     sent = {"source": "workflow_tool", "content": export}
@@ -153,8 +171,12 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
 
 
 async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: Service) -> None:
-    """contract 2.8, interface 2.7: not ready until bound, and not run; interface 2.3 workflow;
-    interface 4.3 imports; interface 9 plan_version"""
+    """Not ready until bound, and not run.
+
+    See docs/design/api/imports.md#requests and docs/design/api/automations.md#bindings-and-readiness.
+
+    Interface statements: 2.3 workflow; 4.3 imports; 9 plan_version.
+    """
     member = await service.token("member")
     kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
     asked = {"name": "Told", "schedule": MANUAL, "idempotency_key": "same"}
@@ -183,7 +205,7 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
 
 
 async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
-    """imports 11"""
+    """See docs/design/imports-n8n.md#findings."""
     member = await service.token("member")
     kept = (await member.post(PATH, body(chain(node("Odd", "slack", 2, {}))))).data["import"]
     assert kept["supported"] is False
@@ -192,7 +214,12 @@ async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
 
 
 async def test_five_hundred_bindings_are_looked_at_and_no_more(service: Service) -> None:
-    """interface 8 bindings: one more is refused as a whole, before any step is looked at"""
+    """One more is refused as a whole, before any step is looked at.
+
+    See docs/design/api/conventions.md#limits.
+
+    Interface statements: 8 bindings.
+    """
     member = await service.token("member")
     kept = (await member.post(PATH, body(chain(code("One", "return [{json: {}}]"), told())))).data["import"]
     asked = {"name": "Told", "schedule": MANUAL}

@@ -46,7 +46,10 @@ async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
 
 @on_one_engine
 async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) -> None:
-    """imports 6.1: by what the last answer says, by counting, and by the address it gives"""
+    """By what the last answer says, by counting, and by the address it gives.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ !$response.body.next }}"}
     pages(shop, {"next": "b"}, {"next": "c d"}, {"next": None})
     led = asking(**parameter("={{ $response.body.next }}"), **ends)
@@ -63,7 +66,10 @@ async def test_pages_are_asked_for_as_each_answer_leads_to_the_next(shop: Shop) 
 
 @on_one_engine
 async def test_pages_end_where_they_must(shop: Shop) -> None:
-    """imports 6.1: at a status, at the step's own limit, at five of a kind, and never on another host"""
+    """At a status, at the step's own limit, at five of a kind, and never on another host.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     counted = parameter("={{ $pageCount + 1 }}")
     gone = {"paginationCompleteWhen": "receiveSpecificStatusCodes", "statusCodesWhenComplete": "404, 410"}
     pages(shop, {"n": 1})
@@ -86,7 +92,7 @@ async def test_pages_end_where_they_must(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
-    """imports 6.1"""
+    """See docs/design/imports-n8n.md#http-steps."""
     ends = {"paginationCompleteWhen": "other", "completeExpression": "={{ $pageCount >= 100 }}"}
     pages(shop, *({"n": number} for number in range(201)))
     run, queries, items = await ran(shop, asking(**parameter("={{ $pageCount }}"), **ends))
@@ -98,7 +104,10 @@ async def test_a_hundred_pages_are_asked_for_and_no_more(shop: Shop) -> None:
 
 @on_one_engine
 async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop) -> None:
-    """imports 6.1: whatever an address answers, the run goes on or fails in words"""
+    """Whatever an address answers, the run goes on or fails in words.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     pages(shop, {"a": float("nan")})
     run, _, items = await ran(shop, node("Ask", "httpRequest", 4.2, {"url": ADDRESS}))
     assert (run.status, items) == (RunStatus.SUCCEEDED, 1), run
@@ -106,7 +115,10 @@ async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(shop: Shop)
 
 @on_one_engine
 async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fail(shop: Shop) -> None:
-    """imports 6.1: a list as text is one item; an answer that tells errors is none"""
+    """A list as text is one item; an answer that tells errors is none.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     older = {"url": ADDRESS, "responseFormat": "string", "dataPropertyName": "page"}
     pages(shop, [{"n": 1}, {"n": 2}])
     run, _, items = await ran(shop, node("Ask", "httpRequest", 1, older))
@@ -140,12 +152,15 @@ def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     ],
 )
 def test_pages_that_cannot_be_are_refused_at_import(pagination: dict[str, Any]) -> None:
-    """imports 1 rule 2"""
+    """See docs/design/imports-n8n.md#rules."""
     assert ("error", "parameter") in findings(asking(**pagination))
 
 
 def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
-    """imports 6.1, 9.1: it is a read, so a test run makes it too"""
+    """It is a read, so a test run makes it too.
+
+    See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#plan.
+    """
     for more in (
         {"url": "=https://a.example/unsubscribe?id={{ $json.id }}"},
         {"url": ADDRESS, "sendQuery": True}
@@ -168,13 +183,16 @@ def test_a_read_that_tells_the_address_values_of_the_run_is_said() -> None:
 def test_an_option_that_would_do_otherwise_is_said(
     options: dict[str, Any], found: list[tuple[str, str]]
 ) -> None:
-    """imports 1 rule 2"""
+    """See docs/design/imports-n8n.md#rules."""
     assert findings(node("Ask", "httpRequest", 4.2, {"url": ADDRESS, "options": options})) == found
 
 
 @on_one_engine
 async def test_a_question_in_graphql_sends_no_header_that_cannot_be(shop: Shop) -> None:
-    """safety 7.4: headers are held to the same as those of any request"""
+    """Headers are held to the same as those of any request.
+
+    See docs/design/security.md#imported-workflows.
+    """
     rows = {"parameter": [{"name": "X-Kind", "value": "={{ 'a\\r\\nhost: b' }}"}]}
     asked = {"endpoint": ADDRESS, "query": "{ shop { name } }", "headerParametersUi": rows}
     run = await shop.drained(await automated(shop, chain(node("Ask", "graphql", 1, asked))))
@@ -190,7 +208,10 @@ def signed_in(path: str, **more: Any) -> dict[str, Any]:
 
 @on_one_engine
 async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop: Shop) -> None:
-    """imports 6.1: if host and method fit; and nothing there that tells keys"""
+    """If host and method fit; and nothing there that tells keys.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     query = {"sendQuery": True, "queryParameters": {"parameters": [{"name": "per_page", "value": "4"}]}}
     own = {"integration_id": shop.connections["woocommerce"].integration_id}
     asked = signed_in("/wp-json/wc/v3/products", **query)
@@ -212,7 +233,10 @@ async def test_a_request_signed_in_to_the_shop_reads_it_with_its_connection(shop
 
 @on_one_engine
 async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Shop) -> None:
-    """imports 6.1, safety 1.2: a query may tell WordPress another method or path; test runs read too"""
+    """A query may tell WordPress another method or path; test runs read too.
+
+    See docs/design/imports-n8n.md#http-steps and docs/design/security.md#promises.
+    """
     own = {"integration_id": shop.connections["woocommerce"].integration_id}
     for name in ("_method", " _method", "[method", "rest_route", "rest.route", "x"):
         told = [{"name": name, "value": "DELETE"}, {"name": "force", "value": "true"}]
@@ -226,7 +250,10 @@ async def test_what_a_signed_in_read_is_asked_by_makes_it_nothing_else(shop: Sho
 
 
 def test_a_request_signed_in_to_a_store_never_changes_it() -> None:
-    """imports 6.1: a write is an error, “use a store step”; Shopify's interface is not asked by paths"""
+    """A write is an error, “use a store step”; Shopify's interface is not asked by paths.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
     assert ("error", "parameter") in findings(signed_in("/wp-json/wc/v3/products", method="POST"))
     shopify = signed_in("/admin/products.json", nodeCredentialType="shopifyAccessTokenApi")
     assert ("error", "credential") in findings(shopify)

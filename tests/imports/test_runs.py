@@ -37,7 +37,7 @@ def bound(shop: Shop) -> dict[str, Any]:
 
 
 async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
-    """interface 3, imports 3"""
+    """See docs/design/api/automations.md#states and docs/design/imports-n8n.md#execution."""
     export = chain(code("Three", "return [1, 2, 3].map(n => ({json: {n}}))"), node("Pass", "noOp", 1, {}))
     run = await shop.drained(await automated(shop, export))
     assert run.status is RunStatus.SUCCEEDED, run
@@ -46,7 +46,7 @@ async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
 
 
 async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> None:
-    """imports 7, engine 10"""
+    """See docs/design/imports-shopify-flow.md#file and docs/design/runs.md#execution."""
     automation = await automated(
         shop, chain(listed(), drafted(), node("After", "noOp", 1, {})), integration_id=store(shop)
     )
@@ -65,7 +65,7 @@ async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> No
 
 
 async def test_a_test_run_changes_nothing(shop: Shop) -> None:
-    """interface 3"""
+    """See docs/design/api/automations.md#states."""
     automation = await automated(shop, chain(listed(), drafted()), integration_id=store(shop))
     run = await shop.drained(automation, Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED, run
@@ -74,7 +74,7 @@ async def test_a_test_run_changes_nothing(shop: Shop) -> None:
 
 
 async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
-    """contract 4.4"""
+    """See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     run = await shop.waiting(await automated(shop, export, bindings=bindings))
@@ -86,7 +86,7 @@ async def test_a_message_asks_first_and_goes_once(shop: Shop) -> None:
 
 
 async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
-    """contract 4.4"""
+    """See docs/design/api/approvals.md#states."""
     bindings = {"Tell": bound(shop)}
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     run = await shop.drained(await automated(shop, export, bindings=bindings, send_mode="send"))
@@ -95,7 +95,10 @@ async def test_a_message_goes_at_its_step_when_allowed(shop: Shop) -> None:
 
 
 async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """safety 7, engine 10: a step's class alone says who is asked, so one that reads proposes in vain"""
+    """A step's class alone says who is asked, so one that reads proposes in vain.
+
+    See docs/design/security.md#imported-workflows and docs/design/runs.md#execution.
+    """
     monkeypatch.setattr(MicrosoftTeams, "kind", StepKind.READ)
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     run = await shop.drained(await automated(shop, export, bindings={"Tell": bound(shop)}))
@@ -105,7 +108,10 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
 
 
 async def test_what_was_approved_is_sent_though_what_was_applied_before_it_failed(shop: Shop) -> None:
-    """engine 10.1 rule 6: also when the run slept between the two, and neither is done twice"""
+    """Also when the run slept between the two, and neither is done twice.
+
+    See docs/design/approvals.md#held-changes.
+    """
     export = chain(listed(1), drafted())
     export["nodes"].append(told())
     export["connections"]["Products"]["main"][0].append({"node": "Tell", "type": "main", "index": 0})
@@ -122,7 +128,10 @@ async def test_what_was_approved_is_sent_though_what_was_applied_before_it_faile
 
 
 async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None:
-    """engine 10.1 rule 8: not on another branch either; and a tolerated failure stops nobody"""
+    """Not on another branch either; and a tolerated failure stops nobody.
+
+    See docs/design/runs.md#execution.
+    """
     for settings, last in ({}, "failed"), ({"onError": "continueRegularOutput"}, "succeeded"):
         export = chain(listed(1), drafted() | settings)
         export["nodes"] += [told(), node("After", "noOp", 1, {})]
@@ -140,7 +149,7 @@ async def test_after_a_change_that_failed_no_new_step_starts(shop: Shop) -> None
 
 
 async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(shop: Shop) -> None:
-    """engine 10: what is replayed is what it was"""
+    """What is replayed is what it was. See docs/design/runs.md#execution."""
     export = chain(code("One", "return [{json: {id: 7}}]"), told() | {"onError": "continueRegularOutput"})
     rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"})
     export["nodes"] += [rest, node("After", "noOp", 1, {})]
@@ -158,7 +167,10 @@ async def test_a_send_whose_failure_was_tolerated_stops_nobody_after_a_sleep(sho
 
 @on_one_engine
 async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None:
-    """engine 10.1.9: its steps, which no row divides, hold up neither the run's limit nor anybody else"""
+    """Its steps, which no row divides, hold up neither the run's limit nor anybody else.
+
+    See docs/design/runs.md#limits.
+    """
     rules(shop, time_limit=timedelta(seconds=0.5))
     many = code("Many", "return Array.from({length: 5000}, (_, n) => ({json: {n}}))")
     steps = [node(f"Pass {number}", "noOp", 1, {}) for number in range(20)]
@@ -168,7 +180,7 @@ async def test_a_called_workflow_is_stopped_in_the_midst_too(shop: Shop) -> None
 
 @on_one_engine
 async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: Shop) -> None:
-    """engine 10.1.9: a script without end is not waited for"""
+    """A script without end is not waited for. See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=0.3))
     run = await shop.drained(await automated(shop, chain(code("Round", "while (true) {}"))))
     assert (run.status, run.code) == (RunStatus.FAILED, "timed_out"), run
@@ -177,7 +189,10 @@ async def test_a_step_is_stopped_in_the_midst_when_the_runs_time_is_over(shop: S
 
 @on_one_engine
 async def test_a_called_workflow_holds_no_more_than_a_run(shop: Shop) -> None:
-    """engine 3.5: what its steps give counts while it runs, though none of it is kept"""
+    """What its steps give counts while it runs, though none of it is kept.
+
+    See docs/design/runs.md#checkpoints.
+    """
     text = "return [{json: {i: ($input.first().json.i ?? 0) + 1, text: 'x'.repeat(%d)}}]"
     for most, ends in (2, RunStatus.SUCCEEDED), (9, RunStatus.FAILED):
         within = chain(
@@ -204,7 +219,10 @@ def _below(most: int) -> dict[str, Any]:
 
 @on_one_engine
 async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: Shop) -> None:
-    """engine 10.2: whoever reads it is skipped with step and field, what it would have fed too; others run"""
+    """Whoever reads it is skipped with step and field, what it would have fed too; others run.
+
+    See docs/design/runs.md#test-runs.
+    """
     post = {"method": "POST", "url": f"https://{ELSEWHERE}/orders", "options": {}}
     fixed = {"assignments": {"assignments": [{"name": "a", "value": 1, "type": "number"}]}}
     reading = {
@@ -245,7 +263,10 @@ async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: S
 
 
 async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: Shop) -> None:
-    """imports 6, engine 10: it reads and proposes inside its step; what is declined is not handed on"""
+    """It reads and proposes inside its step; what is declined is not handed on.
+
+    See docs/design/imports-n8n.md#node-types and docs/design/runs.md#execution.
+    """
     each = code("Two", "return [{json: {limit: 1}}, {json: {limit: 2}}]")
     reading = listed() | {"parameters": listed()["parameters"] | {"limit": "={{ $json.limit }}"}}
     export = chain(each, calling([reading, drafted()], mode="each"), node("After", "noOp", 1, {}))
@@ -267,7 +288,7 @@ async def test_what_a_called_workflow_changes_is_asked_for_and_made_once(shop: S
 
 @on_one_engine
 async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: Shop) -> None:
-    """imports 6, 13"""
+    """See docs/design/imports-n8n.md#node-types and docs/design/imports-n8n.md#refusals-and-readiness."""
     export = chain(code("One", "return [{json: {id: 7}}]"), calling([told()]))
     run = await shop.waiting(await automated(shop, export, bindings={"Call": bound(shop)}))
     await shop.approve(run)
@@ -277,7 +298,10 @@ async def test_a_called_workflow_uses_the_connection_its_step_is_bound_to(shop: 
 
 @on_one_engine
 async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Shop) -> None:
-    """safety 8, engine 3.5: the step ends at the answer that is one too many, not at the last item"""
+    """The step ends at the answer that is one too many, not at the last item.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code and docs/design/runs.md#checkpoints.
+    """
     fault = {"kind": "status", "path": "/long", "status": 200, "body": {"text": "x" * 3_000_000}, "count": -1}
     long = shop.world.state.faults.make(fault)
     asked = {"url": f"https://{ELSEWHERE}/long", "options": {}}
@@ -292,7 +316,10 @@ async def test_answers_are_gathered_up_to_a_steps_bound_and_no_further(shop: Sho
 
 @on_one_engine
 async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Shop) -> None:
-    """safety 7.4, connectors 5: neither read nor asked for, over http or https, nor where a redirect leads"""
+    """Neither read nor asked for, over http or https, nor where a redirect leads.
+
+    See docs/design/security.md#imported-workflows and docs/design/connectors.md#outbound-guard.
+    """
     open_ = shop.world.state.faults.make({"kind": "status", "path": "/long", "status": 200, "count": -1})
     for url in f"http://{HOST}/long", f"https://{HOST}/long":
         for method in "GET", "POST":
@@ -306,7 +333,10 @@ async def test_no_step_reaches_what_the_operator_opened_for_connections(shop: Sh
 
 
 async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
-    """safety 8: a step of the service's own memory stays within it"""
+    """A step of the service's own memory stays within it.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     export = chain(
         code("Many", "return Array.from({length: 708}, () => ({json: {}}))"),
         node("Pairs", "merge", 3, {"mode": "combine", "combineBy": "combineAll", "options": {}}),
@@ -318,7 +348,10 @@ async def test_each_with_each_is_refused_before_it_is_made(shop: Shop) -> None:
 
 
 async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) -> None:
-    """imports 6.1, engine 12: nobody approves what is not shown, or what is cut without a word"""
+    """Nobody approves what is not shown, or what is cut without a word.
+
+    See docs/design/imports-n8n.md#http-steps and docs/design/approvals.md#decisions.
+    """
     asked = {
         "method": "POST",
         "url": f"={{{{ 'https://{ELSEWHERE}/wp-json/elsewhere' }}}}",
@@ -346,7 +379,7 @@ async def test_a_request_is_shown_whole_and_goes_once_when_approved(shop: Shop) 
 
 
 async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> None:
-    """engine 10"""
+    """See docs/design/runs.md#execution."""
     export = chain(
         code("One", "return [{json: {at: 1}}]"),
         node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 30, "unit": "minutes"}),
@@ -362,7 +395,7 @@ async def test_a_long_wait_sleeps_and_goes_on_after_a_restart(shop: Shop) -> Non
 
 
 async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
-    """imports 3.8"""
+    """See docs/design/imports-n8n.md#execution."""
     nodes = [code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")]
     nodes += [node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), node("Body", "noOp", 1, {})]
     export = chain(*nodes)
@@ -375,7 +408,7 @@ async def test_each_turn_of_a_loop_has_its_row(shop: Shop) -> None:
 
 @on_one_engine
 async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(shop: Shop) -> None:
-    """imports 13: in a run, the step fails by its on_error"""
+    """In a run, the step fails by its on_error. See docs/design/imports-n8n.md#refusals-and-readiness."""
     asked = {"startDate": "0001-01-01T00:00:00Z", "endDate": "2026-01-01", "units": ["day"], "options": {}}
     step = node("When", "dateTime", 2, {"operation": "getTimeBetweenDates", **asked})
     export = chain(code("One", "return [{json: {}}]"), step)
@@ -385,7 +418,7 @@ async def test_a_date_beyond_all_calendars_fails_its_step_and_not_the_service(sh
 
 
 async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
-    """interface 3"""
+    """See docs/design/api/automations.md#states."""
     export = chain(node("Stop", "stopAndError", 1, {"errorMessage": "Nothing to sell"}))
     run = await shop.drained(await automated(shop, export))
     assert run.status is RunStatus.FAILED, run
@@ -393,7 +426,7 @@ async def test_a_failing_step_fails_the_run_in_plain_words(shop: Shop) -> None:
 
 
 async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
-    """engine 12, 15; contract 4.3"""
+    """See docs/design/approvals.md#decisions and docs/design/runs.md#cancellation."""
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     automation = await automated(shop, export, bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
@@ -407,7 +440,10 @@ async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
 
 
 async def test_a_killed_workflow_changes_each_thing_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 10, 11: killed at every tenth point, its steps and changes are each there once"""
+    """Killed at every tenth point, its steps and changes are each there once.
+
+    See docs/design/runs.md#execution and docs/design/writes.md#two-tables.
+    """
     first = code("First", "return [{json: {at: Math.random()}}]")
     export = chain(first, listed(2), drafted(), node("After", "noOp", 1, {}))
     made = partial(automated, export=export, integration_id=store(shop))

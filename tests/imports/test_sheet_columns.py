@@ -51,7 +51,10 @@ async def test_a_field_without_a_column_adds_one(shop: Shop, options: dict[str, 
 
 
 async def test_an_approval_shows_the_columns_and_adding_them_is_one_change(shop: Shop) -> None:
-    """contract 3.4: what a person approves is what is written; a second run adds no column again"""
+    """What a person approves is what is written; a second run adds no column again.
+
+    See docs/design/api/runs.md#change.
+    """
     holds(shop, STARTED)
     automation = await set_up(shop, TWO, sheet("append", columns=AUTO))
     for _ in range(2):
@@ -146,7 +149,10 @@ async def test_updating_leaves_extra_fields_out_unless_the_step_says_otherwise(s
 
 @EACH_ENGINE_ONCE
 async def test_a_column_somebody_put_there_meanwhile_is_kept(shop: Shop) -> None:
-    """engine 11: what differs from what was shown is a conflict; no row is written under it"""
+    """What differs from what was shown is a conflict; no row is written under it.
+
+    See docs/design/writes.md#two-tables.
+    """
     holds(shop, STARTED)
     run = await shop.waiting(await set_up(shop, TWO, sheet("append", columns=AUTO)))
     holds(shop, [["Code", "Price", "Note"], *STARTED[1:]])
@@ -173,7 +179,10 @@ async def test_columns_are_added_beside_cells_that_have_no_head(shop: Shop) -> N
 
 @EACH_ENGINE_ONCE
 async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
-    """connectors 7.3: a refused call writes nothing, and the words say what to do"""
+    """A refused call writes nothing, and the words say what to do.
+
+    See docs/design/connectors.md#google-sheets.
+    """
     holds(shop, STARTED)
     [tab] = shop.world.state.google.books["sheet-prices"].tabs
     tab.columns = 2
@@ -202,7 +211,7 @@ async def test_a_tab_without_a_free_column_is_told(shop: Shop) -> None:
 def test_an_import_tells_what_becomes_of_extra_fields(
     operation: str, options: dict[str, Any], told: list[tuple[str, str]]
 ) -> None:
-    """imports 1.2: nothing is silent"""
+    """Nothing is silent. See docs/design/imports-n8n.md#rules."""
     found = read_value(chain(sheet(operation, columns=AUTO, **options))).findings
     mine = [one for one in found if one.step == "Sheet" and "column" in one.message]
     assert [str(one.level) for one in mine] == [level for level, _ in told]

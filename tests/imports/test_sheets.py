@@ -48,7 +48,10 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
 
 
 async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
-    """imports 6: each counts without the rows of the one before, as the origin does"""
+    """Each counts without the rows of the one before, as the origin does.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     filled(shop)
     asked = sheet("delete", startIndex="={{ $json.at }}", numberToDelete="={{ $json.n }}")
     await approved(shop, "return [{json: {at: 3, n: 2}}, {json: {at: 3, n: 1}}]", asked)
@@ -57,7 +60,7 @@ async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) -> None:
-    """imports 6"""
+    """See docs/design/imports-n8n.md#node-types."""
     one = "return [{json: {}}, {json: {}}]"
     filled(shop)
     await approved(shop, one, sheet("clear", clear="specificRows", startIndex=2, rowsToDelete=2))
@@ -72,7 +75,7 @@ async def test_rows_columns_ranges_and_all_but_the_head_are_emptied(shop: Shop) 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
-    """imports 6"""
+    """See docs/design/imports-n8n.md#node-types."""
     titles = "return ['May', 'June', 'May', 'Prices'].map(t => ({json: {t}}))"
     await approved(shop, titles, sheet("create", title="={{ $json.t }}"))
     tabs = shop.world.state.google.books["sheet-prices"].tabs
@@ -92,6 +95,6 @@ async def test_a_tab_is_added_once_for_each_title(shop: Shop) -> None:
     ],
 )
 def test_what_is_not_carried_is_refused_at_import(step: dict[str, Any]) -> None:
-    """imports 1 rule 2"""
+    """See docs/design/imports-n8n.md#rules."""
     found = read_value(chain(step)).findings
     assert ("error", "parameter") in [(str(one.level), one.code) for one in found]

@@ -34,7 +34,10 @@ async def approved(shop: Shop, store: str, step: dict[str, Any]) -> None:
 
 @on_one_engine
 async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -> None:
-    """imports 6, connectors 6: a price that is not named stays, tags are named by their numbers"""
+    """A price that is not named stays, tags are named by their numbers.
+
+    See docs/design/imports-n8n.md#node-types and docs/design/connectors.md#operations.
+    """
     goods = shop.world.state.shop.products
     product = next(one for one in goods.values() if one["type"] == "simple" and one["status"] == "publish")
     number = str(product["id"])
@@ -53,7 +56,10 @@ async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -
 async def test_plain_fields_of_a_shopify_product_are_one_change(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """imports 6: the commonest fields, under the names the origin gives them"""
+    """The commonest fields, under the names the origin gives them.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     standing = await open_standing(database_url, clock, tmp_path)
     shop = standing.shop
     rows = standing.store.rows
@@ -76,6 +82,9 @@ async def test_plain_fields_of_a_shopify_product_are_one_change(
     ],
 )
 def test_a_field_without_an_operation_is_refused_by_name(step: dict[str, Any]) -> None:
-    """imports 6: a field without a row in connectors 6 is an error"""
+    """A field without a row in is an error.
+
+    See docs/design/imports-n8n.md#node-types and docs/design/connectors.md#operations.
+    """
     found = read_value(chain(step)).findings
     assert ("error", "parameter") in [(str(one.level), one.code) for one in found]

@@ -53,9 +53,10 @@ async def read(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
 
 
 async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> None:
-    """interface 2.3 id, version, kind, import_id, template_id, template_version, platform, integration_id,
-    store_label, state, inputs, schedule, next_run_at, created_at, updated_at; interface 2.2 Id, Timestamp;
-    interface 9 template_version"""
+    """Interface statements: 2.2 Id, Timestamp; 2.3 id, version, kind, import_id, template_id, template_version,
+    platform, integration_id, store_label, state, inputs, schedule, next_run_at, created_at, updated_at; 9
+    template_version.
+    """
     made = await created(whole, token)
     assert set(made) >= REQUIRED
     assert ID.fullmatch(made["id"])
@@ -86,7 +87,9 @@ async def test_what_is_no_store_is_refused_for_that_alone(whole: Whole, token: C
 
 
 async def test_what_only_workflows_have_is_absent(whole: Whole, token: Caller) -> None:
-    """interface 2.3 source, plan_version, readiness, send_mode, send_mode_allowed, bindings, connections"""
+    """Interface statements: 2.3 source, bindings, plan_version, readiness, connections, send_mode,
+    send_mode_allowed.
+    """
     made = await created(whole, token)
     listed = (await token.get(PATH)).data["automations"][0]
     changed = (await token.patch(f"{PATH}/{made['id']}", {"version": 1, "name": "Other"})).data["automation"]
@@ -98,7 +101,7 @@ async def test_what_only_workflows_have_is_absent(whole: Whole, token: Caller) -
 async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
     whole: Whole, token: Caller
 ) -> None:
-    """interface 2.3 version; interface 9 automation; interface 4.3 update, pause, resume, archive, restore"""
+    """Interface statements: 2.3 version; 4.3 update, pause, resume, archive, restore; 9 automation."""
     made = await created(whole, token)
     at = f"{PATH}/{made['id']}"
     without = await token.patch(at, {"name": "Other"})
@@ -123,7 +126,12 @@ async def test_the_version_is_raised_by_every_change_and_needed_by_an_update(
 
 
 async def test_who_paused_and_why_stays_until_it_is_resumed(whole: Whole, token: Caller) -> None:
-    """interface 2.3 paused_by, paused_reason, next_run_at; by the merchant, and by the service"""
+    """paused_by, paused_reason, next_run_at; by the merchant, and by the service.
+
+    See docs/design/api/automations.md#record.
+
+    Interface statements: 2.3 paused_by, paused_reason, next_run_at.
+    """
     made = await created(whole, token)
     assert (made["paused_by"], made["paused_reason"]) == (None, None)
     at = f"{PATH}/{made['id']}"
@@ -146,7 +154,7 @@ async def test_who_paused_and_why_stays_until_it_is_resumed(whole: Whole, token:
 
 
 async def test_its_zone_is_the_stores_unless_set(whole: Whole, token: Caller) -> None:
-    """interface 2.3 timezone; interface 2.2 zone"""
+    """Interface statements: 2.2 zone; 2.3 timezone."""
     store = (await token.get(f"{PATH}/stores")).data["stores"][0]
     assert (await created(whole, token))["timezone"] == store["timezone"] == "Europe/Berlin"
     there = await created(whole, token, timezone="America/New_York")
@@ -157,14 +165,14 @@ async def test_its_zone_is_the_stores_unless_set(whole: Whole, token: Caller) ->
 
 
 async def test_the_name_takes_120_characters_and_no_more(whole: Whole, token: Caller) -> None:
-    """interface 2.3 name; interface 8 name"""
+    """Interface statements: 2.3 name; 8 name."""
     assert (await created(whole, token, name="ä" * 120))["name"] == "ä" * 120
     heard = await token.post(PATH, body(whole, name="ä" * 121))
     assert (heard.status, set(heard.errors)) == (422, {"name"})
 
 
 async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, token: Caller) -> None:
-    """interface 2.3 spread_minutes; interface 8 spread_minutes"""
+    """Interface statements: 2.3 spread_minutes; 8 spread_minutes."""
     whole.service.restart(spread_max=9)
     seen: Counter[int] = Counter()
     for _ in range(40):
@@ -178,7 +186,7 @@ async def test_every_automation_has_a_fixed_offset_of_its_own(whole: Whole, toke
 
 
 async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, token: Caller) -> None:
-    """interface 2.3 last_run_at, consecutive_failures"""
+    """Interface statements: 2.3 last_run_at, consecutive_failures."""
     given = {"threshold": 5, "teams": {"integration_id": whole.number("teams")}}
     made = await created(
         whole, token, template_id="low-stock-alert", inputs=given, schedule={"cadence": "manual"}
@@ -199,7 +207,7 @@ async def test_the_last_start_and_failures_in_a_row_are_counted(whole: Whole, to
 
 
 async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Caller) -> None:
-    """interface 2.3 makers, created_by, created_via, api_client_id"""
+    """Interface statements: 2.3 created_by, created_via, api_client_id, makers."""
     web = await whole.service.web("member")
     person = whole.service.members["member"].person.id
     client = whole.service.own.issued.credential.client_id
@@ -212,7 +220,7 @@ async def test_automations_and_runs_say_who_made_them(whole: Whole, token: Calle
 
 
 async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
-    """interface 2.3 trigger; interface 8 topics"""
+    """Interface statements: 2.3 trigger; 8 topics."""
     assert (await desk.create())["trigger"] == {"kind": "schedule"}
     by_event = {"schedule": {"cadence": "manual"}, "trigger": {"kind": "event", "topics": ["orders/create"]}}
     assert (await desk.create(**by_event))["trigger"]["topics"] == ["orders/create"]
@@ -224,7 +232,7 @@ async def test_a_trigger_says_how_it_starts(desk: Desk) -> None:
 
 
 async def test_what_runs_on_nothing_reads_its_connections(desk: Desk) -> None:
-    """interface 2.3 connections, platform, integration_id, store_label, disconnected, version"""
+    """Interface statements: 2.3 version, platform, integration_id, store_label, connections, disconnected."""
     reads = [{"integration_id": number, "kind": "woocommerce"} for number in (desk.other_store, desk.store)]
     made = await desk.create(
         template_id="stores-report",
@@ -258,7 +266,7 @@ async def disconnect(desk: Desk, store: IntegrationId) -> None:
 
 
 async def test_ids_and_names_have_their_forms(whole: Whole, token: Caller) -> None:
-    """interface 2.2 Id, TemplateId, Platform, ConnectionPlatform, Timestamp"""
+    """Interface statements: 2.2 Id, Timestamp, TemplateId, Platform, ConnectionPlatform."""
     for template in (await token.get(f"{PATH}/templates")).data["templates"]:
         assert re.fullmatch(r"[a-z0-9][a-z0-9-]{1,80}", template["template_id"])
         assert all(PLATFORM.fullmatch(platform) for platform in template["platforms"])

@@ -46,7 +46,7 @@ def moved(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 async def test_what_can_be_chosen_is_listed(whole: Whole, token: Caller) -> None:
-    """interface 4.3 templates, stores, connections, destinations, status"""
+    """Interface statements: 4.3 templates, stores, connections, destinations, status."""
     templates = (await token.get(f"{PATH}/templates")).data["templates"]
     assert {template["template_id"] for template in templates} >= {"low-stock-alert"}
     for template in templates:
@@ -66,7 +66,7 @@ async def test_what_can_be_chosen_is_listed(whole: Whole, token: Caller) -> None
 
 
 async def test_one_that_was_created_is_answered(whole: Whole, token: Caller) -> None:
-    """interface 4.3 create"""
+    """Interface statements: 4.3 create."""
     made = await created(whole, token, name="Mine")
     assert (made["name"], made["inputs"]["threshold"], made["state"]) == ("Mine", 2, "active")
     listed = (await token.get(PATH)).data["automations"]
@@ -74,7 +74,7 @@ async def test_one_that_was_created_is_answered(whole: Whole, token: Caller) -> 
 
 
 async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
-    """interface 4.3 runs, key, other; interface 7 reused"""
+    """Interface statements: 4.3 runs, key, other; 7 reused."""
     one, two = await created(whole, token), await created(whole, token)
     first = await run_now(token, one, "k")
     again = await run_now(token, one, "k")
@@ -88,7 +88,7 @@ async def test_a_key_starts_one_run_only(whole: Whole, token: Caller) -> None:
 
 
 async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None:
-    """interface 4.3 run, mode, after_seq, finished"""
+    """Interface statements: 4.3 mode, run, after_seq, finished."""
     made = await created(whole, token)
     run = (await run_now(token, made, "k", mode="test")).data["run"]
     at = f"{PATH}/runs/{run['id']}"
@@ -113,7 +113,7 @@ async def test_a_run_is_followed_to_its_end(whole: Whole, token: Caller) -> None
 
 
 async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token: Caller) -> None:
-    """interface 4.3 cancel; interface 7 wrong_state"""
+    """Interface statements: 4.3 cancel; 7 wrong_state."""
     run = (await run_now(token, await created(whole, token), "k")).data["run"]
     heard = await token.post(f"{PATH}/runs/{run['id']}/cancel")
     assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")
@@ -122,7 +122,7 @@ async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token:
 
 
 async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> None:
-    """interface 4.2 required, automationId, slot_at, run_at, occurrence_version, automation_version"""
+    """Interface statements: 4.2 automationId, required, slot_at, run_at, occurrence_version, automation_version."""
     made = await created(whole, token)
     at = f"{PATH}/{made['id']}/occurrences/move"
     row = await coming(token, made)
@@ -146,7 +146,7 @@ async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> N
 
 
 async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) -> None:
-    """interface 7 past; interface 4.2 rule 3"""
+    """Interface statements: 4.2 rule 3; 7 past."""
     made = await created(whole, token)
     row = await coming(token, made)
     past = moved(row, run_at="2026-05-01T05:59:00Z")
@@ -158,7 +158,7 @@ async def test_a_time_that_has_passed_is_refused(whole: Whole, token: Caller) ->
 
 
 async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Caller) -> None:
-    """interface 8 start"""
+    """Interface statements: 8 start."""
     whole.service.restart(spread_max=9)
     made = [await created(whole, token) for _ in range(5)]
     await whole.shop.pass_time(hours=1)
@@ -174,7 +174,7 @@ async def test_a_scheduled_run_starts_within_ten_minutes(whole: Whole, token: Ca
 
 
 async def test_a_token_acts_in_its_own_organisation_alone(whole: Whole, token: Caller) -> None:
-    """interface 5 organisation; interface 5.4 bound"""
+    """Interface statements: 5 organisation; 5.4 bound."""
     made = await created(whole, token)
     stranger = await whole.service.token("stranger")
     assert (await stranger.get(f"{PATH}/{made['id']}")).status == 404
@@ -192,7 +192,7 @@ async def test_a_token_acts_in_its_own_organisation_alone(whole: Whole, token: C
 
 
 async def test_a_login_gives_nothing_to_refresh_with(whole: Whole) -> None:
-    """interface 5.4 refresh; interface 5.1 answer"""
+    """Interface statements: 5.1 answer; 5.4 refresh."""
     heard = await whole.service.log_in("member")
     assert "refresh_token" not in heard.body
     assert set(heard.body) == {
@@ -220,7 +220,7 @@ DECISIONS = {
 
 @pytest.mark.parametrize("scope", list(Scope))
 def test_each_operation_needs_the_scope_of_what_it_does(scope: Scope) -> None:
-    """interface 5.3 read, write, approve; interface 4 scope"""
+    """Interface statements: 4 scope; 5.3 read, write, approve."""
     rows = {
         f"{row.method} {row.path}" for row in OPERATIONS if row.access is Access.API and row.scope is scope
     }

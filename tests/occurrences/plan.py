@@ -341,7 +341,7 @@ class Plan:
         self._begin(to)
 
     def _moved(self, chosen: datetime, to: datetime) -> Schedule:
-        """The table of schedule.md 8.3."""
+        """The table. See docs/design/schedule.md#moving-this-and-later."""
         was, local = (chosen + self.offset).isoweekday(), to + self.offset
         changed = {**self.schedule, "run_at": f"{local:%H:%M}"}
         if (chosen + self.offset).date() != local.date():

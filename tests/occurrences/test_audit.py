@@ -1,4 +1,7 @@
-"""The slot auditor: silent when all is well, loud and mending when a slot has no record (engine 13)."""
+"""The slot auditor: silent when all is well, loud and mending when a slot has no record.
+
+See docs/design/schedule.md#dispatch.
+"""
 
 from datetime import datetime, timedelta
 from functools import partial
@@ -78,7 +81,7 @@ async def days(world: World, made: Automation, last: int) -> None:
 async def test_nothing_is_found_when_every_slot_has_its_record(
     world: World, diary: Diary, auditor: Auditor
 ) -> None:
-    """engine 13: both counters stay 0, whatever a person edited meanwhile"""
+    """Both counters stay 0, whatever a person edited meanwhile. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     hourly = await world.create(schedule=HOURLY)
     await world.create(schedule=BY_HAND)
@@ -101,7 +104,7 @@ async def test_nothing_is_found_when_every_slot_has_its_record(
 
 
 async def test_a_missing_slot_is_logged_counted_and_written(world: World, auditor: Auditor) -> None:
-    """engine 13: written `skipped_too_late` with by_auditor; once"""
+    """Written `skipped_too_late` with by_auditor; once. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     await days(world, made, 3)
     await lose(world, made, utc("05-02 08:00"))
@@ -125,7 +128,7 @@ async def test_a_missing_slot_is_logged_counted_and_written(world: World, audito
 async def test_slots_are_missing_after_the_late_limit_and_five_minutes(
     world: World, auditor: Auditor, before: timedelta, missing: int
 ) -> None:
-    """engine 13: to now − late limit − 5 min; at the limit and one past"""
+    """To now − late limit − 5 min; at the limit and one past. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     await days(world, made, 1)
     await lose(world, made, utc("05-01 08:00"))
@@ -136,7 +139,10 @@ async def test_slots_are_missing_after_the_late_limit_and_five_minutes(
 
 
 async def test_a_decided_row_that_is_no_slot_is_counted(world: World, auditor: Auditor) -> None:
-    """engine 13: unexpected, unless moved, kept by this_and_later, or edited by a person"""
+    """Unexpected, unless moved, kept by this_and_later, or edited by a person.
+
+    See docs/design/schedule.md#dispatch.
+    """
     made = await world.create()
     at = utc("05-01 07:30")
     skipped = StoredSlot(at, at, "2026-05-01T07:30", OccurrenceState.SKIPPED, SkipReason.TOO_LATE)
@@ -169,7 +175,10 @@ async def test_slots_that_started_too_late_are_counted(world: World, auditor: Au
 
 
 async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, auditor: Auditor) -> None:
-    """engine 13, rule 2: after a standstill the auditor of a fresh process waits for dispatch"""
+    """After a standstill the auditor of a fresh process waits for dispatch.
+
+    See docs/design/schedule.md#dispatch.
+    """
     made = await world.create(schedule=HOURLY)
     await world.clock.advance(86_400 * 3)
     auditor.started = world.now
@@ -183,7 +192,7 @@ async def test_what_dispatch_has_yet_to_decide_is_not_missing(world: World, audi
 
 
 async def test_each_is_audited_once_an_hour_and_all_at_start(world: World, auditor: Auditor) -> None:
-    """engine 13: each active automation once an hour, and all at start"""
+    """Each active automation once an hour, and all at start. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     start = world.now
     await world.clock.advance(3600 + BACK.total_seconds())
@@ -202,7 +211,7 @@ async def test_each_is_audited_once_an_hour_and_all_at_start(world: World, audit
 
 
 async def test_paused_automations_are_not_audited_for_their_pause(world: World, auditor: Auditor) -> None:
-    """engine 13: each *active* automation; R15: slots of a pause do not exist"""
+    """Each *active* automation; R15: slots of a pause do not exist. See docs/design/schedule.md#dispatch."""
     made = await world.turn("pause", await world.create())
     await world.clock.advance(86_400 * 4)
     await auditor.tick()
@@ -214,7 +223,10 @@ async def test_paused_automations_are_not_audited_for_their_pause(world: World, 
 
 
 async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> None:
-    """engine 13; safety 5: across organisations by ids only"""
+    """Across organisations by ids only.
+
+    See docs/design/schedule.md#dispatch and docs/design/storage.md#tenant-context-and-row-level-security.
+    """
     made = await world.create()
     theirs = await world.write(partial(theirs_too, world=world), world.stranger.org)
     await days(world, made, 1)
@@ -225,7 +237,10 @@ async def test_every_organisation_is_audited(world: World, auditor: Auditor) -> 
 
 
 async def test_more_than_a_batch_is_audited_in_several_passes(world: World, auditor: Auditor) -> None:
-    """engine 16: one bounded piece of work; True means come again now"""
+    """One bounded piece of work; True means come again now.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     made = [await world.create(name=f"Automation {number}") for number in range(101)]
     await world.clock.advance(3600)
     auditor.started = world.now
@@ -236,7 +251,7 @@ async def test_more_than_a_batch_is_audited_in_several_passes(world: World, audi
 
 
 async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> None:
-    """engine 13: an automation without a next run is audited too"""
+    """An automation without a next run is audited too. See docs/design/schedule.md#dispatch."""
     made = await world.create(schedule={"cadence": "once", "date": "2026-05-01", "run_at": "08:00"})
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -248,7 +263,10 @@ async def test_a_once_that_was_lost_is_found(world: World, auditor: Auditor) -> 
 
 
 async def test_a_clock_set_back_and_another_schedule_are_no_finding(world: World, auditor: Auditor) -> None:
-    """engine 13: a slot decided before the clock was set back is of the schedule it was decided by"""
+    """A slot decided before the clock was set back is of the schedule it was decided by.
+
+    See docs/design/schedule.md#dispatch.
+    """
     made = await world.create(schedule=HOURLY)
     await world.at("2026-05-01T07:00")
     await world.dispatch()

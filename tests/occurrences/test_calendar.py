@@ -1,4 +1,7 @@
-"""Which rows the calendar shows, in which order, and how it is paged (schedule.md 6, contract 2.5)."""
+"""Which rows the calendar shows, in which order, and how it is paged.
+
+See docs/design/schedule.md#calendar and docs/design/api/calendar.md#coming-runs.
+"""
 
 from datetime import timedelta
 from functools import partial
@@ -28,7 +31,7 @@ async def theirs_too(tx: Tx, *, world: World) -> Automation:
 
 
 async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, diary: Diary) -> None:
-    """schedule.md 6: `from` defaults to now, `to` to 14 days later"""
+    """`from` defaults to now, `to` to 14 days later. See docs/design/schedule.md#calendar."""
     made = await world.create()
     rows = await diary.rows()
     assert [short(row.run_at) for row in rows] == [f"05-{day:02} 08:00" for day in range(1, 15)]
@@ -44,7 +47,7 @@ async def test_coming_slots_of_the_next_fourteen_days_are_listed(world: World, d
 
 
 async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None:
-    """schedule.md 6: `run_at` in [`from`, `to`)"""
+    """`run_at` in [`from`, `to`). See docs/design/schedule.md#calendar."""
     made = await world.create()
     at = utc("05-02 08:00")
     assert [row.run_at for row in await diary.rows(made, since=at, until=at + INSTANT)] == [at]
@@ -72,7 +75,7 @@ async def test_the_range_ends_before_its_end(world: World, diary: Diary) -> None
 async def test_the_range_has_limits(
     world: World, diary: Diary, since: timedelta, until: timedelta | None, wrong: list[str]
 ) -> None:
-    """schedule.md 6, Range: at each limit and one past it"""
+    """At each limit and one past it. See docs/design/schedule.md#calendar."""
     ask: dict[str, Any] = {"since": world.now + since}
     if until is not None:
         ask["until"] = world.now + until
@@ -85,7 +88,12 @@ async def test_the_range_has_limits(
 
 
 async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diary) -> None:
-    """Contract 2.5; interface 7: a filter naming another organisation's record gives 422"""
+    """A filter naming another organisation's record gives 422.
+
+    See docs/design/api/calendar.md#coming-runs and docs/design/api/conventions.md#codes.
+
+    Interface statements: 7 filter.
+    """
     theirs = await world.write(partial(theirs_too, world=world), world.stranger.org)
     for foreign in (theirs.id, AutomationId(new_id(world.now))):
         with pytest.raises(ValidationFailed) as refused:
@@ -97,14 +105,14 @@ async def test_foreign_and_unknown_filters_are_refused(world: World, diary: Diar
 
 
 async def test_another_organisations_rows_are_not_listed(world: World, diary: Diary) -> None:
-    """Interface 1: everything another organisation owns is hidden"""
+    """Everything another organisation owns is hidden. See docs/design/api/conventions.md#scope."""
     await world.write(partial(theirs_too, world=world), world.stranger.org)
     assert await diary.rows() == []
     assert len((await diary.page(actor=world.stranger)).rows) == 14
 
 
 async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World, diary: Diary) -> None:
-    """Contract 2.5: automation_id, integration_id"""
+    """automation_id, integration_id. See docs/design/api/calendar.md#coming-runs."""
     one = await world.create()
     two = await world.create(integration_id=world.other_store)
     assert {row.automation_id for row in await diary.rows()} == {one.id, two.id}
@@ -115,7 +123,7 @@ async def test_the_calendar_is_narrowed_to_an_automation_or_a_store(world: World
 
 @pytest.mark.parametrize("turn", ["pause", "archive"])
 async def test_only_active_automations_have_coming_rows(world: World, diary: Diary, turn: str) -> None:
-    """schedule.md 6, Coming rows: paused, archived, draft and event-started ones have none"""
+    """Paused, archived, draft and event-started ones have none. See docs/design/schedule.md#calendar."""
     made = await world.create()
     await world.create(schedule=BY_HAND)
     started = await world.create(schedule=BY_HAND, trigger=ON_ORDERS)
@@ -128,7 +136,7 @@ async def test_only_active_automations_have_coming_rows(world: World, diary: Dia
 
 
 async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: Diary) -> None:
-    """schedule.md 6: paused, then resumed"""
+    """Paused, then resumed. See docs/design/schedule.md#calendar."""
     made = await world.create()
     await diary.move(made, utc("05-03 08:00"), utc("05-03 09:00"))
     await diary.skip(made, utc("05-04 08:00"))
@@ -142,7 +150,7 @@ async def test_moved_and_skipped_rows_come_back_on_resume(world: World, diary: D
 
 
 async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) -> None:
-    """schedule.md 6, Past rows: queued with the run's status, skipped with the reason"""
+    """Queued with the run's status, skipped with the reason. See docs/design/schedule.md#calendar."""
     made = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -160,7 +168,7 @@ async def test_past_rows_show_what_became_of_them(world: World, diary: Diary) ->
 
 
 async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: World, diary: Diary) -> None:
-    """schedule.md 6, Past rows: of any automation not archived"""
+    """Of any automation not archived. See docs/design/schedule.md#calendar."""
     made = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -172,7 +180,7 @@ async def test_past_rows_of_paused_automations_stay_and_of_archived_go(world: Wo
 
 
 async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) -> None:
-    """Contract 2.5: state, a list"""
+    """State, a list. See docs/design/api/calendar.md#coming-runs."""
     made = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -190,7 +198,7 @@ async def test_the_calendar_is_narrowed_to_states(world: World, diary: Diary) ->
 
 
 async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diary) -> None:
-    """schedule.md 6, Rows"""
+    """See docs/design/schedule.md#calendar."""
     made = await world.create()
     await diary.move(made, utc("05-02 08:00"), utc("05-20 12:30"))
     rows = await diary.rows(until=world.now + 30 * DAY)
@@ -213,7 +221,7 @@ async def test_a_moved_run_stands_at_its_new_time_only(world: World, diary: Diar
 async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
     world: World, diary: Diary, schedule: dict[str, Any], near: int
 ) -> None:
-    """schedule.md 6, `projected`"""
+    """See docs/design/schedule.md#calendar."""
     made = await world.create(schedule=schedule)
     rows = await diary.rows(made, until=world.now + 92 * DAY, limit=500)
     flags = [row.is_projected for row in rows]
@@ -224,7 +232,10 @@ async def test_slots_are_projected_beyond_fourteen_days_or_fifty(
 async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
     world: World, diary: Diary
 ) -> None:
-    """schedule.md 6, `projected`: the first fifty, though by R15 none comes before the time of set-up"""
+    """The first fifty, though by R15 none comes before the time of set-up.
+
+    See docs/design/schedule.md#calendar.
+    """
     made = await world.create(schedule=HOURLY)
     world.clock.jump(-60 * 3600)
     rows = await diary.rows(made, until=world.clock.now() + 10 * DAY, limit=500)
@@ -234,7 +245,7 @@ async def test_fifty_slots_count_from_the_first_after_the_clock_was_set_back(
 
 
 async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World, diary: Diary) -> None:
-    """schedule.md 6: within 14 days of now; the limit and one past"""
+    """Within 14 days of now; the limit and one past. See docs/design/schedule.md#calendar."""
     made = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
     at = world.now + 14 * DAY
     [row] = await diary.rows(made, since=at, until=at + INSTANT)
@@ -244,7 +255,7 @@ async def test_a_slot_exactly_fourteen_days_ahead_is_not_projected(world: World,
 
 
 async def test_an_edited_row_is_not_projected_however_far(world: World, diary: Diary) -> None:
-    """schedule.md 6: every row a person edited"""
+    """Every row a person edited. See docs/design/schedule.md#calendar."""
     made = await world.create()
     slot_at = utc("07-20 08:00")
     [row] = await diary.rows(made, since=slot_at, until=slot_at + INSTANT)
@@ -256,7 +267,7 @@ async def test_an_edited_row_is_not_projected_however_far(world: World, diary: D
 
 
 async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: World, diary: Diary) -> None:
-    """schedule.md 6, Rows: `run_at`, `slot_at`, `automation_id`"""
+    """`run_at`, `slot_at`, `automation_id`. See docs/design/schedule.md#calendar."""
     made = [await world.create(name=f"Automation {number}") for number in range(5)]
     early = await world.create(schedule={"cadence": "daily", "run_at": "07:00"})
     await diary.move(early, utc("05-02 07:00"), utc("05-03 08:00"))
@@ -267,7 +278,10 @@ async def test_rows_of_one_instant_are_ordered_by_slot_then_automation(world: Wo
 
 
 async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
-    """Contract 1.3: no row that exists throughout is given twice or left out, whatever else changes"""
+    """No row that exists throughout is given twice or left out, whatever else changes.
+
+    See docs/design/api/conventions.md#paging.
+    """
     made = [await world.create(name=f"Automation {number}") for number in range(4)]
     hourly = await world.create(schedule=HOURLY)
     await diary.move(made[1], utc("05-05 08:00"), utc("05-05 08:30"))
@@ -289,7 +303,7 @@ async def test_pages_give_every_row_once(world: World, diary: Diary) -> None:
 async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
     world: World, diary: Diary
 ) -> None:
-    """Contract 1.3, Stability"""
+    """See docs/design/api/conventions.md#paging."""
     made = await world.create()
     other = await world.create()
     first = await diary.page(limit=6)
@@ -302,7 +316,10 @@ async def test_a_change_between_pages_neither_doubles_nor_hides_the_others(
 
 
 async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
-    """Contract 1.3: a cursor does not expire, though its `from` is more than 31 days old by now"""
+    """A cursor does not expire, though its `from` is more than 31 days old by now.
+
+    See docs/design/api/conventions.md#paging.
+    """
     made = await world.create()
     first = await diary.page(limit=5)
     await world.clock.advance(40 * 86_400)
@@ -315,7 +332,10 @@ async def test_a_cursor_outlives_its_range(world: World, diary: Diary) -> None:
 
 
 async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
-    """schedule.md 2: an answer given between a due time and its dispatch can be one tick old"""
+    """An answer given between a due time and its dispatch can be one tick old.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     made = await world.create()
     await world.at("2026-05-01T08:00")
     [row] = await diary.rows(made, until=world.now + HOUR)
@@ -326,7 +346,10 @@ async def test_a_due_slot_is_still_pending_until_it_is_dispatched(world: World, 
 
 
 async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
-    """schedule.md R3, R4: Berlin's autumn of 2026; 02:30 comes once, every hour of the clock has its run"""
+    """Berlin's autumn of 2026; 02:30 comes once, every hour of the clock has its run.
+
+    See docs/design/schedule.md#slot-rules.
+    """
     await world.at("2026-10-22T00:00")
     daily = {"cadence": "daily", "run_at": "02:30"}
     nightly = await world.create(schedule=daily, timezone="Europe/Berlin")
@@ -343,7 +366,7 @@ async def test_a_week_across_a_clock_change(world: World, diary: Diary) -> None:
 
 
 async def test_rows_carry_the_version_of_the_automation_as_it_is(world: World, diary: Diary) -> None:
-    """schedule.md 6, `automation_version`: raised by this_and_later, not by a move or a skip"""
+    """Raised by this_and_later, not by a move or a skip. See docs/design/schedule.md#calendar."""
     made = await world.create()
     await diary.move(made, utc("05-02 08:00"), utc("05-02 09:00"))
     await diary.skip(made, utc("05-03 08:00"))

@@ -38,7 +38,10 @@ async def watched(postgresql_url: str, clock: FakeClock) -> AsyncIterator[tuple[
 
 
 async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tuple[World, Any]) -> None:
-    """engine 13: a move and a dispatch of one slot exclude each other; no run is lost or made twice"""
+    """A move and a dispatch of one slot exclude each other; no run is lost or made twice.
+
+    See docs/design/schedule.md#dispatch.
+    """
     world, watcher = watched
     won: Counter[str] = Counter()
     for seed in range(SEED, SEED + TRIES):
@@ -69,7 +72,7 @@ async def test_of_a_move_and_a_dispatch_one_wins_at_every_statement(watched: tup
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
 async def test_of_two_moves_one_wins_at_every_statement(watched: tuple[World, Any], scope: Any) -> None:
-    """Interface 9: two tools never overwrite each other"""
+    """Two tools never overwrite each other. See docs/design/api/conventions.md#versions."""
     world, watcher = watched
     won: Counter[int] = Counter()
     for seed in range(SEED, SEED + TRIES):

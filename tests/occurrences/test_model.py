@@ -326,7 +326,10 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 def test_the_calendar_is_what_a_plain_model_says(database_url: str, runner: asyncio.Runner) -> None:
-    """schedule.md 5 to 8, interface 4.2: every rule together, on both engines"""
+    """Every rule together, on both engines.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/schedule.md#moving-this-and-later.
+    """
 
     async def open_engine() -> Engine:
         clock = FakeClock()

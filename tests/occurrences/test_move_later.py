@@ -1,4 +1,7 @@
-"""Moving a run and every later one: the schedule itself changes (interface 4.2, schedule.md 8.3)."""
+"""Moving a run and every later one: the schedule itself changes.
+
+See docs/design/api/calendar.md#move and docs/design/schedule.md#moving-this-and-later.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -25,7 +28,7 @@ async def times(diary: Diary, made: Automation, days: int = 10) -> list[str]:
 
 
 async def test_the_chosen_run_and_every_later_one_follow(world: World, diary: Diary) -> None:
-    """schedule.md 8.3, effects 1, 2, 4 and 5"""
+    """Effects 1, 2, 4 and 5. See docs/design/schedule.md#moving-this-and-later."""
     made = await world.create()
     world.clock.tick(60)
     edited = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:30"), LATER)
@@ -82,7 +85,7 @@ async def test_the_schedule_changes_by_the_table(
     run_at: str,
     expected: dict[str, Any],
 ) -> None:
-    """schedule.md 8.3, the table; all its rows are in the case file"""
+    """The table; all its rows are in the case file. See docs/design/schedule.md#moving-this-and-later."""
     made = await world.create(schedule=schedule)
     edited = await diary.move(made, utc(slot_at), utc(run_at), LATER)
     wire = edited.automation.schedule.to_wire()
@@ -94,7 +97,7 @@ async def test_the_schedule_changes_by_the_table(
 async def test_schedules_of_several_runs_a_day_are_refused(
     world: World, diary: Diary, schedule: dict[str, str]
 ) -> None:
-    """schedule.md 8.1, check 6: 422 on scope, before the time is looked at"""
+    """422 on scope, before the time is looked at. See docs/design/schedule.md#order-of-checks-of-an-edit."""
     made = await world.create(schedule=schedule)
     with pytest.raises(ValidationFailed) as refused:
         await diary.move(made, utc("05-01 12:00"), world.now - DAY, LATER)
@@ -115,7 +118,10 @@ async def test_schedules_of_several_runs_a_day_are_refused(
 async def test_the_new_time_lies_between_the_neighbours(
     world: World, diary: Diary, run_at: str, is_right: bool
 ) -> None:
-    """schedule.md 8.3: strictly between the nominal instants before and after; whole minutes"""
+    """Strictly between the nominal instants before and after; whole minutes.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     made = await world.create()
     if is_right:
         edited = await diary.move(made, utc("05-04 08:00"), utc(run_at), LATER)
@@ -134,7 +140,10 @@ async def test_the_new_time_lies_between_the_neighbours(
 async def test_the_new_time_lies_within_366_days(
     world: World, diary: Diary, ahead: timedelta, is_right: bool
 ) -> None:
-    """schedule.md 8.3: now < X <= now + 366 days; a once has no neighbours"""
+    """Now < X <= now + 366 days; a once has no neighbours.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     made = await world.create(schedule={"cadence": "once", "run_at": "08:00", "date": "2026-05-10"})
     if is_right:
         edited = await diary.move(made, utc("05-10 08:00"), world.now + ahead, LATER)
@@ -146,7 +155,10 @@ async def test_the_new_time_lies_within_366_days(
 
 
 async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> None:
-    """Interface 4.2 rule 3; to the second"""
+    """To the second. See docs/design/api/calendar.md#move.
+
+    Interface statements: 4.2 rule 3.
+    """
     made = await world.create()
     world.clock.tick(30)
     for run_at in (utc("05-01 06:00"), utc("05-01 05:00")):
@@ -156,7 +168,10 @@ async def test_a_time_that_has_passed_is_refused(world: World, diary: Diary) -> 
 
 
 async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: World, diary: Diary) -> None:
-    """schedule.md 8.3: the chosen run happens at X, later ones at t' + spread_minutes; nothing is doubled"""
+    """The chosen run happens at X, later ones at t' + spread_minutes; nothing is doubled.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     world.rules = replace(world.rules, spread_max=9)
     made = await world.create()
     while made.spread_minutes == 0:
@@ -173,7 +188,10 @@ async def test_the_chosen_run_is_exact_and_later_ones_have_the_spread(world: Wor
 
 
 async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
-    """schedule.md 8.3, effect 2: slots between now and S are stored as they are and keep their times"""
+    """Slots between now and S are stored as they are and keep their times.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     made = await world.create()
     await diary.move(made, utc("05-02 08:00"), utc("05-02 12:00"))
     await diary.skip(made, utc("05-03 08:00"))
@@ -191,7 +209,10 @@ async def test_earlier_moves_and_skips_stay(world: World, diary: Diary) -> None:
 
 
 async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: World, diary: Diary) -> None:
-    """schedule.md 6: as rows of the old schedule, kept until run; dropped by the next update of it"""
+    """As rows of the old schedule, kept until run; dropped by the next update of it.
+
+    See docs/design/schedule.md#calendar.
+    """
     made = await world.create()
     made = (await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
     assert (await diary.move(made, utc("05-02 08:00"), utc("05-02 09:00"))).occurrence.version == 1
@@ -211,7 +232,10 @@ async def test_rows_kept_from_the_old_schedule_run_and_can_be_edited(world: Worl
 
 
 async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary: Diary) -> None:
-    """schedule.md 8.3, effect 3: the skip of the k-th slot after S stays with the k-th after X"""
+    """The skip of the k-th slot after S stays with the k-th after X.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     made = await world.create(schedule=WEEKLY)  # Mondays: 4, 11, 18, 25 May
     await diary.move(made, utc("05-18 08:00"), utc("05-19 12:00"))
     await diary.move(made, utc("05-25 08:00"), utc("05-26 12:00"))
@@ -229,7 +253,7 @@ async def test_later_moves_are_reset_and_later_skips_go_over(world: World, diary
 
 
 async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary) -> None:
-    """schedule.md 8.3, effect 1: the local key becomes (d', t')"""
+    """The local key becomes (d', t'). See docs/design/schedule.md#moving-this-and-later."""
     made = await world.create(schedule=WEEKLY)
     slot_at = utc("05-11 08:00")
     made = (await diary.move(made, slot_at, utc("05-13 09:00"), LATER)).automation
@@ -245,7 +269,10 @@ async def test_a_second_move_starts_from_the_new_date(world: World, diary: Diary
 
 
 async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, diary: Diary) -> None:
-    """schedule.md 8.3: S already moved by `this` is treated by its nominal instant"""
+    """S already moved by `this` is treated by its nominal instant.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     made = await world.create()
     slot_at = utc("05-04 08:00")
     await diary.move(made, slot_at, utc("05-20 15:00"))
@@ -259,7 +286,10 @@ async def test_a_run_moved_alone_before_is_treated_by_its_slot(world: World, dia
 
 
 async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World, diary: Diary) -> None:
-    """Contract 2.5: another pending run of the automation at that instant; later ones are dropped anyway"""
+    """Another pending run of the automation at that instant; later ones are dropped anyway.
+
+    See docs/design/api/calendar.md#coming-runs.
+    """
     made = await world.create()
     await diary.move(made, utc("05-02 08:00"), utc("05-04 09:00"))
     await diary.move(made, utc("05-06 08:00"), utc("05-04 10:00"))
@@ -271,7 +301,10 @@ async def test_the_instant_of_an_earlier_run_that_stays_is_refused(world: World,
 
 
 async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
-    """engine 13, Changes decide first: every slot up to now is accounted for under its own schedule"""
+    """Every slot up to now is accounted for under its own schedule.
+
+    See docs/design/schedule.md#changes-decide-first.
+    """
     made = await world.create()
     await world.at("2026-05-03T08:05")
     moved = await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
@@ -285,7 +318,10 @@ async def test_what_is_due_is_decided_first(world: World, diary: Diary) -> None:
 
 
 async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: World, diary: Diary) -> None:
-    """schedule.md 8.3: the transaction decides it first, and then it is not pending any more"""
+    """The transaction decides it first, and then it is not pending any more.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     made = await world.create()
     await world.at("2026-05-01T08:00")
     with pytest.raises(WrongState):
@@ -296,7 +332,7 @@ async def test_a_run_that_is_due_can_no_longer_take_the_schedule_with_it(world: 
 
 
 async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: World, diary: Diary) -> None:
-    """schedule.md 8.3: S moved by `this` to later, its own time gone by"""
+    """S moved by `this` to later, its own time gone by. See docs/design/schedule.md#moving-this-and-later."""
     made = await world.create()
     await diary.move(made, utc("05-01 08:00"), utc("05-01 20:00"))
     await world.at("2026-05-01T12:00")
@@ -305,7 +341,7 @@ async def test_a_slot_already_past_that_was_moved_ahead_can_be_chosen(world: Wor
 
 
 async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: World, diary: Diary) -> None:
-    """schedule.md 8.3, Why: one schedule describes this and every later run"""
+    """One schedule describes this and every later run. See docs/design/schedule.md#moving-this-and-later."""
     made = await world.create(schedule={"cadence": "weekdays", "run_at": "08:00", "days": [1, 3]})
     moved = await diary.move(made, utc("05-06 08:00"), utc("05-05 08:00"), LATER)
     assert moved.automation.schedule.days == (1, 2)
@@ -313,7 +349,7 @@ async def test_moving_to_another_day_neither_loses_nor_doubles_a_run(world: Worl
 
 
 async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary: Diary) -> None:
-    """engine 13: the calendar's plan is what dispatch does, slot by slot"""
+    """The calendar's plan is what dispatch does, slot by slot. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     await diary.skip(made, utc("05-07 08:00"))
     await diary.move(made, utc("05-04 08:00"), utc("05-03 20:00"), LATER)
@@ -330,7 +366,10 @@ async def test_everything_planned_comes_to_pass_after_a_move(world: World, diary
 async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
     world: World, diary: Diary, turn: tuple[str, ...]
 ) -> None:
-    """schedule.md 6: stored rows come back on resume, once each; after the archive only the schedule holds"""
+    """Stored rows come back on resume, once each; after the archive only the schedule holds.
+
+    See docs/design/schedule.md#calendar.
+    """
     made = await world.create()
     made = (await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)).automation
     for verb in turn:
@@ -342,7 +381,10 @@ async def test_a_pause_after_a_move_neither_loses_nor_doubles_a_run(
 
 
 async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: Diary) -> None:
-    """schedule.md 8.3: X in the second pass of a fold is stored as its local time"""
+    """X in the second pass of a fold is stored as its local time.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     await world.at("2026-10-22T00:00")
     made = await world.create(schedule={"cadence": "daily", "run_at": "04:00"}, timezone="Europe/Berlin")
     edited = await diary.move(made, utc("10-25 03:00"), utc("10-25 01:30"), LATER)
@@ -351,7 +393,7 @@ async def test_a_clock_change_is_where_the_run_is_moved_to(world: World, diary: 
 
 
 async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: Diary) -> None:
-    """Contract 6.8"""
+    """See docs/design/api/automations.md#history."""
     made = await world.create()
     world.clock.tick(1)
     await diary.move(made, utc("05-04 08:00"), utc("05-04 10:00"), LATER)
@@ -361,7 +403,7 @@ async def test_the_history_tells_the_move_and_the_schedule(world: World, diary: 
 
 
 async def test_a_move_of_seconds_is_refused_but_for_one_run(world: World, diary: Diary) -> None:
-    """schedule.md 8.3: X must be a whole minute"""
+    """X must be a whole minute. See docs/design/schedule.md#moving-this-and-later."""
     made = await world.create()
     for odd in (SECOND, INSTANT):
         with pytest.raises(ValidationFailed) as refused:

@@ -1,4 +1,7 @@
-"""Moving one coming run: order of refusals, limits, effects (interface 4.2, schedule.md 8.1 and 8.2)."""
+"""Moving one coming run: order of refusals, limits, effects.
+
+See docs/design/api/calendar.md#move and docs/design/schedule.md#order-of-checks-of-an-edit.
+"""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,7 +23,10 @@ INSTANT = timedelta(milliseconds=1)
 
 
 async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diary) -> None:
-    """schedule.md 8.2; contract 4.2; interface 3: moved_from holds the earlier run_at, version raised"""
+    """moved_from holds the earlier run_at, version raised.
+
+    See docs/design/schedule.md#moving-one-run and docs/design/api/calendar.md#states.
+    """
     made = await world.create()
     before = await diary.rows(made)
     edited = await diary.move(made, SLOT, utc("05-02 09:30"))
@@ -35,7 +41,10 @@ async def test_a_move_changes_one_row_and_nothing_else(world: World, diary: Diar
 
 
 async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, diary: Diary) -> None:
-    """schedule.md 8.2: moved_from = the run_at just before; moving back is a move like any other"""
+    """moved_from = the run_at just before; moving back is a move like any other.
+
+    See docs/design/schedule.md#moving-one-run.
+    """
     made = await world.create()
     await diary.move(made, SLOT, SLOT + HOUR)
     again = (await diary.move(made, SLOT, SLOT + 2 * HOUR, version=1)).occurrence
@@ -45,7 +54,7 @@ async def test_a_second_move_keeps_where_the_run_was_just_before(world: World, d
 
 
 async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary) -> None:
-    """schedule.md 8.2: 200, nothing raised; also for a projected row"""
+    """200, nothing raised; also for a projected row. See docs/design/schedule.md#moving-one-run."""
     made = await world.create()
     same = (await diary.move(made, SLOT, SLOT + 999 * INSTANT)).occurrence
     assert (same.version, same.moved_from) == (0, None)
@@ -55,14 +64,14 @@ async def test_a_move_to_where_it_is_changes_nothing(world: World, diary: Diary)
 
 
 async def test_the_new_time_is_cut_to_whole_seconds(world: World, diary: Diary) -> None:
-    """schedule.md 8.2"""
+    """See docs/design/schedule.md#moving-one-run."""
     made = await world.create()
     moved = await diary.move(made, SLOT, SLOT + HOUR + SECOND + 999 * INSTANT)
     assert moved.occurrence.run_at == SLOT + HOUR + SECOND
 
 
 async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
-    """schedule.md 2: rewritten in every transaction that changes an occurrence"""
+    """Rewritten in every transaction that changes an occurrence. See docs/design/schedule.md#slot-rules."""
     made = await world.create()
     first = utc("05-01 08:00")
     assert made.next_run_at == first
@@ -77,7 +86,7 @@ async def test_next_run_at_follows_at_once(world: World, diary: Diary) -> None:
 
 @pytest.mark.parametrize("spread", [0, 9])
 async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, spread: int) -> None:
-    """schedule.md 8.2: no spread is added; D6"""
+    """No spread is added; D6. See docs/design/schedule.md#moving-one-run."""
     world.rules = replace(world.rules, spread_max=spread)
     made = await world.create()
     assert made.next_run_at is not None
@@ -96,7 +105,10 @@ async def test_a_moved_run_starts_exactly_then(world: World, diary: Diary, sprea
 
 
 async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World, diary: Diary) -> None:
-    """engine 13, rule 4: a moved row decided before its slot's own time never raises next_slot_at"""
+    """A moved row decided before its slot's own time never raises next_slot_at.
+
+    See docs/design/schedule.md#dispatch.
+    """
     made = await world.create()
     third = utc("05-03 08:00")
     await diary.move(made, third, utc("05-01 07:00"))
@@ -124,7 +136,10 @@ async def test_a_run_moved_before_its_slot_does_not_run_again_at_it(world: World
 async def test_the_new_time_lies_within_366_days(
     world: World, diary: Diary, run_at: timedelta, is_right: bool
 ) -> None:
-    """Interface 4.2 rule 3, schedule.md 8.2: now < run_at <= now + 366 days"""
+    """Now < run_at <= now + 366 days. See docs/design/schedule.md#moving-one-run.
+
+    Interface statements: 4.2 rule 3.
+    """
     made = await world.create()
     if is_right:
         assert (await diary.move(made, SLOT, world.now + run_at)).occurrence.version == 1
@@ -136,7 +151,10 @@ async def test_the_new_time_lies_within_366_days(
 
 
 async def test_the_instant_of_another_pending_run_is_refused(world: World, diary: Diary) -> None:
-    """schedule.md 8.2: exactly the run_at of another pending run, stored or generated"""
+    """Exactly the run_at of another pending run, stored or generated.
+
+    See docs/design/schedule.md#moving-one-run.
+    """
     made = await world.create()
     following = SLOT + DAY
     with pytest.raises(ValidationFailed) as refused:
@@ -151,21 +169,24 @@ async def test_the_instant_of_another_pending_run_is_refused(world: World, diary
 
 
 async def test_a_skipped_run_leaves_its_instant_free(world: World, diary: Diary) -> None:
-    """schedule.md 8.2: another *pending* run"""
+    """Another *pending* run. See docs/design/schedule.md#moving-one-run."""
     made = await world.create()
     await diary.skip(made, SLOT + DAY)
     assert (await diary.move(made, SLOT, SLOT + DAY)).occurrence.run_at == SLOT + DAY
 
 
 async def test_another_automations_run_does_not_matter(world: World, diary: Diary) -> None:
-    """schedule.md 8.2: of the same automation"""
+    """Of the same automation. See docs/design/schedule.md#moving-one-run."""
     made = await world.create()
     await world.create(schedule={"cadence": "daily", "run_at": "09:00"})
     assert (await diary.move(made, SLOT, SLOT + HOUR)).occurrence.version == 1
 
 
 async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary) -> None:
-    """schedule.md 8.2: before earlier or after later runs of the same automation"""
+    """Before earlier or after later runs of the same automation.
+
+    See docs/design/schedule.md#moving-one-run.
+    """
     made = await world.create()
     await diary.move(made, utc("05-05 08:00"), utc("05-01 07:00"))
     await diary.move(made, utc("05-03 08:00"), utc("06-01 07:00"))
@@ -174,14 +195,22 @@ async def test_a_run_may_pass_earlier_and_later_ones(world: World, diary: Diary)
 
 
 async def test_hourly_runs_can_be_moved_alone(world: World, diary: Diary) -> None:
-    """Interface 4.2: only this_and_later is not for hourly cadences"""
+    """Only this_and_later is not for hourly cadences. See docs/design/api/calendar.md#move.
+
+    Interface statements: 4.2 this_and_later, hourly.
+    """
     made = await world.create(schedule=HOURLY)
     moved = await diary.move(made, utc("05-01 09:00"), utc("05-01 09:20"))
     assert moved.occurrence.version == 1
 
 
 async def test_stale_versions_come_first_and_tell_what_is_current(world: World, diary: Diary) -> None:
-    """Interface 4.2 rule 1, schedule.md 8.1, check 3: before every other refusal but 404 and shape"""
+    """Before every other refusal but 404 and shape.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+
+    Interface statements: 4.2 rule 1.
+    """
     made = await world.create()
     current = (await diary.move(made, SLOT, SLOT + HOUR)).occurrence
     for version, of in ((0, made.version), (2, made.version), (1, made.version + 1)):
@@ -191,7 +220,10 @@ async def test_stale_versions_come_first_and_tell_what_is_current(world: World, 
 
 
 async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: World, diary: Diary) -> None:
-    """schedule.md 8.1, check 3: data.occurrence is null when the schedule has no such slot now"""
+    """Data.occurrence is null when the schedule has no such slot now.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     made = await world.create()
     await world.update(made, name="Renamed")
     with pytest.raises(StaleVersion) as refused:
@@ -201,7 +233,10 @@ async def test_a_stale_automation_and_no_such_slot_tell_no_occurrence(world: Wor
 
 @pytest.mark.parametrize("version", [0, 3])
 async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary: Diary, version: int) -> None:
-    """schedule.md 8.1, check 4: 422 on slot_at, whatever occurrence_version was sent"""
+    """422 on slot_at, whatever occurrence_version was sent.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     made = await world.create()
     for slot_at in (SLOT + MINUTE, utc("04-30 08:00"), SLOT + 600 * DAY):
         with pytest.raises(ValidationFailed) as refused:
@@ -210,7 +245,10 @@ async def test_a_slot_the_schedule_does_not_have_is_refused(world: World, diary:
 
 
 async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) -> None:
-    """schedule.md 8.1: at most now + 366 days; the limit and one past"""
+    """At most now + 366 days; the limit and one past.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     made = await world.create(schedule={"cadence": "daily", "run_at": "06:00"})
     last = world.now + 366 * DAY
     assert (await diary.move(made, last, last - HOUR)).occurrence.version == 1
@@ -220,7 +258,10 @@ async def test_slots_are_named_up_to_366_days_ahead(world: World, diary: Diary) 
 
 
 async def test_automations_without_slots_have_none_to_move(world: World, diary: Diary) -> None:
-    """schedule.md 8.1, check 4: always for manual and event-triggered automations"""
+    """Always for manual and event-triggered automations.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     by_hand = await world.create(schedule=BY_HAND)
     started = await world.turn("resume", await world.create(schedule=BY_HAND, trigger=ON_ORDERS))
     for made in (by_hand, started):
@@ -231,7 +272,12 @@ async def test_automations_without_slots_have_none_to_move(world: World, diary: 
 
 @pytest.mark.parametrize("scope", [THIS, LATER])
 async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diary, scope: Any) -> None:
-    """Interface 4.2 rule 2; the service's own transitions leave the version (schedule.md 6)"""
+    """The service's own transitions leave the version.
+
+    See docs/design/api/calendar.md#move and docs/design/schedule.md#calendar.
+
+    Interface statements: 4.2 rule 2.
+    """
     made = await world.create()
     await diary.skip(made, SLOT + DAY)
     await world.at("2026-05-02T08:00")
@@ -247,7 +293,10 @@ async def test_queued_and_skipped_runs_cannot_be_moved(world: World, diary: Diar
 async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
     world: World, diary: Diary, turn: str
 ) -> None:
-    """schedule.md 8.1, check 5: read as if the automation were active, then 409"""
+    """Read as if the automation were active, then 409.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     made = await world.turn(turn, await world.create())
     with pytest.raises(WrongState):
         await diary.move(made, SLOT, world.now - DAY)
@@ -257,7 +306,10 @@ async def test_runs_of_automations_that_are_not_active_cannot_be_moved(
 
 
 async def test_another_organisations_automation_is_not_found(world: World, diary: Diary) -> None:
-    """schedule.md 8.1, check 1; contract 1.4: absent and foreign are the same"""
+    """Absent and foreign are the same.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     made = await world.create()
     words: set[str] = set()
     for automation, actor in ((made, world.stranger), (replace(made, id=_unknown(world)), world.owner)):
@@ -272,7 +324,7 @@ def _unknown(world: World) -> AutomationId:
 
 
 async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> None:
-    """schedule.md 8.1"""
+    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
     made = await world.create()
     await diary.move(made, SLOT, SLOT + HOUR)
     before = (await world.rows(made), await world.read(made), await world.timing(made))
@@ -290,7 +342,10 @@ async def test_a_refused_move_changes_nothing(world: World, diary: Diary) -> Non
 
 
 async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, diary: Diary) -> None:
-    """schedule.md 8.1: a move before the tick wins, and the tick finds nothing due"""
+    """A move before the tick wins, and the tick finds nothing due.
+
+    See docs/design/schedule.md#order-of-checks-of-an-edit.
+    """
     made = await world.create()
     first = utc("05-01 08:00")
     await world.at("2026-05-01T08:00")
@@ -304,7 +359,7 @@ async def test_a_due_run_is_still_pending_until_it_is_dispatched(world: World, d
 
 
 async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) -> None:
-    """engine 13: a clock set back re-decides nothing"""
+    """A clock set back re-decides nothing. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     await world.at("2026-05-01T08:00")
     await world.dispatch()
@@ -316,7 +371,7 @@ async def test_a_decided_slot_is_never_open_again(world: World, diary: Diary) ->
 
 
 async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
-    """schedule.md 8.2 on `once`: it runs at the new time and then has no next run"""
+    """It runs at the new time and then has no next run. See docs/design/schedule.md#moving-one-run."""
     made = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     moved = await diary.move(made, utc("05-04 10:00"), utc("05-01 09:00"))
     assert moved.automation.next_run_at == utc("05-01 09:00")
@@ -329,7 +384,7 @@ async def test_a_once_can_be_moved(world: World, diary: Diary) -> None:
 
 
 async def test_the_history_says_who_moved_which_run(world: World, diary: Diary) -> None:
-    """Contract 6.8: action `moved` with what was before and after"""
+    """Action `moved` with what was before and after. See docs/design/api/automations.md#history."""
     made = await world.create()
     world.clock.tick(1)
     await diary.move(made, SLOT, SLOT + HOUR)

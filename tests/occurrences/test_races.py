@@ -36,7 +36,7 @@ async def together(random: Random, *acts: Awaitable[object]) -> list[object]:
 async def test_of_two_moves_one_wins_and_the_other_is_stale(
     world: World, diary: Diary, scope: object
 ) -> None:
-    """Interface 9: two tools never overwrite each other"""
+    """Two tools never overwrite each other. See docs/design/api/conventions.md#versions."""
     random = Random(1)
     for _ in range(TRIES):
         made = await world.create()
@@ -57,7 +57,7 @@ async def test_of_two_moves_one_wins_and_the_other_is_stale(
 
 
 async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None:
-    """schedule.md 8.1, check 3"""
+    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
     random = Random(2)
     for _ in range(TRIES):
         made = await world.create()
@@ -70,7 +70,10 @@ async def test_of_a_move_and_a_skip_one_wins(world: World, diary: Diary) -> None
 
 
 async def test_of_a_move_and_the_dispatch_one_wins(world: World, diary: Diary) -> None:
-    """engine 13: a move and a dispatch of one slot exclude each other; no run is lost or started twice"""
+    """A move and a dispatch of one slot exclude each other; no run is lost or started twice.
+
+    See docs/design/schedule.md#dispatch.
+    """
     random = Random(3)
     queued = moved = 0
     for number in range(TRIES):
@@ -119,7 +122,10 @@ async def test_of_a_later_move_and_the_dispatch_one_wins(world: World, diary: Di
 
 
 async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary) -> None:
-    """Interface 9: both carry the automation's version"""
+    """Both carry the automation's version. See docs/design/api/conventions.md#versions.
+
+    Interface statements: 9 automation.
+    """
     random = Random(4)
     for _ in range(TRIES):
         made = await world.create()
@@ -138,7 +144,7 @@ async def test_of_a_later_move_and_an_update_one_wins(world: World, diary: Diary
 
 
 async def test_edits_of_different_runs_do_not_disturb_each_other(world: World, diary: Diary) -> None:
-    """schedule.md 6: a move and a skip leave the automation's version"""
+    """A move and a skip leave the automation's version. See docs/design/schedule.md#calendar."""
     random = Random(5)
     for _ in range(TRIES):
         made: Automation = await world.create()

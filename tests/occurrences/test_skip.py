@@ -1,4 +1,7 @@
-"""Skipping a coming run and taking it back (schedule.md 7, contract 2.5 and 4.2)."""
+"""Skipping a coming run and taking it back.
+
+See docs/design/schedule.md#skip-and-un-skip and docs/design/api/calendar.md#coming-runs.
+"""
 
 from datetime import timedelta
 
@@ -16,7 +19,7 @@ PENDING, QUEUED, SKIPPED = OccurrenceState
 
 
 async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
-    """schedule.md 7; D1"""
+    """See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     edited = await diary.skip(made, utc("05-01 08:00"))
     row = edited.occurrence
@@ -32,7 +35,7 @@ async def test_a_skipped_run_does_not_start(world: World, diary: Diary) -> None:
 
 
 async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
-    """schedule.md 7, un-skip"""
+    """See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     first = utc("05-01 08:00")
     await diary.skip(made, first)
@@ -46,7 +49,7 @@ async def test_a_skip_is_taken_back(world: World, diary: Diary) -> None:
 
 
 async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: Diary) -> None:
-    """schedule.md 7"""
+    """See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     await diary.move(made, SLOT, SLOT + HOUR)
     row = (await diary.skip(made, SLOT, version=1)).occurrence
@@ -66,7 +69,10 @@ async def test_a_moved_run_that_is_skipped_keeps_its_time(world: World, diary: D
 async def test_a_projected_run_cannot_be_skipped(
     world: World, diary: Diary, schedule: object, last: str, past: str
 ) -> None:
-    """schedule.md 7: only `projected: false`; the last that is, and one past"""
+    """Only `projected: false`; the last that is, and one past.
+
+    See docs/design/schedule.md#skip-and-un-skip.
+    """
     made = await world.create(schedule=schedule)
     with pytest.raises(WrongState):
         await diary.skip(made, utc(past))
@@ -74,7 +80,7 @@ async def test_a_projected_run_cannot_be_skipped(
 
 
 async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diary) -> None:
-    """schedule.md 6: an edited row is not projected"""
+    """An edited row is not projected. See docs/design/schedule.md#calendar."""
     made = await world.create()
     far = utc("07-20 08:00")
     await diary.move(made, far, far + HOUR)
@@ -82,7 +88,7 @@ async def test_a_far_run_that_was_moved_can_be_skipped(world: World, diary: Diar
 
 
 async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Diary) -> None:
-    """schedule.md 7: 409 wrong_state"""
+    """409 wrong_state. See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     await diary.skip(made, SLOT)
     await world.at("2026-05-01T08:00")
@@ -94,7 +100,7 @@ async def test_queued_and_skipped_runs_cannot_be_skipped(world: World, diary: Di
 
 
 async def test_only_a_persons_skip_is_taken_back(world: World, diary: Diary) -> None:
-    """schedule.md 7: pending, queued and skipped_* rows: 409 wrong_state"""
+    """Pending, queued and skipped_* rows: 409 wrong_state. See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     await world.at("2026-05-01T09:00")
     await world.dispatch()
@@ -109,7 +115,7 @@ async def test_only_a_persons_skip_is_taken_back(world: World, diary: Diary) -> 
 async def test_a_skip_whose_time_has_passed_stays(
     world: World, diary: Diary, before: timedelta, is_right: bool
 ) -> None:
-    """schedule.md 7: `run_at` > now, at the limit and one past"""
+    """`run_at` > now, at the limit and one past. See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     await diary.skip(made, SLOT)
     await world.clock.advance_to(SLOT - before)
@@ -124,7 +130,7 @@ async def test_a_skip_whose_time_has_passed_stays(
 async def test_runs_of_automations_that_are_not_active_are_left_alone(
     world: World, diary: Diary, turn: str
 ) -> None:
-    """Contract 2.5: wrong_state; the slot is read as if it were active"""
+    """wrong_state; the slot is read as if it were active. See docs/design/api/calendar.md#coming-runs."""
     made = await world.create()
     await diary.skip(made, SLOT)
     made = await world.turn(turn, made)
@@ -136,7 +142,7 @@ async def test_runs_of_automations_that_are_not_active_are_left_alone(
 
 
 async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: World, diary: Diary) -> None:
-    """schedule.md 7: checked in the order of 8.1"""
+    """Checked in the order of 8.1. See docs/design/schedule.md#skip-and-un-skip."""
     made = await world.create()
     current = (await diary.skip(made, SLOT)).occurrence
     for turn in (diary.skip, diary.unskip):
@@ -156,7 +162,7 @@ async def test_skip_and_unskip_check_versions_and_slot_as_a_move_does(world: Wor
 
 
 async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, diary: Diary) -> None:
-    """schedule.md 2, next_run_at; and again there when the skip is taken back"""
+    """next_run_at; and again there when the skip is taken back. See docs/design/schedule.md#slot-rules."""
     made = await world.create(schedule={"cadence": "once", "date": "2026-05-04", "run_at": "10:00"})
     slot_at = utc("05-04 10:00")
     assert (await diary.skip(made, slot_at)).automation.next_run_at is None
@@ -165,7 +171,10 @@ async def test_next_run_at_is_null_when_the_only_run_is_skipped(world: World, di
 
 
 async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, diary: Diary) -> None:
-    """schedule.md 6: kept on the new slot with the same nominal date; moves are dropped"""
+    """Kept on the new slot with the same nominal date; moves are dropped.
+
+    See docs/design/schedule.md#calendar.
+    """
     made = await world.create()
     await diary.skip(made, utc("05-04 08:00"))
     await diary.move(made, utc("05-05 08:00"), utc("05-05 12:00"))
@@ -181,7 +190,7 @@ async def test_skips_stay_on_their_dates_when_the_time_changes(world: World, dia
 
 
 async def test_the_history_says_who_skipped_which_run(world: World, diary: Diary) -> None:
-    """Contract 6.8: skipped, unskipped"""
+    """Skipped, unskipped. See docs/design/api/automations.md#history."""
     made = await world.create()
     world.clock.tick(1)
     await diary.skip(made, SLOT)

@@ -1,4 +1,7 @@
-"""A newer zone package: unedited slots follow it, edits are neither lost nor doubled (schedule.md 4)."""
+"""A newer zone package: unedited slots follow it, edits are neither lost nor doubled.
+
+See docs/design/schedule.md#zones.
+"""
 
 from datetime import timedelta
 from zoneinfo import ZoneInfo
@@ -36,7 +39,7 @@ async def berlin(world: World, **fields: object) -> Automation:
 async def test_unedited_slots_follow_in_both_directions(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch, like: str, hour: str
 ) -> None:
-    """schedule.md 4: derived from schedule, zone and nominal date; one run each date"""
+    """Derived from schedule, zone and nominal date; one run each date. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     await world.at("2026-05-02T10:00")
@@ -60,7 +63,7 @@ async def test_unedited_slots_follow_in_both_directions(
 async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """schedule.md 4: so that it is not lost"""
+    """So that it is not lost. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     await diary.skip(made, utc("05-03 10:00"))
@@ -77,7 +80,10 @@ async def test_a_skip_goes_over_to_the_new_slot_of_its_key(
 async def test_a_moved_run_keeps_its_instant_and_runs_once(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """schedule.md 4: a row a person moved keeps its instant; it stands for the new slot of its key"""
+    """A row a person moved keeps its instant; it stands for the new slot of its key.
+
+    See docs/design/schedule.md#zones.
+    """
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     await diary.move(made, utc("05-02 10:00"), utc("05-02 15:00"))
@@ -93,7 +99,10 @@ async def test_a_moved_run_keeps_its_instant_and_runs_once(
 async def test_rows_of_this_and_later_follow_without_a_double(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """schedule.md 4 and 8.3: rows kept from the old schedule follow, the chosen one keeps its instant"""
+    """Rows kept from the old schedule follow, the chosen one keeps its instant.
+
+    See docs/design/schedule.md#zones and docs/design/schedule.md#moving-this-and-later.
+    """
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     await diary.move(made, utc("05-03 10:00"), utc("05-03 12:00"), LATER)
@@ -107,7 +116,10 @@ async def test_rows_of_this_and_later_follow_without_a_double(
 async def test_following_twice_changes_nothing_more(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """schedule.md 4: a start with the same package has nothing to do; equal rules change nothing"""
+    """A start with the same package has nothing to do; equal rules change nothing.
+
+    See docs/design/schedule.md#zones.
+    """
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     hourly = await world.create(schedule=HOURLY, timezone="Europe/Berlin")
@@ -124,7 +136,7 @@ async def test_following_twice_changes_nothing_more(
 async def test_paused_automations_follow_too(
     world: World, diary: Diary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """schedule.md 4: a skip is not lost because its automation is paused"""
+    """A skip is not lost because its automation is paused. See docs/design/schedule.md#zones."""
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     await diary.skip(made, utc("05-03 10:00"))
@@ -136,7 +148,10 @@ async def test_paused_automations_follow_too(
 
 
 async def test_an_audit_starts_anew_with_the_package(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 13: a newer zone database raises audited_until to the first start with it"""
+    """A newer zone database raises audited_until to the first start with it.
+
+    See docs/design/schedule.md#dispatch.
+    """
     await zone_change.follow_package(world.engine, world.now)
     made = await berlin(world)
     await world.clock.advance((HOUR + timedelta(minutes=1)).total_seconds())

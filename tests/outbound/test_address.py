@@ -1,4 +1,7 @@
-"""Which addresses may be called: every range and spelling, names of two places (connectors 5.1)."""
+"""Which addresses may be called: every range and spelling, names of two places.
+
+See docs/design/connectors.md#addresses.
+"""
 
 import ipaddress
 
@@ -61,7 +64,7 @@ class Names:
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_an_address_that_is_not_public_is_refused(text: str) -> None:
-    """connectors 5.1, table"""
+    """See docs/design/connectors.md#addresses."""
     assert not is_allowed(ipaddress.ip_address(text))
 
 
@@ -75,13 +78,13 @@ def test_no_address_of_a_special_range_is_called(text: str) -> None:
 
 @pytest.mark.parametrize("text", ALLOWED)
 def test_a_public_address_beside_each_range_is_allowed(text: str) -> None:
-    """connectors 5.1, table"""
+    """See docs/design/connectors.md#addresses."""
     assert is_allowed(ipaddress.ip_address(text))
 
 
 @pytest.mark.parametrize("host", SPELLINGS)
 def test_a_host_given_as_an_address_in_any_spelling_is_refused(host: str) -> None:
-    """connectors 5.1 rule 5"""
+    """See docs/design/connectors.md#addresses."""
     assert looks_like_address(host)
     with pytest.raises(CallRefused, match="by name, not as an address"):
         origin_of(f"https://{host}/", ())
@@ -89,7 +92,7 @@ def test_a_host_given_as_an_address_in_any_spelling_is_refused(host: str) -> Non
 
 @pytest.mark.parametrize("host", ["shop.example", "1.shop.example", "xn--mnchen-3ya.example", "a-b.example"])
 def test_a_name_is_not_taken_for_an_address(host: str) -> None:
-    """connectors 5.1 rule 5"""
+    """See docs/design/connectors.md#addresses."""
     assert origin_of(f"https://{host}/path?x=1", ()) == UrlOrigin("https", host, 443)
 
 
@@ -122,13 +125,13 @@ def test_a_name_that_two_editions_of_idna_read_differently_is_refused(url: str) 
     ],
 )  # fmt: skip
 def test_other_schemes_ports_and_odd_addresses_are_refused(url: str) -> None:
-    """connectors 5.1 rule 1"""
+    """See docs/design/connectors.md#addresses."""
     with pytest.raises(CallRefused):
         origin_of(url, ())
 
 
 def test_only_an_exact_entry_of_the_private_list_opens_http_and_other_ports() -> None:
-    """connectors 5.1 rule 1"""
+    """See docs/design/connectors.md#addresses."""
     private = {"127.0.0.1:8500", "shop.internal:443"}
     assert origin_of("http://127.0.0.1:8500/x", private).entry == "127.0.0.1:8500"
     assert origin_of("https://shop.internal/", private).host == "shop.internal"
@@ -143,14 +146,14 @@ def test_only_an_exact_entry_of_the_private_list_opens_http_and_other_ports() ->
 
 
 async def test_a_name_with_one_good_and_one_bad_address_is_refused() -> None:
-    """connectors 5.1 rule 2"""
+    """See docs/design/connectors.md#addresses."""
     for addresses in (["8.8.8.8", "10.0.0.1"], ["10.0.0.1", "8.8.8.8"], ["::ffff:10.0.0.1"]):
         with pytest.raises(CallRefused):
             await resolve_allowed("shop.example", 443, Names(*addresses), ())
 
 
 async def test_a_private_host_is_only_that_host_and_port() -> None:
-    """connectors 5.1 rule 1"""
+    """See docs/design/connectors.md#addresses."""
     assert await resolve_allowed("shop.internal", 443, Names("10.0.0.1"), {"shop.internal:443"})
     for host, port in (("shop.internal", 8443), ("other.internal", 443)):
         with pytest.raises(CallRefused):
@@ -158,7 +161,7 @@ async def test_a_private_host_is_only_that_host_and_port() -> None:
 
 
 async def test_a_name_that_does_not_resolve_is_unavailable_and_a_strange_answer_refused() -> None:
-    """connectors 4"""
+    """See docs/design/connectors.md#errors."""
     with pytest.raises(PlatformUnavailable):
         await resolve_allowed("shop.example", 443, Names(), ())
     with pytest.raises(CallRefused):

@@ -1,4 +1,7 @@
-"""The three clients: what each lets through, repeats, redirects, outcomes of writes (connectors 3, 5)."""
+"""The three clients: what each lets through, repeats, redirects, outcomes of writes.
+
+See docs/design/connectors.md#test-mode and docs/design/connectors.md#outbound-guard.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -110,7 +113,7 @@ async def write(client: WriteClient, *keys: str, **changed: Any) -> Any:
 
 
 def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
-    """connectors 3 rule 1: refusing is the absence of a method"""
+    """Refusing is the absence of a method. See docs/design/connectors.md#test-mode."""
     public = {name for name in dir(ReadClient) if not name.startswith("_")}
     # ask: registered documents that only read; ask_made: queries the platform's own compiler makes
     assert public == {"get", "head", "ask", "ask_made", "lines", "pause"}
@@ -119,7 +122,7 @@ def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
 
 
 async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key(clock: FakeClock) -> None:
-    """connectors 3, 5.1 rule 4"""
+    """See docs/design/connectors.md#test-mode and docs/design/connectors.md#addresses."""
     bench = Bench(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
     await bench.reading().get("/a b/x", {"sku": "A,B & C", "page": "1"})
     await bench.reading().head("/a")
@@ -134,7 +137,7 @@ async def test_reads_arrive_as_get_and_head_without_anything_of_ours_but_the_key
 
 @pytest.mark.parametrize("path", ["x", "//evil.example/x", "/a/../b", "/a?x=1", "/a#b", "/a\\b", "", "/./a"])
 async def test_a_path_cannot_leave_the_connection(clock: FakeClock, path: str) -> None:
-    """connectors 5.2"""
+    """See docs/design/connectors.md#hosts-and-secrets."""
     bench = Bench(clock)
     with pytest.raises(CallRefused):
         await bench.reading().get(path)
@@ -149,7 +152,7 @@ async def test_a_path_cannot_leave_the_connection(clock: FakeClock, path: str) -
 async def test_a_read_is_tried_three_times_with_one_and_four_seconds_between(
     clock: FakeClock, failure: Any
 ) -> None:
-    """connectors 5.5"""
+    """See docs/design/connectors.md#retries."""
     bench = Bench(clock, failure, failure, httpx.Response(200, json={"ok": 1}))
     begun = clock.monotonic()
     task = asyncio.create_task(bench.reading().get("/x"))
@@ -163,7 +166,7 @@ async def test_a_read_is_tried_three_times_with_one_and_four_seconds_between(
 
 
 async def test_a_read_is_not_tried_a_fourth_time(clock: FakeClock) -> None:
-    """connectors 5.5: up to 3 tries"""
+    """Up to 3 tries. See docs/design/connectors.md#retries."""
     bench = Bench(clock, httpx.ReadTimeout("x"))
     with pytest.raises(PlatformUnavailable):
         await bench.waited(bench.reading().get("/x"))
@@ -177,7 +180,7 @@ async def test_a_read_is_not_tried_a_fourth_time(clock: FakeClock) -> None:
 
 @pytest.mark.parametrize(("named", "tries"), [("60", 3), ("61", 1)])
 async def test_a_named_wait_is_kept_up_to_a_minute(clock: FakeClock, named: str, tries: int) -> None:
-    """connectors 5.5: Retry-After up to 60 s in the step"""
+    """Retry-After up to 60 s in the step. See docs/design/connectors.md#retries."""
     bench = Bench(clock, httpx.Response(429, headers={"retry-after": named}))
     with pytest.raises(Throttled) as told:
         await bench.waited(bench.reading().get("/x"))
@@ -187,7 +190,7 @@ async def test_a_named_wait_is_kept_up_to_a_minute(clock: FakeClock, named: str,
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 501])
 async def test_other_answers_are_not_asked_for_again(clock: FakeClock, status: int) -> None:
-    """connectors 5.5"""
+    """See docs/design/connectors.md#retries."""
     bench = Bench(clock, httpx.Response(status))
     assert (await bench.reading().get("/x")).status == status
     assert len(bench.shop.requests) == 1
@@ -199,7 +202,7 @@ def moved(to: str, status: int = 302) -> httpx.Response:
 
 
 async def test_reads_follow_three_redirects_of_the_same_host(clock: FakeClock) -> None:
-    """connectors 5.3"""
+    """See docs/design/connectors.md#redirects."""
     chain = [moved("/b"), moved("https://shop.example/c", 307), moved("d"), httpx.Response(200)]
     bench = Bench(clock, *chain)
     assert (await bench.reading().get("/a")).ok
@@ -214,7 +217,7 @@ async def test_reads_follow_three_redirects_of_the_same_host(clock: FakeClock) -
      "https://user@shop.example/", "https://169.254.169.254/", "http://127.0.0.1:8500/"],
 )  # fmt: skip
 async def test_a_redirect_elsewhere_is_never_followed(clock: FakeClock, to: str) -> None:
-    """connectors 5.3"""
+    """See docs/design/connectors.md#redirects."""
     bench = Bench(clock, moved(to), httpx.Response(200))
     with pytest.raises(WrongAddress):
         await bench.reading().get("/a")
@@ -222,7 +225,7 @@ async def test_a_redirect_elsewhere_is_never_followed(clock: FakeClock, to: str)
 
 
 async def test_a_secret_address_and_a_write_follow_no_redirect(clock: FakeClock) -> None:
-    """connectors 5.3"""
+    """See docs/design/connectors.md#redirects."""
     secret = SecretUrl(Secret("https://shop.example/hook?sig=abcdefgh"))
     bench = Bench(clock, moved("/b"), httpx.Response(200), proof=secret)
     with pytest.raises(WrongAddress):
@@ -233,7 +236,7 @@ async def test_a_secret_address_and_a_write_follow_no_redirect(clock: FakeClock)
 
 
 async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:
-    """contract 9.2, engine 11.1"""
+    """See docs/design/fake-platforms.md#control and docs/design/writes.md#keys."""
     bench = Bench(clock)
     await write(bench.writing(), *KEYS)
     assert bench.shop.requests[0].headers["idempotency-key"] == batch_key(KEYS)
@@ -252,7 +255,7 @@ async def test_a_write_carries_the_key_of_its_effects(clock: FakeClock) -> None:
     ],
 )
 async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, changed: dict[str, Any]) -> None:
-    """connectors 3 rule 2"""
+    """See docs/design/connectors.md#test-mode."""
     bench = Bench(clock)
     with pytest.raises(NotSent) as refused:
         await write(bench.writing(), **changed)
@@ -261,7 +264,7 @@ async def test_a_write_without_its_named_effect_is_refused(clock: FakeClock, cha
 
 
 async def test_a_write_to_another_connection_is_refused(clock: FakeClock) -> None:
-    """connectors 3 rule 2"""
+    """See docs/design/connectors.md#test-mode."""
     bench = Bench(clock)
     with pytest.raises(NotSent):
         await write(bench.writing(effects={KEYS[0]: IntegrationId(12)}))
@@ -269,7 +272,7 @@ async def test_a_write_to_another_connection_is_refused(clock: FakeClock) -> Non
 
 
 async def test_a_write_after_the_confirmed_end_of_the_lease_is_refused(clock: FakeClock) -> None:
-    """connectors 3 rule 2: the lease is asked at the moment of sending"""
+    """The lease is asked at the moment of sending. See docs/design/connectors.md#test-mode."""
     bench = Bench(clock)
     end = [clock.now() + timedelta(milliseconds=1)]
     client = bench.writing(confirmed_until=lambda: end[0])
@@ -281,7 +284,7 @@ async def test_a_write_after_the_confirmed_end_of_the_lease_is_refused(clock: Fa
 
 
 async def test_a_write_five_seconds_after_its_intent_is_sent_and_later_is_not(clock: FakeClock) -> None:
-    """engine 11.2 step 4"""
+    """See docs/design/writes.md#protocol-of-one-write."""
     bench = Bench(clock)
     first, second = bench.writing(), bench.writing()
     clock.tick(5)
@@ -293,7 +296,7 @@ async def test_a_write_five_seconds_after_its_intent_is_sent_and_later_is_not(cl
 
 
 async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
-    """connectors 5.5: a write is never repeated, at any layer"""
+    """A write is never repeated, at any layer. See docs/design/connectors.md#retries."""
     bench = Bench(clock, httpx.ReadError("reset"))
     client = bench.writing()
     with pytest.raises(OutcomeUnknown):
@@ -316,7 +319,7 @@ async def test_an_effect_is_sent_once_by_a_client(clock: FakeClock) -> None:
     ],
 )  # fmt: skip
 async def test_what_became_of_a_write_that_failed(clock: FakeClock, failure: Any, kind: type) -> None:
-    """engine 11.2, reading the answer; each arrived once at most"""
+    """Reading the answer; each arrived once at most. See docs/design/writes.md#protocol-of-one-write."""
     bench = Bench(clock, failure)
     with pytest.raises(kind) as told:
         await write(bench.writing())
@@ -327,14 +330,14 @@ async def test_what_became_of_a_write_that_failed(clock: FakeClock, failure: Any
 
 @pytest.mark.parametrize("status", [200, 201, 400, 401, 404, 413, 500, 503])
 async def test_other_answers_to_a_write_are_handed_on(clock: FakeClock, status: int) -> None:
-    """connectors 4: their meaning is the connector's"""
+    """Their meaning is the connector's. See docs/design/connectors.md#errors."""
     bench = Bench(clock, httpx.Response(status))
     assert (await write(bench.writing())).status == status
     assert len(bench.shop.requests) == 1
 
 
 async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(clock: FakeClock) -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     bench = Bench(clock)
     with pytest.raises(NotSent):
         await bench.writing().send("POST", "/x", "x" * REQUEST_BYTES, effect_keys=KEYS[:1], key=KEYS[0])
@@ -345,13 +348,13 @@ async def test_a_request_over_two_mebibytes_and_headers_over_64_kib_are_stopped(
 
 
 async def test_only_writes_are_written(clock: FakeClock) -> None:
-    """connectors 3"""
+    """See docs/design/connectors.md#test-mode."""
     with pytest.raises(NotSent):
         await Bench(clock).writing().send("GET", "/x", {}, effect_keys=KEYS[:1], key=KEYS[0])
 
 
 async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:
-    """connectors 7.2: the site's index needs no key"""
+    """The site's index needs no key. See docs/design/connectors.md#woocommerce."""
     bench = Bench(clock, proof=Basic(Secret("ck_12345678"), Secret("cs_12345678")))
     await bench.upkeep().get_bare("/wp-json/")
     await bench.upkeep().send("POST", "/x", {})
@@ -361,7 +364,7 @@ async def test_a_check_can_be_made_without_the_secret(clock: FakeClock) -> None:
 
 
 async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clock: FakeClock) -> None:
-    """connectors 5.6, 11.1: canaries"""
+    """Canaries. See docs/design/connectors.md#redaction and docs/design/connectors.md#tests."""
     key, word = Secret("ck_canary_1234567890"), Secret("cs_canary_0987654321")
     echo = f"no: {key.reveal()} {word.reveal()}"
     bench = Bench(clock, httpx.Response(404, text=echo), proof=Basic(key, word))
@@ -372,14 +375,14 @@ async def test_a_secret_in_an_answer_or_error_never_reaches_a_line_or_a_text(clo
 
 
 def test_a_connection_to_an_address_is_refused_when_it_is_opened(clock: FakeClock) -> None:
-    """connectors 5.1 rule 5"""
+    """See docs/design/connectors.md#addresses."""
     for base in ("https://2130706433/", "http://shop.example", "https://[::1]/"):
         with pytest.raises(CallRefused):
             Bench(clock, base=base).reading()
 
 
 async def test_a_secret_address_on_another_host_than_its_link_is_refused(clock: FakeClock) -> None:
-    """connectors 5.2: a secret goes to its connection's host alone"""
+    """A secret goes to its connection's host alone. See docs/design/connectors.md#hosts-and-secrets."""
     bench = Bench(clock, proof=SecretUrl(Secret("https://evil.example/hook?sig=abcdefgh")))
     with pytest.raises(CallRefused):
         await bench.reading().get("")

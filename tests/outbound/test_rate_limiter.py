@@ -1,4 +1,7 @@
-"""Pace: how many at once, in a minute and apart, after failures and on request (connectors 7)."""
+"""Pace: how many at once, in a minute and apart, after failures and on request.
+
+See docs/design/connectors.md#limits.
+"""
 
 import asyncio
 from datetime import UTC, datetime
@@ -17,7 +20,7 @@ from tests.fake_clock import FakeClock
 
 
 async def test_only_so_many_run_at_once_and_the_next_goes_when_one_ends(clock: FakeClock) -> None:
-    """connectors 7.2: 2 calls at once per shop"""
+    """2 calls at once per shop. See docs/design/connectors.md#woocommerce."""
     pace = RateLimiter(RateLimit(max_concurrency=2), clock)
     await pace.acquire(write=False)
     await pace.acquire(write=False)
@@ -29,7 +32,7 @@ async def test_only_so_many_run_at_once_and_the_next_goes_when_one_ends(clock: F
 
 
 async def test_a_slow_answer_leaves_one_at_a_time(clock: FakeClock) -> None:
-    """connectors 7.2: 1 while the last answer took over 5 s"""
+    """1 while the last answer took over 5 s. See docs/design/connectors.md#woocommerce."""
     pace = RateLimiter(RateLimit(max_concurrency=2, slow_after_s=5.0), clock)
     await pace.acquire(write=False)
     pace.release(write=False, seconds=5.1, failed=False)
@@ -57,7 +60,7 @@ async def test_a_call_that_was_not_made_tells_nothing_of_the_account(clock: Fake
 
 
 async def test_failures_in_a_row_wait_longer_each_time_and_a_success_clears_them(clock: FakeClock) -> None:
-    """connectors 7.2: after a 5xx or timeout wait 2, 8, 30 s"""
+    """After a 5xx or timeout wait 2, 8, 30 s. See docs/design/connectors.md#woocommerce."""
     pace = RateLimiter(RateLimit(failure_backoff_s=(2.0, 8.0, 30.0)), clock)
     for wait in (2, 8, 30, 30):
         await pace.acquire(write=False)
@@ -74,7 +77,7 @@ async def test_failures_in_a_row_wait_longer_each_time_and_a_success_clears_them
 
 
 async def test_fifty_reads_start_in_a_minute_and_the_next_waits(clock: FakeClock) -> None:
-    """connectors 7.3"""
+    """See docs/design/connectors.md#google-sheets."""
     pace = RateLimiter(RateLimit(max_concurrency=4, reads_per_minute=50), clock)
     for _ in range(50):
         await pace.acquire(write=False)
@@ -88,7 +91,7 @@ async def test_fifty_reads_start_in_a_minute_and_the_next_waits(clock: FakeClock
 
 
 async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
-    """connectors 7.4"""
+    """See docs/design/connectors.md#teams."""
     pace = RateLimiter(RateLimit(max_concurrency=1, min_interval_s=1.0), clock)
     await pace.acquire(write=True)
     pace.release(write=True, seconds=0, failed=False)
@@ -100,7 +103,10 @@ async def test_messages_start_a_second_apart(clock: FakeClock) -> None:
 
 
 async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> None:
-    """engine 11.2: an attempt that cannot be handed over in time is not sent"""
+    """An attempt that cannot be handed over in time is not sent.
+
+    See docs/design/writes.md#protocol-of-one-write.
+    """
     pace = RateLimiter(RateLimit(max_concurrency=1), clock)
     pace.pause(6)
     with pytest.raises(Throttled) as told:
@@ -114,7 +120,10 @@ async def test_who_has_no_patience_is_told_to_come_again(clock: FakeClock) -> No
 
 
 async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None:
-    """connectors 7.1, Pace: what floats leave of a wait is no wait that a clock could tell"""
+    """What floats leave of a wait is no wait that a clock could tell.
+
+    See docs/design/connectors.md#shopify.
+    """
 
     class Counting(FakeClock):
         asked = 0
@@ -138,7 +147,7 @@ async def test_points_are_waited_for_once_however_their_sum_is_rounded() -> None
 
 
 def test_one_name_is_one_pace_and_the_longest_unused_is_forgotten(clock: FakeClock) -> None:
-    """connectors 7.3: the budget is the account's"""
+    """The budget is the account's. See docs/design/connectors.md#google-sheets."""
     paces = RateLimiters(clock)
     first = paces.get("a", RateLimit())
     assert paces.get("a", RateLimit(max_concurrency=1)) is first
@@ -153,7 +162,7 @@ def test_one_name_is_one_pace_and_the_longest_unused_is_forgotten(clock: FakeClo
      ("-3", None), ("Fri, 01 May 2026 05:00:00 GMT", 0), ("9999999999", None)],
 )  # fmt: skip
 def test_retry_after_is_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
-    """connectors 5.5"""
+    """See docs/design/connectors.md#retries."""
     assert retry_after(value, datetime(2026, 5, 1, 6, 0, tzinfo=UTC)) == seconds
 
 

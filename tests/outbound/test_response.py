@@ -1,4 +1,7 @@
-"""The caps on answers: size, compression, JSON; each at its limit and one past it (connectors 5.4)."""
+"""The caps on answers: size, compression, JSON; each at its limit and one past it.
+
+See docs/design/connectors.md#limits.
+"""
 
 import gzip
 import zlib
@@ -11,7 +14,7 @@ from steward.outbound.response import ANSWER_BYTES, DEPTH, NODES, BodyReader, Pl
 
 
 def test_fractions_are_exact_and_whole_numbers_are_whole() -> None:
-    """connectors 7.3: a price of a sheet is never a binary fraction"""
+    """A price of a sheet is never a binary fraction. See docs/design/connectors.md#google-sheets."""
     assert parse_json(b'{"a": 8.40, "b": 3, "c": "x", "d": [true, null], "e": 1e3}') == {
         "a": Decimal("8.40"), "b": 3, "c": "x", "d": [True, None], "e": Decimal(1000),
     }  # fmt: skip
@@ -25,13 +28,13 @@ def test_fractions_are_exact_and_whole_numbers_are_whole() -> None:
     ],
 )  # fmt: skip
 def test_json_that_is_not_as_documented_is_broken(body: bytes) -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     with pytest.raises(UnusableResponse):
         parse_json(body)
 
 
 def test_depth_is_counted_before_anything_is_built() -> None:
-    """connectors 5.4: at the limit and one past it"""
+    """At the limit and one past it. See docs/design/connectors.md#limits."""
     assert parse_json(b"[" * DEPTH + b"]" * DEPTH)
     for depth in (DEPTH + 1, 100_000):
         with pytest.raises(UnusableResponse):
@@ -39,12 +42,12 @@ def test_depth_is_counted_before_anything_is_built() -> None:
 
 
 def test_brackets_inside_text_do_not_count() -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     assert parse_json(b'["' + b'[{,\\"' * 300_000 + b'"]')
 
 
 def test_the_number_of_values_has_a_limit() -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     inside = (NODES - 3) + 1  # commas and two brackets
     assert parse_json(b"[" + b",".join([b"1"] * inside) + b"]")
     with pytest.raises(UnusableResponse):
@@ -52,7 +55,7 @@ def test_the_number_of_values_has_a_limit() -> None:
 
 
 def test_a_number_of_forty_digits_is_the_longest() -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     assert parse_json(b"[" + b"1" * 40 + b"]") == [int("1" * 40)]
 
 
@@ -61,7 +64,7 @@ def test_a_number_of_forty_digits_is_the_longest() -> None:
     ("deflate", lambda raw: zlib.compressobj(wbits=-15).compress(raw) + b""),
 ])  # fmt: skip
 def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object) -> None:
-    """connectors 5.4: gzip and deflate only"""
+    """Gzip and deflate only. See docs/design/connectors.md#limits."""
     raw = b'{"key": "value"}' * 50
     if name == "deflate" and pack is not zlib.compress:
         bare = zlib.compressobj(wbits=-15)
@@ -76,7 +79,7 @@ def test_both_ways_of_compression_are_read_in_any_pieces(name: str, pack: object
 
 
 def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     body = BodyReader("")
     body.feed(b"x" * ANSWER_BYTES)
     assert len(body.whole()) == ANSWER_BYTES
@@ -85,7 +88,7 @@ def test_an_answer_over_ten_mebibytes_is_broken_and_at_the_limit_read() -> None:
 
 
 def test_a_bomb_is_stopped_long_before_it_is_unpacked() -> None:
-    """connectors 5.4: at most 20 times its compressed size"""
+    """At most 20 times its compressed size. See docs/design/connectors.md#limits."""
     bomb = gzip.compress(b"0" * 50_000_000)
     body = BodyReader("gzip")
     with pytest.raises(UnusableResponse):
@@ -94,7 +97,7 @@ def test_a_bomb_is_stopped_long_before_it_is_unpacked() -> None:
 
 
 def test_strange_and_damaged_compression_is_broken() -> None:
-    """connectors 5.4"""
+    """See docs/design/connectors.md#limits."""
     with pytest.raises(UnusableResponse):
         BodyReader("br")
     body = BodyReader("gzip")
@@ -107,7 +110,7 @@ def test_strange_and_damaged_compression_is_broken() -> None:
 
 
 def test_the_text_of_a_platform_is_cut_and_cleaned() -> None:
-    """connectors 4: cut to 300 characters and redacted"""
+    """Cut to 300 characters and redacted. See docs/design/connectors.md#errors."""
     answer = PlatformResponse(400, {}, b"", lambda text: text.replace("hunter22", "[redacted]"))
     assert answer.quote("hunter22 " + "x" * 500).startswith("[redacted] ")
     assert len(answer.quote("x" * 500)) == 300

@@ -1,4 +1,7 @@
-"""Over real sockets: the checked address is the one connected to, and what left is known (connectors 5)."""
+"""Over real sockets: the checked address is the one connected to, and what left is known.
+
+See docs/design/connectors.md#outbound-guard.
+"""
 
 import asyncio
 import ssl
@@ -117,7 +120,7 @@ async def read(client: Outbound, link: PlatformEndpoint) -> Any:
 
 
 async def test_the_name_stands_in_host_while_the_address_is_the_checked_one() -> None:
-    """connectors 5.1 rule 3"""
+    """See docs/design/connectors.md#addresses."""
     heard, names = Heard(), Names("127.0.0.1")
     async with listening(heard) as port:
         assert (await read(*outbound(port, names))).body == b"{}"
@@ -126,7 +129,10 @@ async def test_the_name_stands_in_host_while_the_address_is_the_checked_one() ->
 
 
 async def test_a_name_outside_the_list_that_leads_inside_is_never_connected_to() -> None:
-    """connectors 5.1 rules 1 and 2: rebinding cannot help, the resolved address itself is judged"""
+    """Rebinding cannot help, the resolved address itself is judged.
+
+    See docs/design/connectors.md#addresses.
+    """
     backend = GuardedBackend(Names("127.0.0.1"), ())
     heard = Heard()
     async with listening(heard) as port:
@@ -136,7 +142,7 @@ async def test_a_name_outside_the_list_that_leads_inside_is_never_connected_to()
 
 
 async def test_a_name_that_changes_between_two_calls_is_judged_again() -> None:
-    """connectors 5.1 rule 2: resolved once for each connection"""
+    """Resolved once for each connection. See docs/design/connectors.md#addresses."""
 
     class Inner(httpcore.AsyncMockBackend):
         connected: list[str]
@@ -164,7 +170,7 @@ async def test_a_name_that_changes_between_two_calls_is_judged_again() -> None:
 
 
 async def test_a_connection_that_ends_elsewhere_is_closed() -> None:
-    """connectors 5.1 rule 3: the peer's address is compared"""
+    """The peer's address is compared. See docs/design/connectors.md#addresses."""
     closed: list[bool] = []
 
     class Elsewhere(httpcore.AsyncMockStream):
@@ -184,7 +190,7 @@ async def test_a_connection_that_ends_elsewhere_is_closed() -> None:
 
 
 async def test_nothing_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """connectors 5.1 rule 4"""
+    """See docs/design/connectors.md#addresses."""
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     heard = Heard()
@@ -194,7 +200,7 @@ async def test_nothing_is_read_from_the_environment(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
-    """engine 11.2: before the first byte"""
+    """Before the first byte. See docs/design/writes.md#protocol-of-one-write."""
     async with listening(Heard()) as port:
         pass
     with pytest.raises(NotSent):
@@ -205,7 +211,7 @@ async def test_a_refused_connection_and_an_unknown_name_are_not_sent() -> None:
 
 
 async def test_a_reset_after_the_request_is_unknown_and_arrived_once() -> None:
-    """connectors 5.5: a test sends a reset after the request and counts arrivals"""
+    """A test sends a reset after the request and counts arrivals. See docs/design/connectors.md#retries."""
     heard = Heard(reset=True)
     async with listening(heard) as port:
         with pytest.raises(OutcomeUnknown):
@@ -214,7 +220,7 @@ async def test_a_reset_after_the_request_is_unknown_and_arrived_once() -> None:
 
 
 async def test_a_kept_connection_that_dies_does_not_send_a_write_twice() -> None:
-    """connectors 5.5: also over a connection used before"""
+    """Also over a connection used before. See docs/design/connectors.md#retries."""
     heard = Heard()
     async with listening(heard) as port:
         client, link = outbound(port, Names("127.0.0.1"))
@@ -226,7 +232,10 @@ async def test_a_kept_connection_that_dies_does_not_send_a_write_twice() -> None
 
 
 async def test_a_half_answer_and_a_silent_one_are_unknown() -> None:
-    """engine 11.2; connectors 5.4: 15 s between bytes, here a moment"""
+    """15 s between bytes, here a moment.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/connectors.md#limits.
+    """
     half = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{"
     for answer in (half, b""):
         heard = Heard(answer)
@@ -289,7 +298,10 @@ def test_a_kind_of_connection_waits_a_minute_for_the_first_byte_or_longer_by_set
 
 
 async def test_a_certificate_of_nobody_or_of_another_name_is_not_sent_to(tmp_path: Path) -> None:
-    """connectors 5.1 rule 3: certificate and name are checked before a byte of the request leaves"""
+    """Certificate and name are checked before a byte of the request leaves.
+
+    See docs/design/connectors.md#addresses.
+    """
     for name, trusted, sent in ((NAME, True, True), ("other.internal", True, False), (NAME, False, False)):
         server, authority = certificate(tmp_path, name)
         heard = Heard()

@@ -1,4 +1,7 @@
-"""serve, worker, demo and sandbox as the processes an operator starts (contract 7)."""
+"""Serve, worker, demo and sandbox as the processes an operator starts.
+
+See docs/design/command-line.md#commands.
+"""
 
 import asyncio
 import json
@@ -38,7 +41,10 @@ def free_port() -> int:
 
 
 async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: Path) -> None:
-    """contract 7: a second serve, --no-worker and worker exit 1 on SQLite; figures have their own address"""
+    """A second serve, --no-worker and worker exit 1 on SQLite; figures have their own address.
+
+    See docs/design/command-line.md#commands.
+    """
     figures = f"127.0.0.1:{free_port()}"
     env = {
         "STEWARD_ENV": "test",
@@ -64,7 +70,7 @@ async def test_one_process_serves_a_file_and_says_so(sqlite_url: str, tmp_path: 
 
 
 async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqlite_url: str) -> None:
-    """contract 7: serve refuses to start when migrations are pending"""
+    """Serve refuses to start when migrations are pending. See docs/design/command-line.md#commands."""
     env = {
         "STEWARD_ENV": "test",
         "STEWARD_DATABASE_URL": f"sqlite:///{tmp_path / 'new.db'}",
@@ -83,7 +89,7 @@ async def test_pending_migrations_and_a_taken_port_are_told(tmp_path: Path, sqli
 
 
 async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tmp_path: Path) -> None:
-    """engine 19: any number of serve and worker processes on one PostgreSQL"""
+    """Any number of serve and worker processes on one PostgreSQL. See docs/design/runs.md#scale-out."""
     async with open_site(postgresql_url, tmp_path) as site:
         await site.service.stop()
         site.service = await start("serve", "--no-worker", "--processes", "2", env=site.env)
@@ -108,7 +114,10 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
 
 
 async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) -> None:
-    """contract 7, demo; its credential logs in; another start shows the same, --reset begins anew"""
+    """Demo; its credential logs in; another start shows the same, --reset begins anew.
+
+    See docs/design/command-line.md#commands.
+    """
     words = ("demo", "--dir", str(tmp_path / "demo"), "--port", str(free_port()))
     first = await start(*words, env={})
     try:
@@ -180,7 +189,10 @@ async def test_the_three_lines_the_demo_prints_work_as_they_are(tmp_path: Path) 
 
 
 async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
-    """contract 9: keys are derived from the seed; nobody's settings stop the sandbox"""
+    """Keys are derived from the seed; nobody's settings stop the sandbox.
+
+    See docs/design/fake-platforms.md#process.
+    """
     one, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
     assert one.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
     assert [await one.stop(), await other.stop()] == [0, 0]

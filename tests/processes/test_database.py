@@ -1,4 +1,7 @@
-"""A real PostgreSQL killed, started again, silenced and failed over under load (safety 12, db_down)."""
+"""A real PostgreSQL killed, started again, silenced and failed over under load (db_down).
+
+See docs/guides/contributors.md#tests.
+"""
 
 import asyncio
 import contextlib
@@ -145,7 +148,10 @@ async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
 async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
     primary: Server, scene: Scene
 ) -> None:
-    """safety 12.1 db_down: 503 with Retry-After, never 500; acknowledged lost 0; back in 15 s"""
+    """503 with Retry-After, never 500; acknowledged lost 0; back in 15 s.
+
+    See docs/guides/contributors.md#tests.
+    """
     async with loaded(scene.site) as load:
         for _ in range(ROUNDS):
             run, approved, before = await applying(scene.site)
@@ -158,7 +164,10 @@ async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
 
 
 async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> None:
-    """engine 5: longer than the lease nothing is begun; then the run goes on as before"""
+    """Longer than the lease nothing is begun; then the run goes on as before.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
     async with loaded(scene.site) as load:
         for _ in range(ROUNDS):
             run, approved, before = await applying(scene.site)

@@ -1,4 +1,7 @@
-"""Real processes on a slow disk and without memory: slower, or refused, and nothing lost (safety 12.2)."""
+"""Real processes on a slow disk and without memory: slower, or refused, and nothing lost.
+
+See docs/guides/contributors.md#tests.
+"""
 
 import asyncio
 import json
@@ -80,7 +83,7 @@ async def site(database_url: str, tmp_path: Path) -> AsyncIterator[Site]:
 
 
 async def test_a_slow_disk_makes_runs_slow_and_nothing_else(slow_site: Site) -> None:
-    """safety 12.2 soak-disk, slow: 30 changes once each, by the worker that began"""
+    """30 changes once each, by the worker that began. See docs/guides/contributors.md#tests."""
     for _ in range(ROUNDS):
         began = CLOCK.monotonic()
         run, approved, before = await hiding(slow_site)
@@ -109,7 +112,10 @@ async def _ask_for_much(site: Site, answered: Counter[int]) -> None:
 
 
 async def test_a_process_without_memory_says_so_and_loses_nothing(site: Site) -> None:
-    """safety 12.3: 503 and never another 5xx; the run ends by itself, each change once at most"""
+    """503 and never another 5xx; the run ends by itself, each change once at most.
+
+    See docs/guides/contributors.md#tests.
+    """
     for _ in range(ROUNDS):
         await site.world.post("/sandbox/reset", json={})
         await slow_writes(site)

@@ -22,7 +22,7 @@ CHANGES = int(os.environ.get("KILLED_CHANGES", "200"))
 APPROVAL_KILLS = 1 if CHANGES < 1_000 else 3
 KILL_SEED = os.environ.get("KILL_SEED", "1")
 LEASE = 2.0
-SLACK = 1.0  # safety 12.1, kill
+SLACK = 1.0  # docs/guides/contributors.md#tests, kill
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -54,7 +54,10 @@ async def site(served: Site) -> Site:
 
 
 async def test_a_killed_service_applies_each_approved_change_once(site: Site) -> None:
-    """safety 1 promises 2 and 3: kill -9 in the middle of one approval of many changes, then a start"""
+    """Kill -9 in the middle of one approval of many changes, then a start.
+
+    See docs/design/security.md#promises.
+    """
     await more_products(site, CHANGES)
     await slow_writes(site)
     run, approved, before = await hiding(site, CHANGES)
@@ -136,7 +139,10 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
 
 
 async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> None:
-    """safety 12: cut within answers at bytes of chance, then silent for longer than a call may last"""
+    """Cut within answers at bytes of chance, then silent for longer than a call may last.
+
+    See docs/guides/contributors.md#tests.
+    """
     chance = Random(KILL_SEED)
     for _ in range(max(1, KILLS // 20)):
         await site.world.post("/sandbox/reset", json={})
@@ -155,7 +161,10 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
 
 
 async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
-    """engine 11.4: a write whose answer was lost is read back, never sent again blindly"""
+    """A write whose answer was lost is read back, never sent again blindly.
+
+    See docs/design/writes.md#reconciliation.
+    """
     await site.fault(method="PUT", path="/wp-json/**", kind="drop_after", skip=5, count=3)
     await site.fault(method="PUT", path="/wp-json/**", kind="drop_before", skip=9, count=2)
     run, approved, before = await hiding(site)
@@ -163,7 +172,7 @@ async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
 
 
 async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
-    """engine 15, graceful stop: exit 0, and the run is continued by the next start"""
+    """Exit 0, and the run is continued by the next start. See docs/design/runs.md#graceful-stop."""
     await slow_writes(site)
     run, approved, before = await hiding(site)
 
@@ -178,7 +187,10 @@ async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
 
 
 async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:
-    """interface 2.5, 6; contract 2.11: the shop's own webhook, over sockets, to a run that has read"""
+    """The shop's own webhook, over sockets, to a run that has read.
+
+    See docs/design/api/automations.md#trigger and docs/design/api/events.md#from-event-to-run.
+    """
     body = {
         "template_id": "hide-out-of-stock-products",
         "name": "Hide at once",

@@ -277,7 +277,10 @@ class Shop:
         return await self.read(look)
 
     def fault(self, kind: str, method: str, path: str, **more: Any) -> None:
-        """The outside world goes wrong: `method` and `path` say for which requests (contract 9.2)."""
+        """The outside world goes wrong: `method` and `path` say for which requests.
+
+        See docs/design/fake-platforms.md#control.
+        """
         self.world.state.faults.make({"kind": kind, "method": method, "path": path, **more})
 
     def writes(self) -> list[dict[str, Any]]:

@@ -1,4 +1,7 @@
-"""Every way a write can go wrong, and what the run then does and says (engine 11)."""
+"""Every way a write can go wrong, and what the run then does and says.
+
+See docs/design/writes.md#two-tables.
+"""
 
 import asyncio
 from collections import Counter
@@ -32,7 +35,10 @@ async def approved(shop: Shop) -> tuple[Run, list[Change]]:
 
 
 def once_each(shop: Shop) -> None:
-    """Contract 9.2: no two applied entries share a key, and none touches an object twice."""
+    """No two applied entries share a key, and none touches an object twice.
+
+    See docs/design/fake-platforms.md#control.
+    """
     keys = Counter(entry["idempotency_key"] for entry in shop.applied())
     assert [key for key, times in keys.items() if times > 1] == []
     touched = Counter(
@@ -52,7 +58,7 @@ def product_of(shop: Shop, change: Change) -> Any:
 
 
 async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
-    """safety 1 promise 2: neither before nor after → conflict, not written"""
+    """Neither before nor after → conflict, not written. See docs/design/security.md#promises."""
     run, changes = await approved(shop)
     product_of(shop, changes[1])["regular_price"] = "77.70"
     await shop.drain()
@@ -66,7 +72,7 @@ async def test_what_was_changed_meanwhile_is_left_alone(shop: Shop) -> None:
 
 
 async def test_what_is_so_already_is_not_written(shop: Shop) -> None:
-    """engine 11.2 step 2: = after → unchanged, no call"""
+    """= after → unchanged, no call. See docs/design/writes.md#protocol-of-one-write."""
     run, changes = await approved(shop)
     after: Any = changes[0].proposal.parts[0].after
     product_of(shop, changes[0])["regular_price"] = after["regular_price"]
@@ -78,7 +84,7 @@ async def test_what_is_so_already_is_not_written(shop: Shop) -> None:
 
 
 async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
-    """contract 4.3: all_conflicted"""
+    """all_conflicted. See docs/design/api/runs.md#states."""
     run, changes = await approved(shop)
     for change in changes:
         product_of(shop, change)["regular_price"] = "1.23"
@@ -90,7 +96,7 @@ async def test_a_run_whose_changes_all_conflict_has_failed(shop: Shop) -> None:
 
 
 async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
-    """connectors 4: gone"""
+    """Gone. See docs/design/connectors.md#errors."""
     run, changes = await approved(shop)
     number = int(changes[1].proposal.parts[0].target)
     del shop.world.state.shop.products[number]
@@ -100,7 +106,10 @@ async def test_what_is_gone_is_a_conflict(shop: Shop) -> None:
 
 
 async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
-    """engine 11.2: 4xx with a body that says not processed → refused; contract 4.3 some_changes_failed"""
+    """4xx with a body that says not processed → refused; some_changes_failed.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/api/runs.md#states.
+    """
     run, _ = await approved(shop)
     refusal = {"code": "woocommerce_rest_invalid", "message": "No.", "data": {"status": 400}}
     shop.fault("status", "POST", BATCH, status=400, body=refusal)
@@ -113,7 +122,10 @@ async def test_what_the_shop_refuses_has_failed(shop: Shop) -> None:
 
 
 async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
-    """engine 6: a wait of at most 2 s stays in memory; engine 11.2: 429 is not sent"""
+    """A wait of at most 2 s stays in memory; 429 is not sent.
+
+    See docs/design/runs.md#claim and docs/design/writes.md#protocol-of-one-write.
+    """
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=2)
     began = shop.clock.now()
@@ -126,7 +138,10 @@ async def test_a_short_wait_is_waited_for_in_hand(shop: Shop) -> None:
 
 
 async def test_a_long_wait_sleeps_the_run_and_holds_its_lane(shop: Shop) -> None:
-    """engine 6, 11.2: a wait > 2 s sleeps the run"""
+    """A wait > 2 s sleeps the run.
+
+    See docs/design/runs.md#claim and docs/design/writes.md#protocol-of-one-write.
+    """
     automation = await shop.pricing()
     run = await shop.waiting(automation)
     behind = await shop.run_now(automation)
@@ -145,7 +160,7 @@ async def test_a_long_wait_sleeps_the_run_and_holds_its_lane(shop: Shop) -> None
 
 
 async def test_a_shop_that_never_has_time_is_asked_five_times(shop: Shop) -> None:
-    """engine 11.2: attempt + 1, at most 5"""
+    """Attempt + 1, at most 5. See docs/design/writes.md#protocol-of-one-write."""
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=300, count=-1)
     ended = await shop.until_settled(run, minutes=240)
@@ -191,7 +206,10 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
 
 @pytest.mark.parametrize("kind", ["status", "status_after", "drop_before", "drop_after"])
 async def test_a_lost_answer_is_found_out_and_never_written_twice(shop: Shop, kind: str) -> None:
-    """engine 11.3 readable: read back after the quiet time; safety 1 promise 3"""
+    """Read back after the quiet time.
+
+    See docs/design/writes.md#idempotency-classes and docs/design/security.md#promises.
+    """
     run, [proposed, *_] = await approved(shop)
     assert proposed.message
     shop.fault(kind, "POST", BATCH, **({"status": 500} if kind.startswith("status") else {}))
@@ -228,7 +246,10 @@ async def test_every_answer_lost_still_writes_everything_once(shop: Shop) -> Non
 
 
 async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop: Shop) -> None:
-    """engine 11: settling goes by part, and a part follows only one that went well"""
+    """Settling goes by part, and a part follows only one that went well.
+
+    See docs/design/writes.md#two-tables.
+    """
     run = await shop.waiting(await shop.hiding(threshold=5))
     await shop.approve(run)
     shop.fault("drop_after", "POST", "**", count=-1)
@@ -243,7 +264,7 @@ async def test_a_product_is_marked_and_hidden_although_each_answer_is_lost(shop:
 
 
 async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Shop) -> None:
-    """engine 11.3: read back, neither before nor after → conflict"""
+    """Read back, neither before nor after → conflict. See docs/design/writes.md#idempotency-classes."""
     run, changes = await approved(shop)
     shop.fault("drop_before", "POST", BATCH)
     await shop.drain()
@@ -259,7 +280,10 @@ async def test_what_somebody_changed_while_it_was_unknown_is_a_conflict(shop: Sh
 async def test_a_message_whose_answer_was_lost_stays_unknown_and_is_not_repeated(
     shop: Shop, kind: str
 ) -> None:
-    """engine 11.3 blind: at most once; contract 4.3 outcome_unknown"""
+    """At most once; outcome_unknown.
+
+    See docs/design/writes.md#idempotency-classes and docs/design/api/runs.md#states.
+    """
     shop.fault(kind, "POST", "/teams/**", **({"status": 502} if kind == "status" else {}))
     run = await shop.drained(await shop.alerting())
     ended = await shop.until_settled(run)
@@ -280,7 +304,7 @@ async def test_a_message_that_was_refused_has_failed(shop: Shop) -> None:
 
 
 async def test_a_message_that_could_not_be_handed_over_yet_goes_later_once(shop: Shop) -> None:
-    """engine 11.2: 429 is not sent, also for what cannot be read back"""
+    """429 is not sent, also for what cannot be read back. See docs/design/writes.md#protocol-of-one-write."""
     shop.fault("throttle", "POST", "/teams/**", retry_after=90)
     run = await shop.drained(await shop.alerting())
     assert run.status is RunStatus.RUNNING
@@ -291,7 +315,10 @@ async def test_a_message_that_could_not_be_handed_over_yet_goes_later_once(shop:
 
 
 async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: Shop) -> None:
-    """contract 4.3: some_changes_failed, with the reason on each; it is no defect of ours"""
+    """some_changes_failed, with the reason on each; it is no defect of ours.
+
+    See docs/design/api/runs.md#states.
+    """
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=2, skip=1)
     hired = await shop.hired()
@@ -324,7 +351,7 @@ async def test_a_store_that_is_disconnected_before_the_decision_changes_nothing(
 
 
 async def test_no_write_is_sent_without_its_key(shop: Shop) -> None:
-    """contract 9.2, What Steward sends: every outbound write carries Idempotency-Key"""
+    """Every outbound write carries Idempotency-Key. See docs/design/fake-platforms.md#control."""
     run = await shop.waiting(await shop.hiding(threshold=5))
     await shop.approve(run)
     await shop.drain()

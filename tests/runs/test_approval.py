@@ -1,4 +1,7 @@
-"""A person's decision: bound to one set of changes, made once, kept (engine 12, contract 4.4)."""
+"""A person's decision: bound to one set of changes, made once, kept.
+
+See docs/design/approvals.md#decisions and docs/design/api/approvals.md#states.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -28,7 +31,7 @@ def somebody_else(shop: Shop) -> Actor:
 
 
 async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
-    """contract 3.5"""
+    """See docs/design/api/approvals.md#approval."""
     run = await shop.waiting(await shop.pricing())
     asked = await shop.approval(run)
     assert (asked.status, asked.version, asked.round) == (ApprovalStatus.PENDING, 1, 1)
@@ -41,7 +44,7 @@ async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
 
 
 async def test_all_but_some_are_approved(shop: Shop) -> None:
-    """contract 4.4: partly_approved; excepted ones declined"""
+    """partly_approved; excepted ones declined. See docs/design/api/approvals.md#states."""
     run = await shop.waiting(await shop.pricing())
     changes = await shop.changes(run)
     decided = await shop.approve(run, changes[:3])
@@ -60,7 +63,7 @@ async def test_all_but_some_are_approved(shop: Shop) -> None:
 
 
 async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) -> None:
-    """contract 4.3, 4.4"""
+    """See docs/design/api/runs.md#states and docs/design/api/approvals.md#states."""
     run = await shop.waiting(await shop.pricing())
     decided = await shop.reject(run)
     assert (decided.approval.status, decided.approval.comment) == (ApprovalStatus.REJECTED, "No")
@@ -71,7 +74,7 @@ async def test_a_rejected_run_is_cancelled_and_nothing_is_written(shop: Shop) ->
 
 
 async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:
-    """contract 4.4: reject, or all excepted"""
+    """Reject, or all excepted. See docs/design/api/approvals.md#states."""
     run = await shop.waiting(await shop.pricing())
     decided = await shop.approve(run, await shop.changes(run))
     assert (decided.approval.status, decided.run.code) == (ApprovalStatus.REJECTED, "rejected")
@@ -79,7 +82,10 @@ async def test_approving_none_of_them_is_rejecting(shop: Shop) -> None:
 
 
 async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: Shop) -> None:
-    """contract 2.9, 1.5: 409 stale_version with the approval"""
+    """409 stale_version with the approval.
+
+    See docs/design/api/approvals.md#requests and docs/design/api/conventions.md#codes.
+    """
     run = await shop.waiting(await shop.pricing())
     asked = await shop.approval(run)
     for ask in (
@@ -96,7 +102,10 @@ async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: S
 
 
 async def test_a_second_decision_is_refused(shop: Shop) -> None:
-    """contract 4.4, last row; with the version it has now, with the old one first stale (contract 1.4)"""
+    """Last row; with the version it has now, with the old one first stale.
+
+    See docs/design/api/approvals.md#states and docs/design/api/conventions.md#order-of-refusals.
+    """
     run = await shop.waiting(await shop.pricing())
     asked = (await shop.approve(run)).approval
     with pytest.raises(WrongState):
@@ -109,7 +118,7 @@ async def test_a_second_decision_is_refused(shop: Shop) -> None:
 
 
 async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Shop) -> None:
-    """contract 2.9: 422 errors.except"""
+    """422 errors.except. See docs/design/api/approvals.md#requests."""
     run = await shop.waiting(await shop.pricing())
     other = await shop.waiting(await shop.hiding(threshold=5))
     [strange, *_] = await shop.changes(other)
@@ -121,14 +130,14 @@ async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Sho
 
 
 async def test_an_approval_of_another_organisation_is_not_found(shop: Shop) -> None:
-    """contract 1.4 step 8"""
+    """See docs/design/api/conventions.md#order-of-refusals."""
     run = await shop.waiting(await shop.pricing())
     with pytest.raises(NotFound):
         await shop.approve(run, by=replace(shop.owner, org=OrgId(shop.owner.org + 7)))
 
 
 async def test_who_started_a_run_may_be_kept_from_deciding_it(shop: Shop) -> None:
-    """contract 2.9: 403 under STEWARD_APPROVER_NOT_STARTER"""
+    """403 under STEWARD_APPROVER_NOT_STARTER. See docs/design/api/approvals.md#requests."""
     run = await shop.waiting(await shop.pricing())
     with pytest.raises(Forbidden):
         await shop.approve(run, not_starter=True)
@@ -139,7 +148,10 @@ async def test_who_started_a_run_may_be_kept_from_deciding_it(shop: Shop) -> Non
 
 
 async def test_an_approval_can_be_given_until_its_end_and_not_at_it(shop: Shop) -> None:
-    """contract 2.9: expires_at reached; engine 12: approve refuses by itself, before any tick"""
+    """expires_at reached; approve refuses by itself, before any tick.
+
+    See docs/design/api/approvals.md#requests and docs/design/approvals.md#decisions.
+    """
     automation = await shop.pricing()
     late = await shop.waiting(automation)
     ends = (await shop.approval(late)).expires_at
@@ -154,7 +166,10 @@ async def test_an_approval_can_be_given_until_its_end_and_not_at_it(shop: Shop) 
 
 
 async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> None:
-    """contract 4.3, 4.4: expired, the lane free; expires_at stays on the run"""
+    """Expired, the lane free; expires_at stays on the run.
+
+    See docs/design/api/runs.md#states and docs/design/api/approvals.md#states.
+    """
     automation = await shop.pricing()
     run = await shop.waiting(automation)
     ends = run.expires_at
@@ -184,7 +199,10 @@ async def test_an_approval_that_nobody_gave_expires_with_its_run(shop: Shop) -> 
 async def test_what_was_changed_behind_the_approval_is_not_applied(
     shop: Shop, column: str, value: str
 ) -> None:
-    """engine 12: a difference ends the run failed approval_mismatch, nothing written"""
+    """A difference ends the run failed approval_mismatch, nothing written.
+
+    See docs/design/approvals.md#decisions.
+    """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     first, *_ = await shop.changes(run)
@@ -199,7 +217,7 @@ async def test_what_was_changed_behind_the_approval_is_not_applied(
 
 
 async def test_a_change_slipped_in_after_the_approval_is_not_applied(shop: Shop) -> None:
-    """engine 12: the set's hash holds the ids in order"""
+    """The set's hash holds the ids in order. See docs/design/approvals.md#decisions."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     first, *_ = await shop.changes(run)
@@ -218,7 +236,10 @@ async def test_a_change_slipped_in_after_the_approval_is_not_applied(shop: Shop)
 
 
 async def test_archiving_ends_what_waits(shop: Shop) -> None:
-    """engine 15, contract 4.4: approval cancelled, changes cancelled"""
+    """Approval cancelled, changes cancelled.
+
+    See docs/design/runs.md#cancellation and docs/design/api/approvals.md#states.
+    """
     automation = await shop.pricing()
     run, queued = await shop.waiting(automation), await shop.run_now(automation)
     rules = shop.service.ctx.automation_rules
@@ -232,7 +253,10 @@ async def test_archiving_ends_what_waits(shop: Shop) -> None:
 
 
 async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop) -> None:
-    """contract 4.3: only steps or bindings supersede; the set's hash holds the version of the run"""
+    """Only steps or bindings supersede; the set's hash holds the version of the run.
+
+    See docs/design/api/runs.md#states.
+    """
     automation = await shop.pricing()
     run = await shop.waiting(automation)
     ask = UpdateAsk(automation.id, automation.version, name="Another name")
@@ -244,7 +268,7 @@ async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop)
 
 
 async def test_of_two_who_decide_at_once_one_wins(shop: Shop) -> None:
-    """safety 12.1: guarded decision; the loser is told what is now"""
+    """Guarded decision; the loser is told what is now. See docs/guides/contributors.md#tests."""
     run = await shop.waiting(await shop.pricing())
     everybody = [somebody_else(shop), shop.owner]
     acts = [shop.approve(run, by=everybody[0]), shop.reject(run, by=everybody[1])]

@@ -1,4 +1,7 @@
-"""How long a run is tried, slept and kept, by whose clock, and what was put off (engine 10.1, 16)."""
+"""How long a run is tried, slept and kept, by whose clock, and what was put off.
+
+See docs/design/approvals.md#held-changes and docs/design/runs.md#periodic-tasks-and-failing-rows.
+"""
 
 import asyncio
 from datetime import timedelta
@@ -28,7 +31,10 @@ DAYS = timedelta(days=90)
 async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late(
     shop: Shop, ahead: timedelta
 ) -> None:
-    """contract 4.3 not_started, by the database's clock (engine 1, P8)"""
+    """not_started, by the database's clock.
+
+    See docs/design/api/runs.md#states and docs/design/runs.md#principles.
+    """
     run = await shop.run_now(await shop.hiding())
     wrong = await worker.register(skewed(shop, ahead), Hints(), poll=SECOND)
     limit = wrong.ctx.rules.queue_limit.total_seconds()
@@ -41,7 +47,10 @@ async def test_a_wrong_clock_of_a_worker_ends_no_run_too_early_and_none_too_late
 
 
 async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_clock_says(shop: Shop) -> None:
-    """engine 1, P8: the pause an account asks for is counted by the database's clock"""
+    """The pause an account asks for is counted by the database's clock.
+
+    See docs/design/runs.md#principles.
+    """
     shop.fault("throttle", "GET", "**/products", retry_after=600)
     run = await shop.run_now(await shop.hiding())
     slow = await worker.register(skewed(shop, -timedelta(minutes=20)), Hints(), poll=SECOND)
@@ -56,7 +65,10 @@ async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_cloc
 
 
 async def test_each_step_has_an_hour_of_patience_of_its_own(shop: Shop) -> None:
-    """engine 6: a read that is asked to wait is tried for an hour from the step's first failing one"""
+    """A read that is asked to wait is tried for an hour from the step's first failing one.
+
+    See docs/design/runs.md#claim.
+    """
     shop.fault("throttle", "GET", "/sheets/**/values/**", retry_after=1799, count=2)
     shop.fault("throttle", "GET", "**/products", retry_after=1799, count=2)
     run = await shop.run_now(await shop.pricing())
@@ -70,7 +82,7 @@ async def test_each_step_has_an_hour_of_patience_of_its_own(shop: Shop) -> None:
 async def test_a_read_that_fails_for_an_hour_fails_its_step(
     shop: Shop, pause: int, status: RunStatus
 ) -> None:
-    """engine 6: just before the hour it is tried again, at the hour no more"""
+    """Just before the hour it is tried again, at the hour no more. See docs/design/runs.md#claim."""
     shop.fault("throttle", "GET", "**/products", retry_after=pause, count=-1)
     run = await shop.run_now(await shop.hiding())
     await shop.drain()
@@ -85,7 +97,10 @@ async def test_a_read_that_fails_for_an_hour_fails_its_step(
 
 
 async def test_a_run_goes_on_for_ninety_days_at_most(shop: Shop) -> None:
-    """engine 10.1.9: 90 days in all, waiting for people included; at the limit, not before"""
+    """90 days in all, waiting for people included; at the limit, not before.
+
+    See docs/design/runs.md#limits.
+    """
     rules(shop, approval=timedelta(days=100))
     early, late = await shop.waiting(await shop.pricing()), await shop.waiting(await shop.pricing())
     began = (await shop.run(early)).started_at
@@ -107,7 +122,7 @@ async def test_a_run_goes_on_for_ninety_days_at_most(shop: Shop) -> None:
 
 
 async def test_a_sleeping_run_wakes_no_later_than_its_last_day(shop: Shop) -> None:
-    """engine 10.1.9: a pause beyond it does not keep a run for longer"""
+    """A pause beyond it does not keep a run for longer. See docs/design/runs.md#limits."""
     rules(shop, approval=timedelta(days=100))
     run = await shop.waiting(await shop.pricing())
     began = (await shop.run(run)).started_at
@@ -125,7 +140,7 @@ async def test_a_sleeping_run_wakes_no_later_than_its_last_day(shop: Shop) -> No
 
 
 async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> None:
-    """contract 3.2: current_step, `done` of `total`"""
+    """current_step, `done` of `total`. See docs/design/api/runs.md#run."""
     run = await shop.waiting(await shop.hiding(threshold=0))
     await shop.approve(run)
     total = len(await shop.changes(run))
@@ -154,7 +169,10 @@ async def _put_off(shop: Shop, tick: str, key: str) -> None:
 
 
 async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
-    """engine 16: the selecting statements heed what was put off, not what reads their answer"""
+    """The selecting statements heed what was put off, not what reads their answer.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     org = shop.owner.org
     first, second = await _runs(shop, 2)
     asleep = "UPDATE runs SET queue = 'sleeping', wake_at = :at WHERE org_id = :org AND id = :run"

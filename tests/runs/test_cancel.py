@@ -1,4 +1,7 @@
-"""Cancelling in every state: at once while nothing runs, between two requests while it does (engine 15)."""
+"""Cancelling in every state: at once while nothing runs, between two requests while it does.
+
+See docs/design/runs.md#cancellation.
+"""
 
 from functools import partial
 
@@ -16,7 +19,7 @@ from tests.runs.shop import Shop
 
 
 async def test_a_queued_run_ends_at_once(shop: Shop) -> None:
-    """contract 2.4, 4.3"""
+    """See docs/design/api/runs.md#requests and docs/design/api/runs.md#states."""
     run = await shop.run_now(await shop.hiding())
     ended = await shop.cancel(run)
     assert (ended.status, ended.code) == (RunStatus.CANCELLED, "by_person")
@@ -26,7 +29,7 @@ async def test_a_queued_run_ends_at_once(shop: Shop) -> None:
 
 
 async def test_a_run_blocked_behind_another_ends_at_once(shop: Shop) -> None:
-    """contract 4.3"""
+    """See docs/design/api/runs.md#states."""
     automation = await shop.hiding(threshold=5)
     holder, blocked = await shop.waiting(automation), await shop.run_now(automation)
     assert (await shop.cancel(blocked)).status is RunStatus.CANCELLED
@@ -34,7 +37,7 @@ async def test_a_run_blocked_behind_another_ends_at_once(shop: Shop) -> None:
 
 
 async def test_a_waiting_run_ends_with_its_approval_and_changes(shop: Shop) -> None:
-    """contract 4.4: cancelled, cancelled"""
+    """Cancelled, cancelled. See docs/design/api/approvals.md#states."""
     run = await shop.waiting(await shop.pricing())
     ended = await shop.cancel(run)
     assert (ended.status, ended.code, ended.expires_at) == (RunStatus.CANCELLED, "by_person", None)
@@ -46,7 +49,10 @@ async def test_a_waiting_run_ends_with_its_approval_and_changes(shop: Shop) -> N
 
 
 async def test_an_approved_run_that_no_worker_has_stops_before_it_writes(shop: Shop) -> None:
-    """contract 2.4: running → still running with cancel_requested_at set; asked again unchanged"""
+    """Running → still running with cancel_requested_at set; asked again unchanged.
+
+    See docs/design/api/runs.md#requests.
+    """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     asked = await shop.cancel(run)
@@ -62,7 +68,7 @@ async def test_an_approved_run_that_no_worker_has_stops_before_it_writes(shop: S
 
 
 async def test_an_ended_run_cannot_be_cancelled(shop: Shop) -> None:
-    """contract 2.4: terminal → 409 wrong_state"""
+    """Terminal → 409 wrong_state. See docs/design/api/runs.md#requests."""
     run = await shop.drained(await shop.hiding(), Mode.TEST)
     for ended in (run, await shop.cancel(await shop.run_now(await shop.hiding()))):
         with pytest.raises(WrongState):
@@ -70,7 +76,10 @@ async def test_an_ended_run_cannot_be_cancelled(shop: Shop) -> None:
 
 
 async def test_a_run_cancelled_between_two_writes_keeps_what_was_written(shop: Shop) -> None:
-    """contract 4.3: between two changes; what was applied stays listed, and is remembered"""
+    """Between two changes; what was applied stays listed, and is remembered.
+
+    See docs/design/api/runs.md#states.
+    """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     # The second request is slow: the shop is told to wait, and the person cancels meanwhile.
@@ -135,7 +144,10 @@ async def test_a_run_cancelled_while_it_reads_claims_nothing(shop: Shop) -> None
 
 
 async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
-    """templates 5.4: the visibility before is kept with the change that took it away"""
+    """The visibility before is kept with the change that took it away.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     run = await shop.waiting(await shop.hiding(threshold=5))
     await shop.approve(run)
     shop.fault("throttle", "POST", "**/products/batch", retry_after=600)  # after the first product
@@ -149,7 +161,10 @@ async def test_what_a_cancelled_run_hid_is_remembered(shop: Shop) -> None:
 
 
 async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
-    """engine 11: the outcome of a change is the worst of its parts; the message names what was written"""
+    """The outcome of a change is the worst of its parts; the message names what was written.
+
+    See docs/design/writes.md#two-tables.
+    """
     run = await shop.waiting(await shop.hiding(threshold=5))
     await shop.approve(run)
     shop.fault("throttle", "PUT", "**", retry_after=600, skip=1)  # visible is written, tags are not
@@ -164,7 +179,7 @@ async def test_a_change_stopped_half_way_says_so(shop: Shop) -> None:
 
 
 async def test_a_run_cancelled_with_an_unknown_write_finds_out_first(shop: Shop) -> None:
-    """engine 11.4: settled before its final status is written"""
+    """Settled before its final status is written. See docs/design/writes.md#reconciliation."""
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     shop.fault("drop_after", "POST", "**/batch")

@@ -58,7 +58,7 @@ async def kept(shop: Shop, points: Sequence[Checkpoint]) -> list[object]:
 
 
 async def test_each_run_has_its_own_row_and_its_end_is_the_time_of_the_commit(shop: Shop) -> None:
-    """engine 6, Checkpoint; contract 3.3"""
+    """See docs/design/runs.md#checkpoints and docs/design/api/runs.md#step."""
     runs, leases = await in_hand(shop, 5)
     assert await kept(shop, [point(shop, lease) for lease in leases]) == [None] * 5
     for run in runs:
@@ -69,7 +69,7 @@ async def test_each_run_has_its_own_row_and_its_end_is_the_time_of_the_commit(sh
 
 
 async def test_a_fenced_run_among_them_writes_nothing(shop: Shop) -> None:
-    """engine 6, Checkpoint: 0 rows = fenced; the others stand"""
+    """0 rows = fenced; the others stand. See docs/design/runs.md#checkpoints."""
     runs, leases = await in_hand(shop, 4)
     leases[2] = replace(leases[2], epoch=leases[2].epoch - 1)
     outcomes = await kept(shop, [point(shop, lease) for lease in leases])
@@ -78,7 +78,7 @@ async def test_a_fenced_run_among_them_writes_nothing(shop: Shop) -> None:
 
 
 async def test_a_step_is_kept_once(shop: Shop) -> None:
-    """engine 6, Checkpoint: last_seq = seq - 1 under the fence"""
+    """last_seq = seq - 1 under the fence. See docs/design/runs.md#checkpoints."""
     runs, leases = await in_hand(shop, 2)
     points = [point(shop, lease) for lease in leases]
     assert await kept(shop, points) == [None, None]
@@ -88,7 +88,7 @@ async def test_a_step_is_kept_once(shop: Shop) -> None:
 
 
 async def test_a_row_the_database_refuses_fails_alone(shop: Shop) -> None:
-    """engine 2 "Failure of one": the batch is run again item by item"""
+    """The batch is run again item by item. See docs/design/storage.md#group-commit."""
     runs, leases = await in_hand(shop, 4)
     points = [point(shop, lease, name=LONG if n == 1 else "look") for n, lease in enumerate(leases)]
     outcomes = await kept(shop, points)
@@ -98,7 +98,7 @@ async def test_a_row_the_database_refuses_fails_alone(shop: Shop) -> None:
 
 @pytest.mark.parametrize("size", [1023, 1024, 5000])
 async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int) -> None:
-    """engine 3.5, step_values: kept plain below 1 KiB, compressed from there on"""
+    """Kept plain below 1 KiB, compressed from there on. See docs/design/runs.md#checkpoints."""
     [run], [lease] = await in_hand(shop, 1)
     output = "x" * (size - 2)  # with its quotation marks
     one = point(shop, lease)
@@ -109,7 +109,10 @@ async def test_an_output_of_any_size_comes_back_as_it_was(shop: Shop, size: int)
 
 @pytest.mark.parametrize("sizes", [(10, 2000), (2000, 10), (10, 20)])
 async def test_of_an_execution_the_last_value_counts(shop: Shop, sizes: tuple[int, int]) -> None:
-    """engine 10: replayed from what it left last, wherever that lies; in the order its executions ended"""
+    """Replayed from what it left last, wherever that lies; in the order its executions ended.
+
+    See docs/design/runs.md#execution.
+    """
     [run], [lease] = await in_hand(shop, 1)
     outputs = ["x" * size for size in sizes]
     for seq, name, output in ((1, "look", outputs[0]), (2, "act", "between"), (3, "look", outputs[1])):
@@ -138,7 +141,10 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
     ],
 )
 def test_what_would_come_back_as_something_else_is_not_kept(value: Any, named: str) -> None:
-    """engine 10: a resumed run must find what the first one had; step_values hold JSON"""
+    """A resumed run must find what the first one had; step_values hold JSON.
+
+    See docs/design/runs.md#execution.
+    """
     with pytest.raises(NotJson, match=named):
         packed(value)
     same = [None, 1e16, 2**70, "null", True, -0.5, {"": []}]

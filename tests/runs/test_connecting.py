@@ -1,4 +1,7 @@
-"""Connecting the same account twice, one after the other and at once (connectors 10, contract 6.4)."""
+"""Connecting the same account twice, one after the other and at once.
+
+See docs/design/api/connections.md#connecting.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,7 +36,10 @@ def _keys(shop: Shop) -> dict[str, str]:
 
 
 async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) -> None:
-    """connectors 10: the same store twice is refused within the organisation"""
+    """The same store twice is refused within the organisation.
+
+    See docs/design/api/connections.md#connecting.
+    """
     vault, org = bare.service.context.vault, bare.owner.org
     tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
 
@@ -51,7 +57,10 @@ async def test_one_store_is_connected_once_however_many_ask_at_once(bare: Shop) 
 
 
 async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
-    """contract 4.5: any other pair answers wrong_state; a disconnected one keeps its number"""
+    """Any other pair answers wrong_state; a disconnected one keeps its number.
+
+    See docs/design/api/connections.md#states.
+    """
     made = await bare.connect("woocommerce", _keys(bare))
     vault, org = bare.service.context.vault, bare.owner.org
     tried = await connect.try_settings(vault, org, "woocommerce", submitted=_keys(bare), now=bare.clock.now())
@@ -66,7 +75,10 @@ async def test_a_connected_connection_cannot_be_reconnected(bare: Shop) -> None:
 
 
 async def test_a_rename_meanwhile_is_followed(postgresql_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """contract 6.4: the store is renamed between an update's reading and its writing, and before a create"""
+    """The store is renamed between an update's reading and its writing, and before a create.
+
+    See docs/design/api/connections.md#connecting.
+    """
     shop = await open_shop(postgresql_url, clock, tmp_path)
     await connect_all(shop)
     made = await shop.hiding()

@@ -1,4 +1,7 @@
-"""Every slot becomes exactly one record, whatever stood still or raced (schedule.md 5, engine 13)."""
+"""Every slot becomes exactly one record, whatever stood still or raced.
+
+See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/schedule.md#dispatch.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -62,7 +65,7 @@ def slot(made: Automation, at: datetime, **fields: object) -> StoredSlot:
 
 
 async def test_nothing_is_due_before_its_time(world: World) -> None:
-    """engine 13, rule 1"""
+    """See docs/design/schedule.md#dispatch."""
     made = await world.create()
     assert made.next_run_at is not None
     await world.clock.advance_to(made.next_run_at - timedelta(milliseconds=1))
@@ -71,7 +74,7 @@ async def test_nothing_is_due_before_its_time(world: World) -> None:
 
 
 async def test_a_due_slot_starts_a_run(world: World) -> None:
-    """schedule.md 5, D6"""
+    """See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await due(world)
     await world.dispatch()
     [run] = await world.runs(made)
@@ -85,7 +88,7 @@ async def test_a_due_slot_starts_a_run(world: World) -> None:
 
 
 async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
-    """schedule.md 5, D1"""
+    """See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await world.create()
     assert made.next_run_at is not None
     row = slot(made, made.next_run_at, state=SKIPPED, reason=SkipReason.BY_MERCHANT, version=1)
@@ -103,7 +106,7 @@ async def test_a_slot_a_person_skipped_stays_skipped(world: World) -> None:
 async def test_a_slot_later_than_the_limit_is_skipped(
     world: World, late: int, state: OccurrenceState
 ) -> None:
-    """schedule.md 5, D2: now > run_at + late limit"""
+    """Now > run_at + late limit. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await due(world)
     await world.clock.advance(600 + late / 1000)
     await world.dispatch()
@@ -114,7 +117,7 @@ async def test_a_slot_later_than_the_limit_is_skipped(
 
 
 async def test_the_late_limit_is_a_setting(world: World) -> None:
-    """contract 8: STEWARD_LATE_LIMIT_MINUTES"""
+    """STEWARD_LATE_LIMIT_MINUTES. See docs/design/command-line.md#settings."""
     made = await due(world)
     await world.clock.advance(3600)
     await world.dispatch(replace(world.rules, late_limit=timedelta(hours=1)))
@@ -123,7 +126,7 @@ async def test_the_late_limit_is_a_setting(world: World) -> None:
 
 @pytest.mark.parametrize("is_running", [False, True])
 async def test_a_live_run_skips_the_slot(world: World, is_running: bool) -> None:
-    """schedule.md 5, D3: a live run of it is queued or running"""
+    """A live run of it is queued or running. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await world.create()
     await world.offer(made)
     if is_running:
@@ -140,7 +143,10 @@ async def test_a_live_run_skips_the_slot(world: World, is_running: bool) -> None
     [(False, SkipReason.WAITING_APPROVAL), (True, SkipReason.PREVIOUS_RUNNING)],
 )
 async def test_a_waiting_run_skips_the_slot(world: World, has_another: bool, reason: SkipReason) -> None:
-    """schedule.md 5, D3 before D4; engine 8: only a live run waiting for approval"""
+    """Only a live run waiting for approval.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes and docs/design/runs.md#run-queue.
+    """
     made = await world.create()
     await world.offer(made)
     await world.wait_for_approval(made, await world.claim())
@@ -153,7 +159,7 @@ async def test_a_waiting_run_skips_the_slot(world: World, has_another: bool, rea
 
 
 async def test_a_live_run_goes_before_a_lost_connection(world: World) -> None:
-    """schedule.md 5: the first line that applies wins, D3 before D5"""
+    """The first line that applies wins, D3 before D5. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await world.create()
     await world.offer(made)
     await world.set_connection(world.store, ConnectionState.DISCONNECTED)
@@ -165,7 +171,7 @@ async def test_a_live_run_goes_before_a_lost_connection(world: World) -> None:
 
 @pytest.mark.parametrize("state", [ConnectionState.NEEDS_RECONNECTING, ConnectionState.DISCONNECTED])
 async def test_a_store_that_is_not_connected_refuses_the_run(world: World, state: ConnectionState) -> None:
-    """schedule.md 5, D5: queued, the run at once refused"""
+    """Queued, the run at once refused. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await due(world)
     await world.set_connection(world.store, state)
     await world.dispatch()
@@ -181,7 +187,7 @@ async def test_a_store_that_is_not_connected_refuses_the_run(world: World, state
 
 
 async def test_a_connection_its_inputs_name_refuses_the_run(world: World) -> None:
-    """schedule.md 5, D5; templates.md 1"""
+    """D5; templates.md 1. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await due(world, inputs={"teams": {"integration_id": world.teams}})
     await world.set_connection(world.teams, ConnectionState.DISCONNECTED)
     await world.dispatch()
@@ -190,7 +196,7 @@ async def test_a_connection_its_inputs_name_refuses_the_run(world: World) -> Non
 
 
 async def test_an_organization_switched_off_refuses_the_run(world: World) -> None:
-    """schedule.md 5, D5: automations are off for the organisation"""
+    """Automations are off for the organisation. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await due(world)
 
     async def switch_off(tx: Tx) -> None:
@@ -203,7 +209,7 @@ async def test_an_organization_switched_off_refuses_the_run(world: World) -> Non
 
 
 async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None:
-    """contract 4.1: active, service, template withdrawn"""
+    """Active, service, template withdrawn. See docs/design/api/automations.md#states."""
     made = await due(world)
     await world.dispatch(replace(world.rules, templates={}))
     after = await world.read(made)
@@ -229,7 +235,7 @@ async def test_a_withdrawn_template_pauses_its_automations(world: World) -> None
 async def test_every_slot_of_a_standstill_is_one_record(
     world: World, cadence: dict[str, object], stood_still: timedelta
 ) -> None:
-    """engine P2: exactly one record, after a standstill of any length"""
+    """Exactly one record, after a standstill of any length. See docs/design/runs.md#principles."""
     made = await world.create(schedule=cadence, timezone="Europe/Berlin")
     await world.clock.advance_to((made.next_run_at or world.now) + stood_still)
     await world.dispatch()
@@ -242,7 +248,7 @@ async def test_every_slot_of_a_standstill_is_one_record(
 
 
 async def test_a_pass_decides_at_most_a_hundred_slots(world: World) -> None:
-    """engine 13, rule 2: the oldest 100; the row stays due until it has caught up"""
+    """The oldest 100; the row stays due until it has caught up. See docs/design/schedule.md#dispatch."""
     made = await world.create(schedule=HOURLY)
     await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=249))
     await world.dispatch(until_done=False)
@@ -253,7 +259,10 @@ async def test_a_pass_decides_at_most_a_hundred_slots(world: World) -> None:
 
 
 async def test_of_several_in_time_the_first_starts(world: World) -> None:
-    """schedule.md 5: of several within the limit the first starts and the others meet D3"""
+    """Of several within the limit the first starts and the others meet D3.
+
+    See docs/design/schedule.md#what-a-due-slot-becomes.
+    """
     made = await world.create(schedule=HOURLY)
     await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=2))
     await world.dispatch(replace(world.rules, late_limit=timedelta(hours=24)))
@@ -263,7 +272,7 @@ async def test_of_several_in_time_the_first_starts(world: World) -> None:
 
 
 async def test_due_slots_are_decided_by_when_they_run(world: World) -> None:
-    """schedule.md 5: by run_at, then slot_at"""
+    """By run_at, then slot_at. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = await world.create()
     first = made.next_run_at or world.now
     later = first + timedelta(days=1)
@@ -278,7 +287,7 @@ async def test_due_slots_are_decided_by_when_they_run(world: World) -> None:
 
 
 async def test_a_run_moved_earlier_does_not_hide_slots_before_it(world: World) -> None:
-    """engine 13, rule 4: next_slot_at moves over nothing but decided slots"""
+    """next_slot_at moves over nothing but decided slots. See docs/design/schedule.md#dispatch."""
     made = await world.create()
     first = made.next_run_at or world.now
     far = first + timedelta(days=5)
@@ -294,7 +303,7 @@ async def test_a_run_moved_earlier_does_not_hide_slots_before_it(world: World) -
 
 
 async def test_a_run_moved_later_waits_for_its_new_time(world: World) -> None:
-    """schedule.md 1: run_at is when it will really run"""
+    """run_at is when it will really run. See docs/design/schedule.md#terms."""
     made = await world.create()
     first = made.next_run_at or world.now
     moved = slot(made, first, run_at=first + timedelta(hours=5), moved_from=first, version=1)
@@ -309,7 +318,7 @@ async def test_a_run_moved_later_waits_for_its_new_time(world: World) -> None:
 
 
 async def test_once_runs_once_and_stays_active(world: World) -> None:
-    """schedule.md R11"""
+    """See docs/design/schedule.md#slot-rules."""
     made = await due(world, schedule={"cadence": "once", "run_at": "12:00", "date": "2026-05-03"})
     await world.dispatch()
     after = await world.read(made)
@@ -320,7 +329,7 @@ async def test_once_runs_once_and_stays_active(world: World) -> None:
 
 
 async def test_what_has_no_slots_is_never_due(world: World) -> None:
-    """schedule.md R12"""
+    """See docs/design/schedule.md#slot-rules."""
     manual = await world.create(schedule=BY_HAND)
     by_event = await world.turn("resume", await world.create(schedule=BY_HAND, trigger=ON_ORDERS))
     await world.clock.advance(30 * 24 * 3600)
@@ -329,7 +338,7 @@ async def test_what_has_no_slots_is_never_due(world: World) -> None:
 
 
 async def test_a_clock_set_back_decides_nothing_again(world: World) -> None:
-    """engine 13: a clock set back re-decides nothing"""
+    """A clock set back re-decides nothing. See docs/design/schedule.md#dispatch."""
     made = await world.create(schedule=HOURLY)
     await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=5))
     await world.dispatch()
@@ -344,7 +353,7 @@ async def test_a_clock_set_back_decides_nothing_again(world: World) -> None:
 
 
 async def test_resuming_under_a_clock_set_back_runs_no_slot_twice(world: World) -> None:
-    """engine P2; a stored row of any state accounts for its slot"""
+    """A stored row of any state accounts for its slot. See docs/design/runs.md#principles."""
     made = await world.create(schedule=HOURLY)
     await world.clock.advance_to((made.next_run_at or world.now) + timedelta(hours=5))
     await world.dispatch()
@@ -356,7 +365,7 @@ async def test_resuming_under_a_clock_set_back_runs_no_slot_twice(world: World) 
 
 
 async def test_simultaneous_ticks_give_one_run(world: World) -> None:
-    """schedule.md 5: at most one run per slot ever"""
+    """At most one run per slot ever. See docs/design/schedule.md#what-a-due-slot-becomes."""
     made = [await world.create() for _ in range(6)]
     await world.clock.advance(2 * 3600 + 540)
     await asyncio.gather(*(world.dispatch(until_done=False) for _ in range(4)))
@@ -365,7 +374,7 @@ async def test_simultaneous_ticks_give_one_run(world: World) -> None:
 
 
 async def test_a_tick_and_a_pause_exclude_each_other(world: World) -> None:
-    """engine 13: under the schedule's lock"""
+    """Under the schedule's lock. See docs/design/schedule.md#dispatch."""
     made = await due(world)
     await asyncio.gather(world.dispatch(until_done=False), world.turn("pause", made))
     await world.dispatch()
@@ -375,7 +384,7 @@ async def test_a_tick_and_a_pause_exclude_each_other(world: World) -> None:
 
 
 async def test_organizations_are_served_in_one_tick(world: World) -> None:
-    """engine 13: the tick looks at every organisation"""
+    """The tick looks at every organisation. See docs/design/schedule.md#dispatch."""
     mine = await world.create()
     owner = world.owner
     world.owner = world.stranger
@@ -388,7 +397,7 @@ async def test_organizations_are_served_in_one_tick(world: World) -> None:
 
 
 class TestPoison:
-    """engine P7 and 16: one bad row never stops the next"""
+    """One bad row never stops the next. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
 
     async def broken(self, world: World) -> Automation:
         """An automation whose zone the zone database has lost."""
@@ -414,7 +423,10 @@ class TestPoison:
         assert any("dispatch_failed" in line for line in world.lines)
 
     async def test_it_is_put_off_for_one_two_four_minutes_and_then_paused(self, world: World) -> None:
-        """engine 16: 1, 2, 4 … min; after 5 failures paused by the system"""
+        """1, 2, 4 … min; after 5 failures paused by the system.
+
+        See docs/design/runs.md#periodic-tasks-and-failing-rows.
+        """
         bad = await self.broken(world)
         await world.clock.advance(2 * 3600 + 540)
         failed_at = []
@@ -431,7 +443,10 @@ class TestPoison:
         assert (after.next_run_at, after.version) == (None, bad.version + 1)
 
     async def test_processes_that_meet_it_at_once_count_it_once(self, world: World) -> None:
-        """engine 16, 19: five workers are no five failures"""
+        """Five workers are no five failures.
+
+        See docs/design/runs.md#periodic-tasks-and-failing-rows and docs/design/runs.md#scale-out.
+        """
         bad = await self.broken(world)
         await world.clock.advance(2 * 3600 + 540)
         await asyncio.gather(*(world.dispatch() for _ in range(5)))
@@ -440,7 +455,7 @@ class TestPoison:
         assert dict(row or {}) == {"failures": 1}
 
     async def test_resuming_what_was_put_right_forgets_the_failures(self, world: World) -> None:
-        """engine 16"""
+        """See docs/design/runs.md#periodic-tasks-and-failing-rows."""
         bad = await self.broken(world)
         await world.clock.advance(2 * 3600 + 540)
         for _ in range(40):
@@ -456,7 +471,7 @@ class TestPoison:
 
 
 async def test_a_year_of_random_downtimes_loses_and_doubles_nothing(world: World) -> None:
-    """engine P2, over clock changes and standstills of minutes, days and months"""
+    """Over clock changes and standstills of minutes, days and months. See docs/design/runs.md#principles."""
     made = await world.create(
         schedule={"cadence": "daily", "run_at": "02:30"}, timezone="Australia/Lord_Howe"
     )
@@ -470,7 +485,10 @@ async def test_a_year_of_random_downtimes_loses_and_doubles_nothing(world: World
 
 
 async def test_dispatch_waits_for_a_schedule_somebody_edits(postgresql_url: str, clock: FakeClock) -> None:
-    """engine 2: rows locked by others are skipped; the next tick finds them (SQLite has one writer)"""
+    """Rows locked by others are skipped; the next tick finds them (SQLite has one writer).
+
+    See docs/design/storage.md#transactions.
+    """
     engine = await PostgresEngine.open(postgresql_url, size=4, clock=clock, test=True)
     world = await make_world(engine, clock)
     made = await due(world)

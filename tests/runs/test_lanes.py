@@ -27,7 +27,7 @@ async def live(shop: Shop, automation: Automation) -> list[RunId]:
 
 
 async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:
-    """engine 8: run now, live"""
+    """Run now, live. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding(threshold=5)
     first, second = await shop.run_now(automation), await shop.run_now(automation)
     assert (await queue_of(shop, first), await queue_of(shop, second)) == (Queue.READY, Queue.BLOCKED)
@@ -38,7 +38,7 @@ async def test_a_second_live_run_waits_for_the_first(shop: Shop) -> None:
 
 
 async def test_runs_started_by_hand_come_in_the_order_they_were_asked_for(shop: Shop) -> None:
-    """engine 8: promotion of the oldest blocked run with every end of the holder"""
+    """Promotion of the oldest blocked run with every end of the holder. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding(threshold=5)
     queued = []
     for _ in range(4):
@@ -55,7 +55,7 @@ async def test_runs_started_by_hand_come_in_the_order_they_were_asked_for(shop: 
 
 
 async def test_a_cancelled_run_in_the_queue_is_passed_over(shop: Shop) -> None:
-    """engine 8, 15"""
+    """See docs/design/runs.md#run-queue and docs/design/runs.md#cancellation."""
     automation = await shop.hiding(threshold=5)
     first = await shop.run_now(automation)
     second, third = [await shop.run_now(automation) for _ in range(2)]
@@ -68,7 +68,7 @@ async def test_a_cancelled_run_in_the_queue_is_passed_over(shop: Shop) -> None:
 
 
 async def test_test_runs_neither_block_nor_are_blocked(shop: Shop) -> None:
-    """contract 4.3: a test run neither blocks nor is blocked"""
+    """A test run neither blocks nor is blocked. See docs/design/api/runs.md#states."""
     automation = await shop.hiding(threshold=5)
     held = await shop.waiting(automation)
     trials = [await shop.run_now(automation, Mode.TEST) for _ in range(2)]
@@ -81,7 +81,7 @@ async def test_test_runs_neither_block_nor_are_blocked(shop: Shop) -> None:
 
 
 async def test_a_live_run_goes_at_once_beside_a_test_run(shop: Shop) -> None:
-    """engine 8: test runs never take, hold or wait for the lane"""
+    """Test runs never take, hold or wait for the lane. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding(threshold=5)
     await shop.run_now(automation, Mode.TEST)
     real = await shop.run_now(automation)
@@ -89,7 +89,7 @@ async def test_a_live_run_goes_at_once_beside_a_test_run(shop: Shop) -> None:
 
 
 async def test_every_end_of_the_holder_lets_the_next_one_go(shop: Shop) -> None:
-    """engine 6, Finish: the same pair serves every end of a lane's holder"""
+    """The same pair serves every end of a lane's holder. See docs/design/runs.md#end-of-a-run."""
     automation = await shop.pricing()
     first = await shop.run_now(automation)
     following = [await shop.run_now(automation) for _ in range(2)]
@@ -100,7 +100,10 @@ async def test_every_end_of_the_holder_lets_the_next_one_go(shop: Shop) -> None:
 
 
 async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) -> None:
-    """engine 9: after at most k + claims in flight others, whatever the depth of the other queues"""
+    """After at most k + claims in flight others, whatever the depth of the other queues.
+
+    See docs/design/runs.md#fairness.
+    """
     other = await neighbour(shop)
     many = [await shop.set_up("hide-out-of-stock-products", {"threshold": 5}) for _ in range(30)]
     for automation in many:
@@ -114,7 +117,10 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
 
 
 async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
-    """engine 6: organisations at STEWARD_ORGANIZATION_CONCURRENCY are left out of the candidates"""
+    """Organisations at STEWARD_ORGANIZATION_CONCURRENCY are left out of the candidates.
+
+    See docs/design/runs.md#claim.
+    """
     other = await neighbour(shop)
     await shop.run_now(await shop.hiding())
     theirs = await other.run_now(await other.hiding())

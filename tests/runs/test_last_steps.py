@@ -42,8 +42,11 @@ async def failed(tx: Tx, automation: Automation) -> int:
 
 
 async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) -> None:
-    """engine 2 "Group commit", 4.5, 6, 15: one that is to be cancelled has the step alone; a fenced one has
-    nothing written; what the database refuses fails alone, and then neither its step nor its end is kept"""
+    """One that is to be cancelled has the step alone; a fenced one has
+    nothing written; what the database refuses fails alone, and then neither its step nor its end is kept.
+
+    See docs/design/storage.md#group-commit.
+    """
     ctx, hired = shop.service.ctx, await shop.hired()
     made = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in made]
@@ -77,7 +80,10 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
 
 
 async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Shop, database_url: str) -> None:
-    """engine 2 "Lock order": whoever has the schedule may take the run while the step waits for it"""
+    """Whoever has the schedule may take the run while the step waits for it.
+
+    See docs/design/storage.md#lock-order.
+    """
     if shop.engine.dialect == "sqlite":
         pytest.skip("SQLite has one writer, and no rows to lock")
     runs = [await shop.run_now(await shop.hiding()) for _ in range(3)]

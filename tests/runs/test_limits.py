@@ -1,4 +1,7 @@
-"""Where a run is stopped, and what its automation and its reader see of it (engine 10.1.9, 16)."""
+"""Where a run is stopped, and what its automation and its reader see of it.
+
+See docs/design/runs.md#limits and docs/design/runs.md#periodic-tasks-and-failing-rows.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -42,7 +45,10 @@ async def failing(shop: Shop, schedule: Mapping[str, Any] = DAILY) -> Automation
 
 
 async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
-    """contract 4.3: 24 h without a worker → expired not_started; at the limit, not before"""
+    """24 h without a worker → expired not_started; at the limit, not before.
+
+    See docs/design/api/runs.md#states.
+    """
     automation = await shop.hiding()
     run, behind = await shop.run_now(automation), await shop.run_now(automation)
     hired = await shop.hired()
@@ -59,7 +65,10 @@ async def test_a_run_no_worker_took_in_time_expires(shop: Shop) -> None:
 
 
 async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
-    """engine 4.5: the automation's pause by the system where due, in the transaction of the end"""
+    """The automation's pause by the system where due, in the transaction of the end.
+
+    See docs/design/runs.md#end-of-a-run.
+    """
     automation = await failing(shop)
     assert automation.state is AutomationState.ACTIVE
     for number in range(1, 6):
@@ -75,7 +84,10 @@ async def test_five_failures_in_a_row_pause_the_automation(shop: Shop) -> None:
 
 
 async def test_a_success_begins_the_count_anew_and_other_ends_leave_it(shop: Shop) -> None:
-    """contract 4.3: failed + 1, succeeded → 0, others leave it; test runs do not count"""
+    """Failed + 1, succeeded → 0, others leave it; test runs do not count.
+
+    See docs/design/api/runs.md#states.
+    """
     automation = await failing(shop)
     for _ in range(2):
         await shop.drained(automation)
@@ -91,7 +103,7 @@ async def test_a_success_begins_the_count_anew_and_other_ends_leave_it(shop: Sho
 
 
 async def test_the_last_run_is_the_last_live_one_that_began(shop: Shop) -> None:
-    """contract 4.3: last_run_at is the start of the last live run"""
+    """last_run_at is the start of the last live run. See docs/design/api/runs.md#states."""
     automation = await shop.hiding()
     await shop.drained(automation, Mode.TEST)
     assert (await automation_of(shop, automation)).last_run_at is None
@@ -103,7 +115,10 @@ async def test_the_last_run_is_the_last_live_one_that_began(shop: Shop) -> None:
 
 
 async def test_more_changes_than_the_limit_propose_nothing(shop: Shop) -> None:
-    """templates E11: too_many_changes, nothing is proposed; also when the worker is lost right after"""
+    """too_many_changes, nothing is proposed; also when the worker is lost right after.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     for is_killed in (False, True):
         run = await shop.run_now(await failing(shop))
         if is_killed:
@@ -116,7 +131,7 @@ async def test_more_changes_than_the_limit_propose_nothing(shop: Shop) -> None:
 
 
 async def test_a_run_over_its_time_is_stopped_at_a_border(shop: Shop) -> None:
-    """engine 10.1.9: leased time; contract 4.3 timed_out"""
+    """Leased time; timed_out. See docs/design/runs.md#limits and docs/design/api/runs.md#states."""
     rules(shop, time_limit=timedelta(seconds=20))
     shop.fault("throttle", "GET", "**/products", retry_after=21)
     run = await shop.drained(await shop.hiding())
@@ -126,7 +141,7 @@ async def test_a_run_over_its_time_is_stopped_at_a_border(shop: Shop) -> None:
 
 
 async def test_waiting_and_sleeping_do_not_count_as_a_runs_time(shop: Shop) -> None:
-    """engine 10.1.9"""
+    """See docs/design/runs.md#limits."""
     rules(shop, time_limit=timedelta(seconds=20))
     run = await shop.waiting(await shop.pricing())
     await shop.pass_time(hours=5)
@@ -139,7 +154,7 @@ async def test_waiting_and_sleeping_do_not_count_as_a_runs_time(shop: Shop) -> N
 async def test_more_data_than_a_step_may_keep_fails_the_run(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """contract 4.3: too_much_data; engine 3.5: 8 MiB a step"""
+    """too_much_data; 8 MiB a step. See docs/design/api/runs.md#states and docs/design/runs.md#checkpoints."""
     monkeypatch.setattr(steps, "OUTPUT_BYTES", 2_000)
     run = await shop.drained(await shop.pricing())
     assert (run.status, run.code) == (RunStatus.FAILED, "too_much_data")
@@ -149,7 +164,7 @@ async def test_more_data_than_a_step_may_keep_fails_the_run(
 async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """engine 3.5: total per run at most 64 MiB, whoever wrote it"""
+    """Total per run at most 64 MiB, whoever wrote it. See docs/design/runs.md#checkpoints."""
     whole = await shop.waiting(await shop.pricing())
     kept = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
     monkeypatch.setattr(steps, "RUN_BYTES", sum(value.kept_bytes for value in kept) - 1)
@@ -159,7 +174,7 @@ async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
 
 
 async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
-    """contract 3.2: current_step; null unless running"""
+    """current_step; null unless running. See docs/design/api/runs.md#run."""
     shop.fault("throttle", "GET", "**/products", retry_after=10)
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
@@ -181,7 +196,10 @@ async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
 async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """engine 16: an exception in our own code → failed step_failed at once, no retry"""
+    """An exception in our own code → failed step_failed at once, no retry.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
 
     async def broken(at: StepContext) -> None:
         raise ZeroDivisionError(at.run_id)
@@ -199,7 +217,10 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
 
 
 async def test_a_defect_while_changes_are_made_leaves_them_told_truly(shop: Shop) -> None:
-    """engine 11.4: what is open when a run ends stays unknown and is read back afterwards"""
+    """What is open when a run ends stays unknown and is read back afterwards.
+
+    See docs/design/writes.md#reconciliation.
+    """
     run = await shop.waiting(await shop.pricing())
     await shop.approve(run)
     said = (await shop.changes(run))[0].message

@@ -9,7 +9,7 @@ from tests.runs.shop import Shop
 
 
 async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Shop) -> None:
-    """safety 1 promise 2; contract 4.3"""
+    """See docs/design/security.md#promises and docs/design/api/runs.md#states."""
     run = await shop.drained(await shop.pricing())
     assert (run.status, run.code) == (RunStatus.WAITING_APPROVAL, None)
     asked = await shop.changes(run)
@@ -34,7 +34,10 @@ async def test_a_run_waits_and_then_makes_exactly_the_approved_changes(shop: Sho
 
 
 async def test_a_test_run_writes_nothing(shop: Shop) -> None:
-    """interface 1, mode test; contract 9: no write entry in the ledger"""
+    """No write entry in the ledger.
+
+    See docs/design/api/conventions.md#scope and docs/design/fake-platforms.md#process.
+    """
     run = await shop.drained(await shop.pricing(), Mode.TEST)
     assert run.status is RunStatus.SUCCEEDED
     assert {change.outcome for change in await shop.changes(run)} == {Outcome.REFUSED_TEST}
@@ -42,7 +45,7 @@ async def test_a_test_run_writes_nothing(shop: Shop) -> None:
 
 
 async def test_hiding_marks_and_hides_as_one_change(shop: Shop) -> None:
-    """templates 4: marker and visibility are one change row"""
+    """Marker and visibility are one change row. See docs/design/templates.md#shared-definitions."""
     run = await shop.drained(await shop.hiding(threshold=5))
     assert run.status is RunStatus.WAITING_APPROVAL
     await shop.approve(run)
@@ -55,7 +58,10 @@ async def test_hiding_marks_and_hides_as_one_change(shop: Shop) -> None:
 
 
 async def test_who_connected_and_who_decided_is_remembered_for_good(shop: Shop) -> None:
-    """safety 10, audit log; contract 4.4: a decision, who made it and when are kept for good"""
+    """A decision, who made it and when are kept for good.
+
+    See docs/design/security.md#logs-and-redaction and docs/design/api/approvals.md#states.
+    """
     run = await shop.drained(await shop.pricing())
     await shop.approve(run)
 

@@ -1,4 +1,7 @@
-"""Following a run over HTTP: every step exactly once, changes as they now are (contract 2.4, 3.3)."""
+"""Following a run over HTTP: every step exactly once, changes as they now are.
+
+See docs/design/api/runs.md#requests and docs/design/api/runs.md#step.
+"""
 
 from typing import Any
 
@@ -74,7 +77,7 @@ async def polled(reader: Caller, run: Run, after: int) -> dict[str, Any]:
 async def test_polling_with_the_highest_seq_gives_every_step_once(
     shop: Shop, reader: Caller, rows: int
 ) -> None:
-    """contract 2.4, Get run: at most 200 steps and more_steps"""
+    """At most 200 steps and more_steps. See docs/design/api/runs.md#requests."""
     run = await shop.drained(await shop.hiding(), Mode.TEST)
     await seeded(shop, run, rows)
     seen: list[int] = []
@@ -92,7 +95,7 @@ async def test_polling_with_the_highest_seq_gives_every_step_once(
 
 
 async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -> None:
-    """contract 2.4: until the status is terminal and more_steps is false"""
+    """Until the status is terminal and more_steps is false. See docs/design/api/runs.md#requests."""
     run = await shop.waiting(await shop.hiding())
     first = await polled(reader, run, 0)
     assert [step["status"] for step in first["steps"]] == ["succeeded", "succeeded", "held"]
@@ -116,7 +119,7 @@ async def test_a_run_can_be_followed_while_it_runs(shop: Shop, reader: Caller) -
 
 
 async def test_each_row_is_whole_when_it_is_first_seen(shop: Shop, reader: Caller) -> None:
-    """contract 3.3: every field is there"""
+    """Every field is there. See docs/design/api/runs.md#step."""
     run = await shop.waiting(await shop.hiding())
     answer = await polled(reader, run, 0)
     assert len(answer["steps"]) == run.last_seq
@@ -129,7 +132,7 @@ async def test_each_row_is_whole_when_it_is_first_seen(shop: Shop, reader: Calle
 
 
 async def test_a_negative_or_wordy_seq_is_refused(shop: Shop, reader: Caller) -> None:
-    """contract 2.4: after_seq integer ≥ 0"""
+    """after_seq integer ≥ 0. See docs/design/api/runs.md#requests."""
     run = await shop.run_now(await shop.hiding())
     for wrong in ("-1", "one", "1.5"):
         heard = await reader.get(f"{RUNS}/{run.id}", after_seq=wrong)
@@ -138,7 +141,7 @@ async def test_a_negative_or_wordy_seq_is_refused(shop: Shop, reader: Caller) ->
 
 
 async def test_a_runs_changes_are_listed_by_step_and_outcome(shop: Shop, reader: Caller) -> None:
-    """contract 2.4, List a run's changes: ascending by seq, then id, each once over all pages"""
+    """Ascending by seq, then id, each once over all pages. See docs/design/api/runs.md#requests."""
     run = await shop.waiting(await shop.pricing())
     [first, *_] = await shop.changes(run)
     await shop.approve(run, [first])
@@ -173,7 +176,10 @@ async def _paged(reader: Caller, run: Run) -> list[str]:
 
 
 async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
-    """interface 1; contract 2.9: 403 before the approval is looked up"""
+    """403 before the approval is looked up.
+
+    See docs/design/api/conventions.md#scope and docs/design/api/approvals.md#requests.
+    """
     run = await shop.waiting(await shop.pricing())
     asked = await shop.approval(run)
     for act in ("approve", "reject"):
@@ -184,7 +190,7 @@ async def test_no_token_decides(shop: Shop, reader: Caller) -> None:
 
 
 async def test_cancel_answers_the_run(shop: Shop, reader: Caller) -> None:
-    """contract 2.4, Cancel: 200 run, then 409 wrong_state"""
+    """200 run, then 409 wrong_state. See docs/design/api/runs.md#requests."""
     run = await shop.run_now(await shop.hiding())
     heard = await reader.post(f"{RUNS}/{run.id}/cancel", {})
     assert (heard.status, heard.data["run"]["status"]) == (200, "cancelled")

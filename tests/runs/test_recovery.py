@@ -1,4 +1,7 @@
-"""Lost workers, lost answers of the database, graceful stops: the run goes on with another (engine 5, 15)."""
+"""Lost workers, lost answers of the database, graceful stops: the run goes on with another.
+
+See docs/design/runs.md#workers-and-leases and docs/design/runs.md#cancellation.
+"""
 
 import asyncio
 from collections.abc import Collection
@@ -41,7 +44,10 @@ async def approved(shop: Shop) -> Run:
 
 
 async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
-    """contract 4.3: the same run, to be continued after its last step row; started_at stays"""
+    """The same run, to be continued after its last step row; started_at stays.
+
+    See docs/design/api/runs.md#states.
+    """
     run = await shop.run_now(await shop.hiding())
     await killed(shop, "after_checkpoint")
     began = (await shop.run(run)).started_at
@@ -55,7 +61,7 @@ async def test_a_lost_run_goes_on_after_its_last_row(shop: Shop) -> None:
 
 
 async def test_a_run_lost_twice_is_tried_a_third_time(shop: Shop) -> None:
-    """engine 4: claim, attempt + 1 when lost"""
+    """Claim, attempt + 1 when lost. See docs/design/runs.md#states."""
     run = await approved(shop)
     await killed(shop, "after_start", "after_start")
     ended = await shop.until_settled(run)
@@ -64,7 +70,10 @@ async def test_a_run_lost_twice_is_tried_a_third_time(shop: Shop) -> None:
 
 
 async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Shop) -> None:
-    """engine 5: taken with attempt > 3 starts no step; its open effects are settled, then interrupted"""
+    """Taken with attempt > 3 starts no step; its open effects are settled, then interrupted.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
     run = await approved(shop)
     await killed(shop, "after_call", "after_start", "after_start")
     ended = await shop.until_settled(run)
@@ -77,7 +86,7 @@ async def test_a_run_lost_three_times_finds_out_what_was_done_and_fails(shop: Sh
 
 
 async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
-    """engine 9: recovered runs are stamped without cost"""
+    """Recovered runs are stamped without cost. See docs/design/runs.md#fairness."""
     run = await shop.run_now(await shop.hiding())
     others = [await shop.run_now(await shop.hiding()) for _ in range(5)]
     hired = await shop.hired()
@@ -91,7 +100,7 @@ async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
 
 
 async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
-    """engine 5, Recover: only where lease_until has passed"""
+    """Only where lease_until has passed. See docs/design/runs.md#workers-and-leases."""
     hired = await shop.hired()
     other = await shop.another_worker()
     run = await shop.run_now(await shop.hiding())
@@ -105,7 +114,7 @@ async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
 
 
 async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop: Shop) -> None:
-    """engine 5, Heartbeat: 0 rows"""
+    """0 rows. See docs/design/runs.md#workers-and-leases."""
     hired = await shop.hired()
     before = hired.id
     await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
@@ -117,7 +126,10 @@ async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop:
 
 
 async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
-    """engine 5: no success for 0.8 × L → start no step and no call until one succeeds"""
+    """No success for 0.8 × L → start no step and no call until one succeeds.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
     [lease] = await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
@@ -132,7 +144,10 @@ async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
 
 
 async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> None:
-    """engine 5: the fence belongs to the run, so freeing an earlier lease moves nothing"""
+    """The fence belongs to the run, so freeing an earlier lease moves nothing.
+
+    See docs/design/runs.md#workers-and-leases.
+    """
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
     await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
@@ -146,7 +161,7 @@ async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> Non
 
 
 async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop) -> None:
-    """engine 5, Start on the same host"""
+    """See docs/design/runs.md#workers-and-leases."""
     hired = await shop.hired()
     host = recover.process_name().split("|")[0]
     assert not recover.is_gone(recover.process_name())
@@ -189,7 +204,10 @@ class Failing(Stalling):
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4, 7, 10, 11])
 async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at: int) -> None:
-    """safety 1 promise 10: overload or a lost database never gives a wrong answer and ends by itself"""
+    """Overload or a lost database never gives a wrong answer and ends by itself.
+
+    See docs/design/security.md#promises.
+    """
     run = await approved(shop)
     shop.worker = None
     ctx = replace(shop.service.ctx, engine=Failing(shop.engine, at))
@@ -203,7 +221,10 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at:
 
 
 async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None:
-    """engine 15, Graceful stop: attempt unchanged, worker row deleted, the open call to its outcome"""
+    """Attempt unchanged, worker row deleted, the open call to its outcome.
+
+    See docs/design/runs.md#graceful-stop.
+    """
     run = await approved(shop)
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
     hired, stop = await shop.hired(), asyncio.Event()
@@ -230,7 +251,7 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
 
 
 async def test_many_runs_of_a_lost_worker_are_freed_at_once(shop: Shop) -> None:
-    """engine 5: one transaction per dead worker"""
+    """One transaction per dead worker. See docs/design/runs.md#workers-and-leases."""
     queued = [await shop.run_now(await shop.hiding()) for _ in range(20)]
     hired = await shop.hired()
     assert len(await claim.claim(shop.service.ctx, hired.id, free=20, full=[])) == 20

@@ -1,4 +1,4 @@
-"""What is removed when its time is over, and what stays (engine 17)."""
+"""What is removed when its time is over, and what stays. See docs/design/storage.md#retention."""
 
 from datetime import timedelta
 from functools import partial
@@ -59,7 +59,7 @@ async def until(shop: Shop, ended: Run, age: timedelta) -> None:
 
 
 async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) -> None:
-    """engine 17; STEWARD_RUN_HISTORY_DAYS: at 400 days it is there, a moment later it is not"""
+    """At 400 days it is there, a moment later it is not. See docs/design/storage.md#retention."""
     ended = await finished(shop)
     assert ended.status is RunStatus.SUCCEEDED
     before = await counted(shop, *OF_A_RUN, "approvals")
@@ -98,7 +98,10 @@ async def approval_rows(tx: Tx, org: int) -> list[Any]:
 
 
 async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
-    """engine 17: only finished runs go; a run with more rows than go at once goes in several passes"""
+    """Only finished runs go; a run with more rows than go at once goes in several passes.
+
+    See docs/design/storage.md#retention.
+    """
     waiting = await shop.run_now(await shop.hiding(), Mode.TEST)
     ended = await finished(shop)
     hired = await shop.hired()
@@ -118,7 +121,10 @@ async def runs_left(tx: Tx, org: int) -> set[str]:
 
 
 async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """engine 17: bounded passes; a table that gave as many is come back to at once"""
+    """Bounded passes; a table that gave as many is come back to at once.
+
+    See docs/design/storage.md#retention.
+    """
     ended = await finished(shop)
     monkeypatch.setattr(retention, "ROWS", 1)
     hired = await shop.hired()
@@ -133,7 +139,7 @@ async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pyt
 
 
 async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop) -> None:
-    """engine 17: by their own end; decided slots as old as the history"""
+    """By their own end; decided slots as old as the history. See docs/design/storage.md#retention."""
     now = shop.clock.now()
 
     async def furnish(tx: Tx) -> None:
@@ -169,7 +175,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
 
 
 async def test_decided_slots_go_with_the_history(shop: Shop) -> None:
-    """engine 17: occurrences decided, 400 days; what is still to come stays"""
+    """Occurrences decided, 400 days; what is still to come stays. See docs/design/storage.md#retention."""
     automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "23:00"})
     await shop.pass_time(days=1)
     assert (await counted(shop, "occurrences"))["occurrences"] >= 1
@@ -196,7 +202,10 @@ async def slots_decided(tx: Tx, org: int) -> int:
 async def test_months_are_made_ahead_and_dropped_behind(
     postgresql_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """engine 17: old months are dropped, not deleted from; one an unfinished run needs stays"""
+    """Old months are dropped, not deleted from; one an unfinished run needs stays.
+
+    See docs/design/storage.md#retention.
+    """
     shop = await open_shop(postgresql_url, clock, tmp_path)
     hired = await shop.hired()
     await maintenance.turn_months(hired.ctx)
@@ -238,7 +247,10 @@ async def test_months_are_made_ahead_and_dropped_behind(
 
 
 async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> None:
-    """engine 2, 17: auto_vacuum=INCREMENTAL, and a long write-ahead log is cut short"""
+    """auto_vacuum=INCREMENTAL, and a long write-ahead log is cut short.
+
+    See docs/design/storage.md#transactions and docs/design/storage.md#retention.
+    """
     file = sqlite_path(sqlite_url)
     engine = SqliteEngine(file, clock=clock)
 

@@ -1,4 +1,7 @@
-"""Run now: one run per key, and every reason not to start one (interface 4.3, contract 2.4)."""
+"""Run now: one run per key, and every reason not to start one.
+
+See docs/design/api/conventions.md#operations and docs/design/api/runs.md#requests.
+"""
 
 import asyncio
 from dataclasses import replace
@@ -23,7 +26,7 @@ from tests.runs.shop import Shop, neighbour
 
 
 async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
-    """contract 2.4, 3.2"""
+    """See docs/design/api/runs.md#requests and docs/design/api/runs.md#run."""
     automation = await shop.hiding()
     started = await shop.started(automation, key="first")
     assert not started.replayed
@@ -34,7 +37,7 @@ async def test_a_new_key_makes_a_queued_run_of_the_person(shop: Shop) -> None:
 
 
 async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None:
-    """contract 2.4: whatever state the automation is now in"""
+    """Whatever state the automation is now in. See docs/design/api/runs.md#requests."""
     automation = await shop.hiding(threshold=5)
     first = await shop.started(automation, key="same")
     await shop.drain()
@@ -53,7 +56,7 @@ async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None
 
 
 async def test_the_mode_of_a_replay_is_that_of_the_first_request(shop: Shop) -> None:
-    """contract 2.4: key known, same automation"""
+    """Key known, same automation. See docs/design/api/runs.md#requests."""
     automation = await shop.hiding()
     await shop.started(automation, Mode.TEST, key="same")
     again = await shop.started(automation, Mode.LIVE, key="same")
@@ -61,7 +64,7 @@ async def test_the_mode_of_a_replay_is_that_of_the_first_request(shop: Shop) -> 
 
 
 async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
-    """contract 2.4: 422 key_reused"""
+    """422 key_reused. See docs/design/api/runs.md#requests."""
     one, other = await shop.hiding(), await shop.alerting()
     await shop.started(one, key="same")
     with pytest.raises(KeyReused) as refused:
@@ -70,7 +73,7 @@ async def test_a_key_of_another_automation_is_refused(shop: Shop) -> None:
 
 
 async def test_an_automation_of_another_organisation_is_not_found(shop: Shop) -> None:
-    """contract 1.4 step 8"""
+    """See docs/design/api/conventions.md#order-of-refusals."""
     automation = await shop.hiding()
     stranger = replace(shop.owner, org=OrgId(shop.owner.org + 1))
     with pytest.raises(NotFound):
@@ -78,7 +81,7 @@ async def test_an_automation_of_another_organisation_is_not_found(shop: Shop) ->
 
 
 async def test_a_store_that_is_not_connected_starts_nothing(shop: Shop) -> None:
-    """contract 2.4: 422 not_connected, and the key stays free"""
+    """422 not_connected, and the key stays free. See docs/design/api/runs.md#requests."""
     automation = await shop.hiding()
     await shop.connection_is("woocommerce", ConnectionState.NEEDS_RECONNECTING)
     with pytest.raises(NotConnected):
@@ -88,7 +91,10 @@ async def test_a_store_that_is_not_connected_starts_nothing(shop: Shop) -> None:
 
 
 async def test_as_many_runs_may_wait_as_the_limit_says_and_no_more(shop: Shop) -> None:
-    """contract 2.4: live and test together, queued and waiting for approval; the key stays free"""
+    """Live and test together, queued and waiting for approval; the key stays free.
+
+    See docs/design/api/runs.md#requests.
+    """
     automation = await shop.hiding(threshold=5)
     await shop.waiting(automation)
     await shop.started(automation, Mode.TEST, max_waiting=3)
@@ -106,7 +112,10 @@ async def test_as_many_runs_may_wait_as_the_limit_says_and_no_more(shop: Shop) -
 
 
 async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
-    """contract 1.4 step 10 goes before step 13, also for requests that were made at once"""
+    """Step 10 goes before step 13, also for requests that were made at once.
+
+    See docs/design/api/conventions.md#order-of-refusals.
+    """
     automation = await shop.hiding()
     starts = [shop.started(automation, key="one", max_waiting=1) for _ in range(5)]
     answers = await asyncio.gather(*starts)
@@ -115,7 +124,7 @@ async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
 
 
 async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
-    """safety 12.1 same_key: 1 run, one 201"""
+    """1 run, one 201. See docs/guides/contributors.md#tests."""
     automation = await shop.hiding()
     answers: list[Started] = await asyncio.gather(
         *(shop.started(automation, key="the one") for _ in range(1000))
@@ -127,7 +136,10 @@ async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
 
 
 async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
-    """engine 2 "Group commit", engine 8: what shares a call is made or refused as if it came alone"""
+    """What shares a call is made or refused as if it came alone.
+
+    See docs/design/storage.md#group-commit and docs/design/runs.md#run-queue.
+    """
     one, other, archived = [await shop.hiding() for _ in range(3)]
     archive = partial(
         lifecycle.archive,
@@ -166,7 +178,10 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
 
 
 async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, database_url: str) -> None:
-    """engine 2 "Group commit": a second batch sets out beside one that waits for somebody else's lock"""
+    """A second batch sets out beside one that waits for somebody else's lock.
+
+    See docs/design/storage.md#group-commit.
+    """
     if shop.engine.dialect == "sqlite":
         pytest.skip("SQLite has one writer, and no rows to lock")
     locked, other = await shop.hiding(), await shop.hiding()
@@ -186,7 +201,7 @@ async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, datab
 
 
 async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
-    """engine 8: counted under the lane's lock, so that it is never passed"""
+    """Counted under the lane's lock, so that it is never passed. See docs/design/runs.md#run-queue."""
     automation = await shop.hiding()
     asked = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
     answers = await asyncio.gather(*asked, return_exceptions=True)

@@ -42,8 +42,11 @@ async def _take_key(tx: Tx, shop: Shop, key: str, other: Automation) -> None:
 async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
     telling: Shop, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """engine 2 "Failure of one": whole runs go on meanwhile; the failing one has the error, what shared its
-    call is done by itself, and the operator is told"""
+    """Whole runs go on meanwhile; the failing one has the error, what shared its
+    call is done by itself, and the operator is told.
+
+    See docs/design/storage.md#group-commit.
+    """
     shop, watcher = telling, await asyncpg.connect(database_url)
     late, beside, free = [await shop.hiding(threshold=5) for _ in range(3)]
 

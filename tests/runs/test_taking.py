@@ -67,7 +67,10 @@ Spoil = Callable[[Shop, Run], Awaitable[None]]
 async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
     shop: Shop, spoil: Spoil, code: str
 ) -> None:
-    """contract 4.3, a worker takes it; engine 4.2: the lane is released and the next one promoted"""
+    """The lane is released and the next one promoted.
+
+    See docs/design/api/runs.md#states and docs/design/runs.md#states.
+    """
     automation = await shop.hiding()
     run, behind = await shop.run_now(automation), await shop.run_now(automation)
     await spoil(shop, run)
@@ -80,7 +83,10 @@ async def test_a_run_that_may_not_start_is_refused_when_it_is_taken(
 
 
 async def test_a_run_that_has_begun_is_not_judged_again(shop: Shop) -> None:
-    """contract 4.3, last line: a run queued again after a lost worker; engine 15: a running one goes on"""
+    """A run queued again after a lost worker; a running one goes on.
+
+    See docs/design/api/runs.md#states and docs/design/runs.md#cancellation.
+    """
     run = await shop.run_now(await shop.hiding())
     await killed(shop, "after_checkpoint")
     await switched(shop, False)
@@ -89,7 +95,10 @@ async def test_a_run_that_has_begun_is_not_judged_again(shop: Shop) -> None:
 
 
 async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
-    """contract 4.4: superseded; run refused; changes cancelled; nobody can approve it any more"""
+    """Superseded; run refused; changes cancelled; nobody can approve it any more.
+
+    See docs/design/api/approvals.md#states.
+    """
     automation = await shop.pricing()
     run, behind = await shop.waiting(automation), await shop.run_now(automation)
     org = shop.owner.org
@@ -106,7 +115,7 @@ async def test_a_changed_plan_supersedes_what_waits(shop: Shop) -> None:
 
 
 async def test_a_run_takes_the_inputs_it_starts_with_and_keeps_them(shop: Shop) -> None:
-    """contract 3.2: a template run reads inputs as they are when it starts"""
+    """A template run reads inputs as they are when it starts. See docs/design/api/runs.md#run."""
     automation = await shop.hiding(threshold=0)
     run = await shop.run_now(automation)
     await shop.tamper("UPDATE automations SET inputs = replace(inputs, '\"threshold\":0', '\"threshold\":5')")
@@ -119,7 +128,10 @@ async def test_a_run_takes_the_inputs_it_starts_with_and_keeps_them(shop: Shop) 
 
 
 async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
-    """P7, engine 16: it is put off for 1, 2, 4 … minutes, and the others end in time"""
+    """P7, it is put off for 1, 2, 4 … minutes, and the others end in time.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     bad, good = await shop.waiting(await shop.pricing()), await shop.waiting(await shop.hiding())
     approval = (await shop.approval(bad)).id
     await shop.tamper(
@@ -145,7 +157,10 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
 
 
 async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(shop: Shop) -> None:
-    """engine 2 "Group commit", engine 6: one is lost, one has another behind it, the others are as usual"""
+    """One is lost, one has another behind it, the others are as usual.
+
+    See docs/design/storage.md#group-commit and docs/design/runs.md#claim.
+    """
     automations = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
@@ -182,7 +197,10 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
 
 @pytest.mark.parametrize("ended", ["cancelled", "taken over"])
 async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop, ended: str) -> None:
-    """engine 6, follow-up: cancelled or lost meanwhile, the worker drops the run; no step starts"""
+    """Cancelled or lost meanwhile, the worker drops the run; no step starts.
+
+    See docs/design/runs.md#claim.
+    """
     run = await shop.run_now(await shop.hiding())
     ctx, hired = shop.service.ctx, await shop.hired()
     [lease] = await claim.claim(ctx, hired.id, free=1, full=[])
@@ -196,8 +214,11 @@ async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop
 
 
 async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
-    """engine 6 "Finish": of runs that end together one is as usual, one is to be cancelled, one is another
-    worker's; no row of a run tells of half of it"""
+    """Of runs that end together one is as usual, one is to be cancelled, one is another
+    worker's; no row of a run tells of half of it.
+
+    See docs/design/runs.md#end-of-a-run.
+    """
     automations = [await shop.hiding() for _ in range(3)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
@@ -237,7 +258,10 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
 
 
 async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop) -> None:
-    """engine 2 "Round trips": were a function behind its plain statement, every run would go by itself"""
+    """Were a function behind its plain statement, every run would go by itself.
+
+    See docs/design/storage.md#postgresql.
+    """
     if shop.engine.dialect == "sqlite":
         pytest.skip("SQLite runs the plain statements alone")
     org, now = shop.owner.org, shop.clock.now()

@@ -1,4 +1,7 @@
-"""Zones, dates, numbers and hashes as scripts see them, held to Python's own (imports 5.3)."""
+"""Zones, dates, numbers and hashes as scripts see them, held to Python's own.
+
+See docs/design/imports-n8n.md#where-expressions-run.
+"""
 
 import base64
 import hashlib
@@ -40,7 +43,10 @@ def _packaged(name: str) -> ZoneInfo:
 
 
 async def test_offsets_are_those_of_the_service_own_zones(evaluator: Evaluator) -> None:
-    """imports 5.3: zone data is a table made from the service's own zone database"""
+    """Zone data is a table made from the service's own zone database.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     seed = random.randrange(2**32)
     dice = random.Random(seed)
     print("seed", seed)
@@ -64,7 +70,10 @@ async def test_offsets_are_those_of_the_service_own_zones(evaluator: Evaluator) 
 
 
 async def test_common_texts_of_dates_are_read_as_the_library_reads_them(evaluator: Evaluator) -> None:
-    """imports 5.2: a text with an offset is converted to the workflow's zone, an impossible one is invalid"""
+    """A text with an offset is converted to the workflow's zone, an impossible one is invalid.
+
+    See docs/design/imports-n8n.md#names.
+    """
     texts = [
         "2025-02-29T10:00:00Z", "2024-02-29T10:00:00Z", "2025-13-01T00:00:00Z", "2025-01-31T24:00:00Z",
         "2025-06-10T18:29:03.123Z", "2025-06-10T18:29:03+05:30", "2025-06-10T18:29:03-14:00",
@@ -126,13 +135,16 @@ WRITTEN = {
 
 
 async def test_numbers_and_dates_are_written_as_their_places_write_them(evaluator: Evaluator) -> None:
-    """imports 5.3: Intl is English; of seven places around the commonest is known too"""
+    """Intl is English; of seven places around the commonest is known too.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     for code, text in WRITTEN.items():
         assert await _of(evaluator, code, [{}]) == [text], code
 
 
 async def test_hashes_and_base64_are_those_of_the_standards(evaluator: Evaluator) -> None:
-    """imports 5.2: extensions hash, base64Encode, base64Decode"""
+    """Extensions hash, base64Encode, base64Decode. See docs/design/imports-n8n.md#names."""
     dice = random.Random(5)
     items = [
         {"t": "".join(dice.choice("aZ09é€😀\n") for _ in range(length))}

@@ -1,4 +1,7 @@
-"""Published ways out of expression languages, written anew: each refused or harmless (safety 12)."""
+"""Published ways out of expression languages, written anew: each refused or harmless.
+
+See docs/guides/contributors.md#tests.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -61,7 +64,7 @@ REACHING = [
 
 
 async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None:
-    """safety 12: known published expression payload shapes written anew"""
+    """Known published expression payload shapes written anew. See docs/guides/contributors.md#tests."""
     answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE)
     for chunk, (outcome,) in zip(REACHING, answers, strict=True):
         assert outcome is UNDEFINED or isinstance(outcome, Fault) or outcome in ({}, None), (chunk, outcome)
@@ -114,7 +117,10 @@ LOOKING = {
 
 
 async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -> None:
-    """safety 8: globals frozen; imports 5.3: every message is complete in itself"""
+    """Globals frozen; every message is complete in itself.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code and docs/design/imports-n8n.md#where-expressions-run.
+    """
     looks = [read(f"={{{{ {chunk} }}}}") for chunk in LOOKING]
     for texts in ([*POLLUTING], [POLLUTING[0]]):
         templates = [read(f"={{{{ {chunk} }}}}") for chunk in texts]
@@ -124,7 +130,10 @@ async def test_no_expression_leaves_anything_for_another(evaluator: Evaluator) -
 
 
 async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None:
-    """safety 8: a script has an engine of its own, which ends with it"""
+    """A script has an engine of its own, which ends with it.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     wild = (
         "Object.prototype.z9 = 7; globalThis.z8 = 7; Array.prototype.map = null; $json.a = 5; return { z: 7 }"
     )
@@ -153,7 +162,10 @@ REACHING_SCRIPTS = [
 
 @pytest.mark.parametrize("text", REACHING_SCRIPTS)
 async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None:
-    """safety 7: steps get no environment, no credential, no file; no maker of functions"""
+    """Steps get no environment, no credential, no file; no maker of functions.
+
+    See docs/design/security.md#imported-workflows.
+    """
     result = await evaluator.run_code(Script(text, Mode.EACH), ONE)
     assert [made.error is not None for made in result.items] == [True]
 
@@ -170,7 +182,10 @@ LIQUID = [
 
 
 async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
-    """safety 8: Liquid sees JSON and nothing of what it is written in"""
+    """Liquid sees JSON and nothing of what it is written in.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE.items[0], NOW)
     for text, answer in zip(LIQUID, answers, strict=True):
         shown = "" if isinstance(answer, Fault) else answer

@@ -1,4 +1,7 @@
-"""Foreign code that runs away is stopped, and the next message works (safety 8, 12 sandbox_escape)."""
+"""Foreign code that runs away is stopped, and the next message works (sandbox_escape).
+
+See docs/design/sandbox.md#sandbox-for-foreign-code and docs/guides/contributors.md#tests.
+"""
 
 import asyncio
 import json
@@ -66,7 +69,10 @@ RUNAWAYS = {
 
 
 async def test_what_runs_away_is_stopped_in_its_limit_and_a_second(children: Children) -> None:
-    """safety 8: 1 s CPU an expression, 128 MiB; safety 12: stopped in its limit; the next message works"""
+    """1 s CPU an expression, 128 MiB; stopped in its limit; the next message works.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code and docs/guides/contributors.md#tests.
+    """
     for code, wanted in RUNAWAYS.items():
         began = time.monotonic()
         outcome = await _come_to(children, code)
@@ -86,19 +92,25 @@ REFUSED_BY_THE_ENGINE = [
 
 
 async def test_what_javascript_itself_refuses_is_undefined(children: Children) -> None:
-    """imports 5.1: any JavaScript error inside becomes undefined, the end of the stack too"""
+    """Any JavaScript error inside becomes undefined, the end of the stack too.
+
+    See docs/design/imports-n8n.md#chunks.
+    """
     for code in REFUSED_BY_THE_ENGINE:
         assert await _come_to(children, code) is UNDEFINED, code
 
 
 async def test_what_is_too_deep_to_be_written_is_an_expression_error(children: Children) -> None:
-    """safety 8: a death is a failed step, never more"""
+    """A death is a failed step, never more. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     deep = "(() => { let o = {}; for (let i = 0; i < 200000; i++) o = { o }; return o })()"
     assert isinstance(await _come_to(children, deep), Fault)
 
 
 async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> None:
-    """imports 5.3: above 8 MiB of data for one message the step fails code_memory"""
+    """Above 8 MiB of data for one message the step fails code_memory.
+
+    See docs/design/imports-n8n.md#where-expressions-run.
+    """
     room = MESSAGE_BYTES - 2000
     evaluator = Evaluator(children, "org", "run")
     whole = World(items=[{"a": "x" * room}], scope=SCOPE)
@@ -116,7 +128,10 @@ async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> Non
 
 
 async def test_a_script_may_take_longer_and_is_stopped_too(children: Children) -> None:
-    """safety 8: 10 s CPU a code step, 15 s of wall time; the timer of an expression does not hold for it"""
+    """10 s CPU a code step, 15 s of wall time; the timer of an expression does not hold for it.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     evaluator = Evaluator(children, "org", "run")
     longer = "let n = 0; for (let i = 0; i < 12e6; i++) n += i % 7; return { n };"
     total = 12_000_000 // 7 * 21 + sum(range(12_000_000 % 7))
@@ -133,7 +148,7 @@ async def test_a_script_may_take_longer_and_is_stopped_too(children: Children) -
 async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_much(
     children: Children,
 ) -> None:
-    """issue 9: one that gets no core is not stopped for it at once; an endless one slows nobody"""
+    """One that gets no core is not stopped for it at once; an endless one slows nobody."""
     evaluator, owner = Evaluator(children, "org", "run"), ("org", "run")
     asked: dict[str, object] = {"op": "match"}
     await children.ask(owner, JAVASCRIPT, asked, b"[]", 2)
@@ -159,7 +174,10 @@ def _pid(children: Children, owner: Owner) -> int:
 
 
 async def test_two_items_past_one_expression_begin_the_clock_anew(children: Children) -> None:
-    """safety 8: the limit is an expression's, however many items a step has"""
+    """The limit is an expression's, however many items a step has.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     items = [{"a": n} for n in range(900)]
     slow = "={{ (() => { let n = 0; for (let i = 0; i < 15000; i++) n += i; return $json.a })() }}"
     world = World(items=items, scope=SCOPE)
@@ -180,7 +198,10 @@ LIQUID = {
 
 
 async def test_liquid_has_its_own_limits(children: Children) -> None:
-    """safety 8: loop iterations 100,000, output 1 MiB, depth 30, ranges 10,000"""
+    """Loop iterations 100,000, output 1 MiB, depth 30, ranges 10,000.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     evaluator = Evaluator(children, "org", "run")
     for text, wanted in LIQUID.items():
         answers = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
@@ -189,7 +210,7 @@ async def test_liquid_has_its_own_limits(children: Children) -> None:
 
 
 async def test_other_runs_go_on_while_one_runs_away(children: Children) -> None:
-    """issue 9: the service unharmed, other runs not slowed"""
+    """The service unharmed, other runs not slowed."""
     other = Evaluator(children, "other", "run")
     one = [read("={{ $json.a + 1 }}")]
     await other.evaluate(one, ONE)

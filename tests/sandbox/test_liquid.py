@@ -1,4 +1,7 @@
-"""Texts of the store's product: lists by their members, our filters, scalars alone (imports 8.4)."""
+"""Texts of the store's product: lists by their members, our filters, scalars alone.
+
+See docs/design/imports-shopify-flow.md#liquid.
+"""
 
 import hashlib
 import hmac
@@ -73,7 +76,10 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 
 async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None:
-    """imports 8.4: our filters; paths of lists are lists of their members"""
+    """Our filters; paths of lists are lists of their members.
+
+    See docs/design/imports-shopify-flow.md#liquid.
+    """
     templates = [read_liquid(text) for text in (*TEXTS, *REFUSED, "plain")]
     answers = await evaluator.render(templates, ORDER, NOW)
     assert dict(zip(TEXTS, answers, strict=False)) == TEXTS
@@ -84,7 +90,10 @@ async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None
 
 
 def test_blake3_of_more_than_one_chunk_is_that_of_its_tree() -> None:
-    """imports 8.4: blake3; vectors of the specification (bytes 0 to 250 over and over)"""
+    """Blake3; vectors of the specification (bytes 0 to 250 over and over).
+
+    See docs/design/imports-shopify-flow.md#liquid.
+    """
     known = {
         1024: "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7",
         1025: "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444",

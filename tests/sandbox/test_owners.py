@@ -1,4 +1,7 @@
-"""Whose a child is: one organisation and one run, a turn for everybody (safety 8)."""
+"""Whose a child is: one organisation and one run, a turn for everybody.
+
+See docs/design/sandbox.md#sandbox-for-foreign-code.
+"""
 
 import asyncio
 import sys
@@ -24,7 +27,10 @@ def _served(children: Children, owner: Owner) -> set[int]:
 
 
 async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
-    """safety 8: never two organisations in one child's life; it may serve further messages of the same run"""
+    """Never two organisations in one child's life; it may serve further messages of the same run.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children = Children(2)
     first = await _ask(children, ("one", "1"))
     assert await _ask(children, ("one", "1")) == first
@@ -40,7 +46,7 @@ async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
 
 
 async def test_more_messages_than_places_wait_their_turn() -> None:
-    """safety 8: a message waits its turn"""
+    """A message waits its turn. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     children = Children(2)
     owners = [(f"org{number % 5}", str(number)) for number in range(12)]
     await asyncio.gather(*(_ask(children, owner) for owner in owners))
@@ -49,7 +55,10 @@ async def test_more_messages_than_places_wait_their_turn() -> None:
 
 
 async def test_no_second_child_while_another_organization_waits_for_its_first() -> None:
-    """safety 8: an organisation gets no second one while another waits for its first"""
+    """An organisation gets no second one while another waits for its first.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children = Children(1)
     order: list[str] = []
 
@@ -66,7 +75,10 @@ async def test_no_second_child_while_another_organization_waits_for_its_first() 
 
 
 async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
-    """safety 8: the answer is read with a cap and parsed as untrusted"""
+    """The answer is read with a cap and parsed as untrusted.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children = Children(1)
     await _ask(children, ("one", "1"))
     (child,) = children._live
@@ -82,7 +94,10 @@ async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
 
 
 async def test_a_message_given_up_takes_its_child_with_it() -> None:
-    """safety 8: lent for one message; what was cancelled halfway answers nobody else"""
+    """Lent for one message; what was cancelled halfway answers nobody else.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children = Children(1)
     await _ask(children, ("one", "1"))
     task = asyncio.ensure_future(_ask(children, ("one", "1")))
@@ -96,7 +111,10 @@ async def test_a_message_given_up_takes_its_child_with_it() -> None:
 
 
 async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """safety 8: a failed start frees its place, so nobody waits for ever"""
+    """A failed start frees its place, so nobody waits for ever.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children = Children(1)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     asked = [_ask(children, (f"org{number}", "1")) for number in range(3)]
@@ -108,7 +126,10 @@ async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: p
 
 
 async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
-    """safety 8: a run has 120 s of children in all, however long others made it wait"""
+    """A run has 120 s of children in all, however long others made it wait.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children, used, now = Children(1), Used(), asyncio.get_running_loop().time
     await _ask(children, ("one", "1"))
     [child] = [one for one in children._live if one.owner is not None]

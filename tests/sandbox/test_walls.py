@@ -1,4 +1,7 @@
-"""The walls around a child hold against what is not JavaScript: calls of the system (safety 8)."""
+"""The walls around a child hold against what is not JavaScript: calls of the system.
+
+See docs/design/sandbox.md#sandbox-for-foreign-code.
+"""
 
 import os
 import signal
@@ -53,7 +56,7 @@ FORBIDDEN = {
 @linux
 @pytest.mark.parametrize("act", list(FORBIDDEN))
 def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
-    """safety 8: after loading, a filter; all else kills it"""
+    """After loading, a filter; all else kills it. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     ended = _inside(FORBIDDEN[act], door=True)
     assert ended.returncode == -signal.SIGSYS, ended
     assert ended.stdout == b""
@@ -61,7 +64,7 @@ def test_a_call_of_the_system_that_is_not_listed_kills(act: str) -> None:
 
 @linux
 def test_what_the_engines_need_passes() -> None:
-    """safety 8: read, write, memory, clocks"""
+    """Read, write, memory, clocks. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     ended = _inside("x = bytearray(50_000_000); time.process_time(); os.getpid(); os.urandom(8)", door=True)
     assert (ended.returncode, ended.stdout) == (0, b"done")
 
@@ -76,14 +79,17 @@ def test_what_the_engines_need_passes() -> None:
     ],
 )
 def test_the_limits_hold_without_the_filter_too(act: str, error: bytes) -> None:
-    """safety 8: RLIMIT_AS 1 GiB, NOFILE 16, FSIZE 0, CORE 0"""
+    """RLIMIT_AS 1 GiB, NOFILE 16, FSIZE 0, CORE 0. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     ended = _inside(act, door=False)
     assert ended.returncode != 0
     assert error in ended.stderr or ended.returncode == -signal.SIGXFSZ
 
 
 async def test_a_child_says_which_walls_stand_and_holds_nothing_of_ours() -> None:
-    """safety 8: empty environment, empty read-only directory, only descriptors 0 to 2"""
+    """Empty environment, empty read-only directory, only descriptors 0 to 2.
+
+    See docs/design/sandbox.md#sandbox-for-foreign-code.
+    """
     children = Children(1)
     stand = await children.walls()
     if sys.platform.startswith("linux"):

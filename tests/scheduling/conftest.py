@@ -1,4 +1,7 @@
-"""Every test here reads zones from the package alone, as every process does (schedule.md 4)."""
+"""Every test here reads zones from the package alone, as every process does.
+
+See docs/design/schedule.md#zones.
+"""
 
 import pytest
 

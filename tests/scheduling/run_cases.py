@@ -1,6 +1,8 @@
-"""Runs a file of worked schedule cases (design schedule.md 9): `python tests/scheduling/run_cases.py FILE`.
+"""Runs a file of worked schedule cases (design): `python tests/scheduling/run_cases.py FILE`.
 
 Prints each case that differs and ends with "N of M equal"; exit 1 unless all are equal.
+
+See docs/design/schedule.md#slot-rules.
 """
 
 import json

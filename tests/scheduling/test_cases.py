@@ -16,7 +16,7 @@ _FEWEST = {"cases": 60, "since": 2, "this_and_later": 12, "spread": 10, "validat
 
 @pytest.mark.parametrize("name", sorted(_FEWEST))
 def test_every_worked_case_comes_out_as_written(name: str) -> None:
-    """schedule.md 9: slots, `slots_after`, moves, spread and validation"""
+    """Slots, `slots_after`, moves, spread and validation. See docs/design/schedule.md#slot-rules."""
     document = json.loads(case_data("schedule_cases.json").read_text(encoding="utf-8"))
     found = list(outcomes({name: document[name]}))
     assert len(found) >= _FEWEST[name]

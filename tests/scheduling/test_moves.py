@@ -59,7 +59,10 @@ def _refused_field(schedule: Schedule, key: str, to: datetime, now: datetime) ->
 
 
 def test_one_run_moves_to_any_time_from_now_to_366_days_ahead() -> None:
-    """schedule.md 8.2; interface 4.2 rule 3"""
+    """See docs/design/schedule.md#moving-one-run.
+
+    Interface statements: 4.2 rule 3.
+    """
     now, present = at("2026-01-10 12:00:00.500"), at("2026-01-11 08:00")
     far = now + timedelta(days=366)
     for to in (at("2026-01-10 12:00:01"), at("2026-01-10 12:00:01.999"), far):
@@ -71,7 +74,10 @@ def test_one_run_moves_to_any_time_from_now_to_366_days_ahead() -> None:
 
 
 def test_one_run_does_not_move_onto_another_but_may_stay_where_it_is() -> None:
-    """schedule.md 8.2: exactly the same instant is refused, near ones are not; its own is no change"""
+    """Exactly the same instant is refused, near ones are not; its own is no change.
+
+    See docs/design/schedule.md#moving-one-run.
+    """
     now, present, other = at("2026-01-10 12:00"), at("2026-01-11 08:00"), at("2026-01-12 08:00")
     for taken in ({other}, {other, present}):
         assert check_this(present, now=now, present_run_at=present, taken=taken) == present
@@ -82,7 +88,7 @@ def test_one_run_does_not_move_onto_another_but_may_stay_where_it_is() -> None:
 
 
 def test_this_and_later_takes_whole_minutes_from_now_to_366_days_ahead() -> None:
-    """schedule.md 8.3"""
+    """See docs/design/schedule.md#moving-this-and-later."""
     schedule, key = once("2026-06-01", "08:00"), "2026-06-01T08:00"
     now = at("2026-01-10 12:00:30")
     far = at("2027-01-11 12:00")
@@ -103,14 +109,14 @@ def test_this_and_later_takes_whole_minutes_from_now_to_366_days_ahead() -> None
 
 @pytest.mark.parametrize("cadence", [Cadence.HOURLY, Cadence.EVERY_6_HOURS])
 def test_hourly_cadences_do_not_move_as_a_whole(cadence: Cadence) -> None:
-    """schedule.md 8.1: `scope` (6) is looked at before `run_at` (7)"""
+    """`scope` is looked at before `run_at`. See docs/design/schedule.md#order-of-checks-of-an-edit."""
     now = at("2026-01-10 12:00")
     for to in (at("2026-01-10 13:00"), now - _DAY):
         assert _refused_field(Schedule(cadence), "2026-01-10T18:00", to, now) == "scope"
 
 
 def test_a_schedule_without_slots_has_none_to_move() -> None:
-    """schedule.md 8.1, check 4"""
+    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
     now = at("2026-01-10 12:00")
     assert _refused_field(MANUAL, "2026-01-10T18:00", at("2026-01-10 13:00"), now) == "slot_at"
 
@@ -128,7 +134,7 @@ def test_a_schedule_without_slots_has_none_to_move() -> None:
 def test_this_and_later_stays_strictly_between_its_neighbours(
     schedule: Schedule, key: str, before: str, after: str
 ) -> None:
-    """schedule.md 8.3"""
+    """See docs/design/schedule.md#moving-this-and-later."""
     now = at("2026-01-01 00:00")
     for wrong in (at(before), at(before) - _MINUTE, at(after), at(after) + _MINUTE):
         assert _refused_field(schedule, key, wrong, now) == "run_at"
@@ -145,7 +151,7 @@ def test_a_slot_that_does_not_exist_is_no_neighbour() -> None:
 
 
 def test_a_stored_row_is_a_neighbour_as_much_as_a_generated_slot() -> None:
-    """schedule.md 8.3: "stored or generated" """
+    """ "stored or generated". See docs/design/schedule.md#moving-this-and-later."""
     now, first = at("2026-01-12 12:00"), at("2026-01-15 10:00")
     moved = _move(weekly(2, "08:00"), "2026-01-13T08:00", first, now=now)
     assert (moved.schedule, moved.local_key) == (weekly(4, "10:00"), "2026-01-15T10:00")
@@ -213,7 +219,7 @@ def test_a_stored_row_is_a_neighbour_as_much_as_a_generated_slot() -> None:
     ],
 )
 def test_the_schedule_follows_the_moved_run(schedule: Schedule, key: str, to: str, changed: Schedule) -> None:
-    """The table of schedule.md 8.3"""
+    """The table. See docs/design/schedule.md#moving-this-and-later."""
     moved = _move(schedule, key, at(to), now=at("2026-01-01 00:00"))
     assert moved.schedule == changed
     assert moved.slots_after == at(to)
@@ -221,7 +227,10 @@ def test_the_schedule_follows_the_moved_run(schedule: Schedule, key: str, to: st
 
 
 def test_the_second_pass_of_a_fold_is_kept_as_its_local_time() -> None:
-    """schedule.md 8.3, last paragraph: later slots are first passes, and the fold's own is not run again"""
+    """Later slots are first passes, and the fold's own is not run again.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     zone, to = "America/New_York", at("2026-11-01 06:30")
     now = at("2026-10-31 00:00")
     moved = _move(daily("08:00"), "2026-11-01T08:00", to, zone=zone, now=now)
@@ -233,7 +242,10 @@ def test_the_second_pass_of_a_fold_is_kept_as_its_local_time() -> None:
 
 
 def test_no_slot_is_lost_or_doubled_wherever_this_and_later_goes() -> None:
-    """schedule.md 8.3 "Why bounded by the neighbours": earlier, moved and later runs together, 400 times"""
+    """Earlier, moved and later runs together, 400 times.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     draw = random.Random("moves")
     for number in range(400):
         zone = place(draw.choice(_ZONES))

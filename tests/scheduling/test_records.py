@@ -10,13 +10,13 @@ from tests.scheduling.short import at
 
 
 def test_a_schedule_trigger_is_answered_as_its_kind_alone() -> None:
-    """interface 2.5: no other fields"""
+    """No other fields. See docs/design/api/automations.md#trigger."""
     assert ScheduleTrigger().to_wire() == {"kind": "schedule"}
     assert trigger_from_kept(ScheduleTrigger().to_kept()) == ScheduleTrigger()
 
 
 def test_an_event_trigger_is_answered_with_all_seven_fields() -> None:
-    """interface 2.5: `reason` only while listening has failed"""
+    """`reason` only while listening has failed. See docs/design/api/automations.md#trigger."""
     trigger = EventTrigger(
         ("orders/create",), "When an order is created", Listening.FAILED, "refused", 3, at("2026-01-10 08:00")
     )
@@ -35,7 +35,7 @@ def test_an_event_trigger_is_answered_with_all_seven_fields() -> None:
 
 
 def test_only_the_topics_of_an_event_trigger_are_kept() -> None:
-    """contract 2.2: the other five fields are the service's"""
+    """The other five fields are the service's. See docs/design/api/automations.md#requests."""
     trigger = EventTrigger(("a/b", "c/d"), "words", Listening.YES)
     assert trigger.to_kept() == {"kind": "event", "topics": ["a/b", "c/d"]}
     assert trigger_from_kept(trigger.to_kept()) == EventTrigger(("a/b", "c/d"))
@@ -45,7 +45,7 @@ def test_only_the_topics_of_an_event_trigger_are_kept() -> None:
 
 
 def test_an_occurrence_is_answered_with_all_thirteen_fields() -> None:
-    """interface 2.6; the examples of contract 3.1"""
+    """See docs/design/api/calendar.md#occurrence and docs/design/api/automations.md#record."""
     row = Occurrence(
         AutomationId("01KAGQ3W8ZJ4T6V9X2B5C7D8EF"),
         "Prices from the buying sheet",
@@ -75,7 +75,7 @@ def test_an_occurrence_is_answered_with_all_thirteen_fields() -> None:
 
 @pytest.mark.parametrize("reason", SkipReason)
 def test_states_reasons_and_run_statuses_are_the_interfaces_words(reason: SkipReason) -> None:
-    """interface 2.6"""
+    """See docs/design/api/calendar.md#occurrence."""
     row = Occurrence(
         AutomationId("A"), "", 1, "UTC", at("2026-01-01 00:00"), at("2026-01-01 00:00"),
         OccurrenceState.SKIPPED, reason,

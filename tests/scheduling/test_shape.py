@@ -39,7 +39,7 @@ def _daily_with(**fields: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("cadence", _RIGHT)
 def test_each_cadence_is_taken_with_what_it_needs_and_answered_whole(cadence: str) -> None:
-    """interface 2.4; R13: always all seven fields"""
+    """Always all seven fields. See docs/design/api/automations.md#schedule."""
     found = _read({"cadence": cadence, **_RIGHT[cadence]})
     assert isinstance(found, Schedule)
     assert found.to_wire() == dict.fromkeys(FIELDS) | {"cadence": cadence} | _RIGHT[cadence]
@@ -51,7 +51,7 @@ def test_each_cadence_is_taken_with_what_it_needs_and_answered_whole(cadence: st
 @pytest.mark.parametrize("cadence", _RIGHT)
 @pytest.mark.parametrize("null", [True, False], ids=["null", "absent"])
 def test_each_cadence_is_refused_without_one_of_its_fields(cadence: str, null: bool) -> None:
-    """schedule.md 3: absent or null"""
+    """Absent or null. See docs/design/schedule.md#shape."""
     right: dict[str, object] = {"cadence": cadence, **_RIGHT[cadence]}
     for name in right:
         raw = {**right, name: None} if null else {key: right[key] for key in right if key != name}
@@ -59,7 +59,7 @@ def test_each_cadence_is_refused_without_one_of_its_fields(cadence: str, null: b
 
 
 def test_every_wrong_field_is_reported_at_once() -> None:
-    """schedule.md 3"""
+    """See docs/design/schedule.md#shape."""
     raw = {name: "no" for name in FIELDS} | {"cron": "* * * * *"}
     assert _wrong(raw) == sorted(f"schedule.{name}" for name in (*FIELDS, "cron"))
     assert _wrong({"cadence": "weekly"}) == ["schedule.day_of_week", "schedule.run_at"]
@@ -95,7 +95,7 @@ def test_a_cadence_not_of_the_eight_is_refused(cadence: object) -> None:
     ],
 )
 def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is_taken: bool) -> None:
-    """schedule.md 3, run_at; also where the cadence does not use it"""
+    """run_at; also where the cadence does not use it. See docs/design/schedule.md#shape."""
     for cadence in ("daily", "hourly"):
         found = _read({"cadence": cadence, "run_at": run_at})
         assert isinstance(found, Schedule) == is_taken, cadence
@@ -104,7 +104,10 @@ def test_the_time_of_day_is_two_digits_a_colon_and_two_digits(run_at: object, is
 
 @pytest.mark.parametrize(("name", "most"), [("day_of_week", 7), ("day_of_month", 31)])
 def test_whole_numbers_are_taken_from_one_to_their_most(name: str, most: int) -> None:
-    """schedule.md 3: JSON integers; contract 1.2: `6.0` is 6, booleans and strings are refused"""
+    """JSON integers; `6.0` is 6, booleans and strings are refused.
+
+    See docs/design/schedule.md#shape and docs/design/api/conventions.md#requests.
+    """
     for value in (1, most, 6.0):
         assert isinstance(_read(_daily_with(**{name: value})), Schedule)
     for wrong in (
@@ -130,7 +133,7 @@ def test_whole_numbers_are_taken_from_one_to_their_most(name: str, most: int) ->
 
 
 def test_the_week_of_the_month_is_one_to_four_or_the_last() -> None:
-    """schedule.md 3, week_of_month"""
+    """See docs/design/schedule.md#shape."""
     for week in (1, 2, 3, 4, -1, 4.0, -1.0):
         found = _read({**_BY_WEEK, "week_of_month": week})
         assert isinstance(found, Schedule)
@@ -140,7 +143,7 @@ def test_the_week_of_the_month_is_one_to_four_or_the_last() -> None:
 
 
 def test_days_are_one_to_seven_different_weekdays_in_the_order_given() -> None:
-    """schedule.md 3, days; R10: kept and answered as given"""
+    """Kept and answered as given. See docs/design/schedule.md#shape."""
     for days in ([1], [5, 3, 1], [7, 6, 5, 4, 3, 2, 1], [2.0, 1]):
         found = _read({"cadence": "weekdays", "run_at": "08:00", "days": days})
         assert isinstance(found, Schedule)
@@ -166,7 +169,7 @@ def test_days_are_one_to_seven_different_weekdays_in_the_order_given() -> None:
 
 
 def test_monthly_takes_a_day_or_a_week_and_not_both() -> None:
-    """schedule.md 3, day_of_month and week_of_month"""
+    """day_of_month and week_of_month. See docs/design/schedule.md#shape."""
     assert isinstance(_read(_BY_WEEK), Schedule)
     assert _wrong({**_BY_WEEK, "day_of_month": 3}) == ["schedule.day_of_month"]
     assert _wrong({**_BY_WEEK, "day_of_week": None}) == ["schedule.day_of_week"]
@@ -177,7 +180,7 @@ def test_monthly_takes_a_day_or_a_week_and_not_both() -> None:
 
 
 def test_a_field_the_cadence_does_not_use_is_dropped_when_its_own_shape_is_right() -> None:
-    """schedule.md 3: it is answered as null"""
+    """It is answered as null. See docs/design/schedule.md#shape."""
     everything = {"run_at": "08:00", "day_of_week": 2, "day_of_month": 3, "date": "1999-01-01", "days": [1]}
     for cadence, used in (
         ("manual", set()),
@@ -211,13 +214,13 @@ def test_a_field_the_cadence_does_not_use_is_dropped_when_its_own_shape_is_right
     ],
 )
 def test_a_date_is_a_real_day_of_the_calendar(wrong: object) -> None:
-    """schedule.md 3, date; also where the cadence does not use it"""
+    """Date; also where the cadence does not use it. See docs/design/schedule.md#shape."""
     assert _wrong({"cadence": "once", "run_at": "08:00", "date": wrong}) == ["schedule.date"]
     assert _wrong(_daily_with(date=wrong)) == ["schedule.date"]
 
 
 def test_a_date_lies_at_most_1826_days_after_today_in_the_zone() -> None:
-    """schedule.md 3, date: today is the zone's, not UTC's"""
+    """Today is the zone's, not UTC's. See docs/design/schedule.md#shape."""
     for zone, now, today in (
         ("Europe/Berlin", _NOW, date(2026, 5, 10)),
         ("Pacific/Kiritimati", _NOW, date(2026, 5, 11)),
@@ -242,7 +245,7 @@ def test_once_is_refused_when_its_time_has_come() -> None:
 
 
 def test_whether_once_has_passed_is_asked_only_when_date_and_time_are_right() -> None:
-    """schedule.md 3, last line"""
+    """See docs/design/schedule.md#shape."""
     assert _wrong({"cadence": "once", "run_at": "25:00", "date": "2020-01-01"}) == ["schedule.run_at"]
     assert _wrong({"cadence": "once", "date": "2020-01-01"}) == ["schedule.run_at"]
     both = {"cadence": "once", "run_at": "08:00", "date": "2020-01-01", "day_of_week": 9}
@@ -250,7 +253,10 @@ def test_whether_once_has_passed_is_asked_only_when_date_and_time_are_right() ->
 
 
 def test_dates_and_times_at_the_calendars_edges_are_answered_and_not_broken() -> None:
-    """contract 1.2: a preview may be asked from any timestamp up to the year 9999"""
+    """A preview may be asked from any timestamp up to the year 9999.
+
+    See docs/design/api/conventions.md#requests.
+    """
     for zone in ("Pacific/Kiritimati", "Pacific/Niue"):
         first = {"cadence": "once", "run_at": "00:00", "date": "0001-01-01"}
         assert isinstance(_read(first, _NOW, zone), dict)
@@ -268,7 +274,7 @@ def test_an_automation_started_by_events_takes_only_manual() -> None:
 
 
 def test_a_schedule_beside_an_unknown_zone_is_still_read() -> None:
-    """contract 1.2: all errors at once; what needs the zone waits for it"""
+    """All errors at once; what needs the zone waits for it. See docs/design/api/conventions.md#requests."""
     past = {"cadence": "once", "run_at": "08:00", "date": "2020-01-01"}
     assert isinstance(read_schedule(past, zone=None, now=_NOW), Schedule)
     found = read_schedule({**past, "run_at": "8"}, zone=None, now=_NOW, path="settings.schedule")

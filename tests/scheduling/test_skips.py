@@ -42,7 +42,7 @@ def _carried(
 
 
 def test_a_skip_goes_from_the_kth_slot_after_the_old_time_to_the_kth_after_the_new() -> None:
-    """schedule.md 8.3, effect 3"""
+    """See docs/design/schedule.md#moving-this-and-later."""
     found = _carried(
         daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-16 08:00", "2026-01-19 08:00"]
     )
@@ -55,7 +55,10 @@ def test_a_skip_goes_from_the_kth_slot_after_the_old_time_to_the_kth_after_the_n
 
 
 def test_a_skip_is_counted_not_dated() -> None:
-    """schedule.md 8.3, effect 3: 31 January to 1 March leaves out none and doubles none"""
+    """31 January to 1 March leaves out none and doubles none.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     found = _carried(
         monthly(31, "08:00"), "2026-02-28T08:00", "2026-03-02 08:00", ["2026-03-31 08:00", "2026-05-31 08:00"]
     )
@@ -74,13 +77,16 @@ def test_skips_are_matched_with_the_spread_added() -> None:
 
 
 def test_skips_before_the_moved_slot_stay_as_they_are() -> None:
-    """schedule.md 8.3, effect 2"""
+    """See docs/design/schedule.md#moving-this-and-later."""
     assert _carried(daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", ["2026-01-14 08:00"]) == {}
     assert _carried(daily("08:00"), "2026-01-15T08:00", "2026-01-15 09:30", []) == {}
 
 
 def test_stored_rows_of_an_earlier_schedule_are_counted_among_the_later_slots() -> None:
-    """schedule.md 8.3: a slot is stored or generated; here two daily rows stand before the next schedule"""
+    """A slot is stored or generated; here two daily rows stand before the next schedule.
+
+    See docs/design/schedule.md#moving-this-and-later.
+    """
     since = at("2026-01-15 09:30")
     stored = {
         at("2026-01-14 08:00"): at("2026-01-14 08:00"),
@@ -98,7 +104,7 @@ def test_stored_rows_of_an_earlier_schedule_are_counted_among_the_later_slots() 
 
 
 def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
-    """schedule.md 6: when both cadences have at most one slot a day, else dropped"""
+    """When both cadences have at most one slot a day, else dropped. See docs/design/schedule.md#calendar."""
     skipped = {at("2026-12-25 08:00"): "2026-12-25T08:00", at("2026-12-26 08:00"): "2026-12-26T08:00"}
 
     def kept(old: Schedule, new: Schedule, zone: str = "UTC") -> dict[datetime, datetime]:
@@ -121,7 +127,10 @@ def test_a_changed_schedule_keeps_skips_on_the_same_nominal_date() -> None:
 
 
 def test_a_skip_whose_slot_has_passed_takes_no_new_one() -> None:
-    """schedule.md 6: with `slot_at` <= now kept as it is; and no new slot before now exists (R15)"""
+    """With `slot_at` <= now kept as it is; and no new slot before now exists (R15).
+
+    See docs/design/schedule.md#calendar.
+    """
     now = at("2026-01-12 08:00")
     for slot_at, kept in ((now, 0), (now + timedelta(minutes=1), 1)):
         found = skips_after_change(

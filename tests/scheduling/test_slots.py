@@ -36,7 +36,7 @@ _EVERY_CADENCE = [
 
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
 def test_a_stream_holds_neither_of_its_ends(schedule: Schedule) -> None:
-    """R9: strictly after; house 6: every stream of slots has an end"""
+    """R9: strictly after; every stream of slots has an end. See docs/guides/contributors.md#conventions."""
     berlin = place("Europe/Berlin")
     first = next_slot(schedule, berlin, spread_minutes=3, after=at("2026-05-01 00:00"))
     assert first is not None
@@ -81,7 +81,7 @@ def test_a_slot_not_after_slots_after_does_not_exist() -> None:
 
 
 def test_a_slot_is_found_only_at_its_own_instant() -> None:
-    """schedule.md 8.1, check 4"""
+    """See docs/design/schedule.md#order-of-checks-of-an-edit."""
     utc = place("UTC")
     for shift, is_there in ((0, True), (-1, False), (1, False)):
         slot_at = at("2026-01-10 08:07") + timedelta(milliseconds=shift)
@@ -92,7 +92,7 @@ def test_a_slot_is_found_only_at_its_own_instant() -> None:
 
 
 def test_neighbours_of_a_slot_are_told_without_spread() -> None:
-    """schedule.md 8.3: nominal instants of the slots before and after"""
+    """Nominal instants of the slots before and after. See docs/design/schedule.md#moving-this-and-later."""
     utc = place("UTC")
     here = at("2026-03-31 08:00")
     before, after = slot_before(monthly(31, "08:00"), utc, here), slot_after(monthly(31, "08:00"), utc, here)
@@ -108,7 +108,10 @@ def test_neighbours_of_a_slot_are_told_without_spread() -> None:
 
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
 def test_a_slot_is_found_again_by_its_key(schedule: Schedule) -> None:
-    """schedule.md 1: the local key identifies the slot; 16 characters in the database (engine 3)"""
+    """The local key identifies the slot; 16 characters in the database.
+
+    See docs/design/schedule.md#terms and docs/design/storage.md#main-tables.
+    """
     zone = place("America/New_York")
     for slot in next_slots(schedule, zone, spread_minutes=4, after=at("2026-05-01 00:00"), count=3):
         assert len(slot.local_key) == 16
@@ -119,7 +122,7 @@ def test_a_slot_is_found_again_by_its_key(schedule: Schedule) -> None:
 
 
 def test_both_passes_of_a_full_hour_have_keys_of_their_own() -> None:
-    """schedule.md 1: for `hourly` the key is the nominal instant"""
+    """For `hourly` the key is the nominal instant. See docs/design/schedule.md#terms."""
     found = next_slots(
         _HOURLY, place("America/New_York"), spread_minutes=0, after=at("2026-11-01 04:30"), count=2
     )
@@ -136,7 +139,7 @@ def test_the_key_of_a_day_that_was_skipped_is_nobodys() -> None:
 
 
 def test_a_slot_is_found_by_its_nominal_date() -> None:
-    """schedule.md 6: a skip is kept on the new slot with the same nominal date"""
+    """A skip is kept on the new slot with the same nominal date. See docs/design/schedule.md#calendar."""
     nuuk = place("America/Nuuk")
     saturday = at("2026-03-28 00:00").date()
     found = slot_on(daily("23:30"), nuuk, saturday, spread_minutes=5)
@@ -147,7 +150,10 @@ def test_a_slot_is_found_by_its_nominal_date() -> None:
 
 
 def test_a_gap_comes_before_a_short_month_in_the_note() -> None:
-    """schedule.md 6: a slot carries one note; in Cairo the night to 30 April 2010 lost its first hour"""
+    """A slot carries one note; in Cairo the night to 30 April 2010 lost its first hour.
+
+    See docs/design/schedule.md#calendar.
+    """
     found = next_slots(
         monthly(31, "00:30"), place("Africa/Cairo"), spread_minutes=0, after=at("2010-02-01 00:00"), count=3
     )
@@ -161,7 +167,10 @@ def test_a_gap_comes_before_a_short_month_in_the_note() -> None:
 @pytest.mark.parametrize("schedule", _EVERY_CADENCE, ids=lambda schedule: schedule.cadence)
 @pytest.mark.parametrize("name", ["Pacific/Kiritimati", "Pacific/Niue", "UTC"])
 def test_slots_end_quietly_with_the_calendar(name: str, schedule: Schedule) -> None:
-    """contract 1.2: timestamps up to the year 9999 are taken, and there is nothing after it"""
+    """Timestamps up to the year 9999 are taken, and there is nothing after it.
+
+    See docs/design/api/conventions.md#requests.
+    """
     last = datetime.max.replace(tzinfo=UTC)
     for before_the_end in (timedelta(0), timedelta(days=4), timedelta(days=40)):
         found = next_slots(schedule, place(name), spread_minutes=9, after=last - before_the_end, count=2_000)

@@ -86,7 +86,10 @@ def test_a_skipped_day_gives_each_instant_one_slot_with_the_later_date() -> None
 
 
 def test_notes_are_gap_at_a_time_never_shown_and_fold_at_one_shown_twice() -> None:
-    """Schedule.md 6, Preview: against what the walk shows, in every zone that still changes its clock."""
+    """Against what the walk shows, in every zone that still changes its clock.
+
+    See docs/design/schedule.md#calendar.
+    """
     noted = 0
     for name in sorted(zone_names()):
         for change in _changes(name, 2027, 1):

@@ -46,7 +46,7 @@ from tests.scheduling.short import at, daily, monthly, monthly_by_week, once, pl
     ],
 )
 def test_a_schedule_is_told_in_one_sentence(schedule: Schedule, words: str) -> None:
-    """contract 2.6, `words`"""
+    """See docs/design/api/calendar.md#preview-a-schedule."""
     assert schedule_words(schedule, "Europe/Berlin") == words
 
 
@@ -87,7 +87,7 @@ def test_a_slot_that_is_not_where_its_rule_says_has_a_note(
 
 
 def test_the_spread_is_told_unless_there_is_none() -> None:
-    """contract 2.6, `spread_note`"""
+    """See docs/design/api/calendar.md#preview-a-schedule."""
     assert spread_words(0) is None
     assert spread_words(1) == "A run may start up to 1 minute later."
     assert spread_words(9) == "A run may start up to 9 minutes later."
@@ -99,7 +99,7 @@ def test_days_of_the_month_are_counted_in_english() -> None:
 
 
 def test_the_preview_shows_three_runs_without_spread_and_with_their_notes() -> None:
-    """contract 2.6; schedule.md 6, Preview"""
+    """See docs/design/api/calendar.md#preview-a-schedule and docs/design/schedule.md#calendar."""
     found = preview(daily("02:30"), place("America/New_York"), after=at("2026-03-07 00:00"))
     assert [run.to_wire() for run in found] == [
         {"slot_at": "2026-03-07T07:30:00.000Z", "local": "2026-03-07T02:30-05:00", "note": None},

@@ -31,14 +31,14 @@ def test_anything_else_is_not_a_zone(name: str) -> None:
 
 
 def test_every_name_can_be_loaded() -> None:
-    """schedule.md 4"""
+    """See docs/design/schedule.md#zones."""
     names = zone_names()
     assert len(names) > 590
     assert all(place(name).key == name for name in names)
 
 
 def test_zones_are_read_from_the_package_alone() -> None:
-    """schedule.md 4: the operating system's copy is never read"""
+    """The operating system's copy is never read. See docs/design/schedule.md#zones."""
     elsewhere = zoneinfo.TZPATH or ("/usr/share/zoneinfo",)
     zoneinfo.reset_tzpath(to=elsewhere)
     before = zone("Europe/Berlin")
@@ -49,7 +49,10 @@ def test_zones_are_read_from_the_package_alone() -> None:
 
 
 def test_a_local_time_is_told_with_its_offset_in_hours_and_minutes() -> None:
-    """contract 2.6; offsets with seconds, as Monrovia's until 1972, are cut"""
+    """Offsets with seconds, as Monrovia's until 1972, are cut.
+
+    See docs/design/api/calendar.md#preview-a-schedule.
+    """
     assert local_time(at("2026-03-08 07:30"), place("America/New_York")) == "2026-03-08T03:30-04:00"
     assert local_time(at("2026-01-10 00:15"), place("Australia/Eucla")) == "2026-01-10T09:00+08:45"
     assert local_time(at("2026-01-10 00:15"), place("UTC")) == "2026-01-10T00:15+00:00"

@@ -1,4 +1,7 @@
-"""Dates of imported workflows: patterns, moves, differences, as luxon 3 and moment 2 answer (imports 6)."""
+"""Dates of imported workflows: patterns, moves, differences, as luxon 3 and moment 2 answer.
+
+See docs/design/imports-n8n.md#node-types.
+"""
 
 from datetime import datetime
 

@@ -1,4 +1,7 @@
-"""Store records through the journal, and stock as it is counted (engine 10, templates E7 to E9)."""
+"""Store records through the journal, and stock as it is counted.
+
+See docs/design/runs.md#execution and docs/design/templates.md#e7-negative-stock.
+"""
 
 import json
 
@@ -12,7 +15,7 @@ _SHARED = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
 
 
 def test_products_come_back_from_the_journal_as_they_were() -> None:
-    """Engine 10: but for descriptions and pictures."""
+    """But for descriptions and pictures. See docs/design/runs.md#execution."""
     made = [
         product(variant("3/1", "A", compare_at="12.00"), variant("3/2", "", stock=None), tags=("a", "b")),
         product(variant("9"), tag_ids=(("x", "4"),), vendor="Ceylon", type="Tea"),
@@ -25,7 +28,7 @@ def test_products_come_back_from_the_journal_as_they_were() -> None:
 
 
 def test_variants_come_back_from_the_journal_as_they_were() -> None:
-    """Engine 10."""
+    """See docs/design/runs.md#execution."""
     made = [variant("3/1", "A", sale_from="2026-11-01T00:00:00", barcode="4006381333931")]
     assert variants_of(json.loads(json.dumps(kept_variants(made)))) == made
 
@@ -37,7 +40,10 @@ def test_five_thousand_products_stay_far_below_the_bound() -> None:
 
 
 def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
-    """Templates 5.4; E7: a negative one is counted as 0."""
+    """A negative one is counted as 0.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     assert total_of(product(variant("3/1", stock=5), variant("3/2", stock=-3))) == 5
 
 
@@ -45,19 +51,22 @@ def test_the_stock_of_a_product_is_the_sum_over_its_variants() -> None:
     "odd", [variant("3/2", tracked=False, stock=None), variant("3/2", backorders_allowed=True, stock=0)]
 )
 def test_one_untracked_or_back_orderable_variant_decides_nothing(odd: object) -> None:
-    """Templates E8."""
+    """See docs/design/templates.md#e8-untracked-stock."""
     assert total_of(product(variant("3/1", stock=0), odd)) is None  # type: ignore[arg-type]
 
 
 def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
-    """Templates E9."""
+    """See docs/design/templates.md#e9-variants."""
     whole = product(variant("3/1", "A", **_SHARED), variant("3/2", "B", **_SHARED), variant("3/9", stock=1))
     assert total_of(whole) == 5
     assert next((unit.id, unit.label, unit.stock) for unit in units_of(whole)) == ("3", "Tea 3", 4)
 
 
 def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
-    """Templates E9: a variable product whose variations are not made yet is not sold out."""
+    """A variable product whose variations are not made yet is not sold out.
+
+    See docs/design/templates.md#e9-variants.
+    """
     assert total_of(product(id="3", kind="variable")) is None
 
 
@@ -76,6 +85,6 @@ def test_a_product_without_variants_has_no_stock_to_decide_on() -> None:
     ],
 )
 def test_the_filter_of_products_holds_all_its_parts(ask: dict[str, object], is_wanted: bool) -> None:
-    """Templates 4, `products`: without regard to case and outer blanks."""
+    """Without regard to case and outer blanks. See docs/design/templates.md#shared-definitions."""
     one = product(variant(), tags=("Tea",), type="Loose Leaf", categories=("Loose Leaf", "Gifts"))
     assert Wanted(ask).has(one) is is_wanted

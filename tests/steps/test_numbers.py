@@ -1,4 +1,7 @@
-"""Numbers as people type them: every form is read in one way, or refused (templates E5, E6)."""
+"""Numbers as people type them: every form is read in one way, or refused.
+
+See docs/design/templates.md#e5-numbers-as-text and docs/design/templates.md#e6-decimals.
+"""
 
 from decimal import Decimal
 
@@ -87,7 +90,7 @@ def _read(cell: object, form: str = "auto", currency: str | None = "EUR") -> str
 
 @pytest.mark.parametrize(("text", "auto", "point", "comma"), TABLE)
 def test_a_text_is_one_number_or_is_refused(text: str, auto: str, point: str, comma: str) -> None:
-    """Templates E5, every sentence of it."""
+    """Every sentence of it. See docs/design/templates.md#e5-numbers-as-text."""
     found = [_read(text, form) for form in ("auto", "point", "comma")]
     wanted = [auto, point, comma]
     assert [_same(text) for text in found] == [_same(text) for text in wanted]
@@ -99,18 +102,18 @@ def _same(text: str) -> object:
 
 @pytest.mark.parametrize("currency", ["USD", "CAD", "AUD", "SGD", "TWD"])
 def test_a_plain_dollar_fits_every_dollar(currency: str) -> None:
-    """Templates E5."""
+    """See docs/design/templates.md#e5-numbers-as-text."""
     assert _read("$5", currency=currency) == "5"
 
 
 @pytest.mark.parametrize("sign", ["US$", "A$", "C$"])
 def test_a_named_dollar_fits_its_own_alone(sign: str) -> None:
-    """Templates E5: a sign of another currency than the store's."""
+    """A sign of another currency than the store's. See docs/design/templates.md#e5-numbers-as-text."""
     assert _read(f"{sign}5", currency="SGD") == "currency_differs"
 
 
 def test_a_sign_is_refused_when_the_currency_of_the_store_is_not_known() -> None:
-    """Templates E5: it cannot be said to be the store's."""
+    """It cannot be said to be the store's. See docs/design/templates.md#e5-numbers-as-text."""
     assert _read("€5", currency=None) == "currency_differs"
     assert _read("5", currency=None) == "5"
 
@@ -122,7 +125,7 @@ def test_every_sign_stands_for_known_currencies() -> None:
 
 
 def test_number_cells_are_read_as_they_are() -> None:
-    """Templates E5: unformatted, so never ambiguous."""
+    """Unformatted, so never ambiguous. See docs/design/templates.md#e5-numbers-as-text."""
     assert _read(Decimal("1.234")) == "1.234"
     assert _read(True) == "not_a_number"
     assert _read(None) == "not_a_number"
@@ -154,12 +157,15 @@ def _price(cell: object, currency: str) -> str:
     ],
 )
 def test_a_price_has_the_decimals_of_its_currency(text: object, currency: str, found: str) -> None:
-    """Templates E6: trailing zeros are not counted, and nothing is rounded silently."""
+    """Trailing zeros are not counted, and nothing is rounded silently.
+
+    See docs/design/templates.md#e6-decimals.
+    """
     assert _price(text, currency) == found
 
 
 def test_what_the_service_works_out_is_rounded_half_up() -> None:
-    """Templates E6: decimal arithmetic, not the nearest even."""
+    """Decimal arithmetic, not the nearest even. See docs/design/templates.md#e6-decimals."""
     assert [str(round_to(Decimal(each), 2)) for each in ("0.125", "0.135", "2.675", "-0.125")] == [
         "0.13",
         "0.14",
@@ -172,7 +178,10 @@ def test_what_the_service_works_out_is_rounded_half_up() -> None:
 
 @given(st.decimals("0.01", "999999999", places=2), st.sampled_from(["point", "comma"]))
 def test_a_written_amount_is_read_back_whatever_the_country(amount: Decimal, form: str) -> None:
-    """Templates E5: grouped by comma, point, blank or apostrophe, with the currency beside it."""
+    """Grouped by comma, point, blank or apostrophe, with the currency beside it.
+
+    See docs/design/templates.md#e5-numbers-as-text.
+    """
     english = f"{amount:,}"
     german = english.translate(str.maketrans(",.", ".,"))
     swiss = english.replace(",", "'")
@@ -183,12 +192,12 @@ def test_a_written_amount_is_read_back_whatever_the_country(amount: Decimal, for
 
 @given(st.text(max_size=70), st.sampled_from(["auto", "point", "comma"]))
 def test_any_text_is_a_number_or_a_refusal(text: str, form: str) -> None:
-    """Templates 3: a row never stops the others."""
+    """A row never stops the others. See docs/design/templates.md#data-rules."""
     assert _read(text, form)
 
 
 @given(st.sampled_from(sorted(CODES)), st.integers(1, 10**6))
 def test_an_amount_has_exactly_the_minor_units(currency: str, number: int) -> None:
-    """Templates 2, "Money"."""
+    """See docs/design/templates.md#change-rows."""
     text = money_text(Decimal(number), currency)
     assert len(text.partition(".")[2]) == currency_decimals(currency)

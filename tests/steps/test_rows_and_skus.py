@@ -1,4 +1,7 @@
-"""Rows of a sheet and the variants they mean (templates E1 to E4)."""
+"""Rows of a sheet and the variants they mean.
+
+See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -41,12 +44,12 @@ def _failure(table: SheetTable, *names: str) -> str:
     ],
 )
 def test_a_key_is_compared_without_its_accidents(cell: Any, key: str) -> None:
-    """Templates E1."""
+    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     assert key_of(cell) == key
 
 
 def test_a_sku_in_other_letters_is_refused_and_named() -> None:
-    """Templates E1."""
+    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     skus = Skus([variant("1", "Tea-1")])
     with pytest.raises(RowRefused, match="Tea-1") as refused:
         skus.find("TEA-1")
@@ -54,7 +57,7 @@ def test_a_sku_in_other_letters_is_refused_and_named() -> None:
 
 
 def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
-    """Templates E1: exact, case included."""
+    """Exact, case included. See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     skus = Skus([variant("1", "Tea-1"), variant("2", "TEA-1")])
     found = skus.find("TEA-1")
     assert found is not None
@@ -63,49 +66,49 @@ def test_an_exact_sku_wins_over_one_in_other_letters() -> None:
 
 
 def test_a_sku_on_several_variants_is_never_the_first_one() -> None:
-    """Templates E3."""
+    """See docs/design/templates.md#e3-duplicate-skus."""
     with pytest.raises(RowRefused) as refused:
         Skus([variant("1", "A"), variant("2", " A ")]).find("A")
     assert refused.value.code == "sku_ambiguous"
 
 
 def test_a_variant_without_a_sku_is_counted_and_never_matched() -> None:
-    """Templates E2."""
+    """See docs/design/templates.md#e2-missing-skus."""
     skus = Skus([variant("1", ""), variant("2", " ")])
     assert skus.without == 2
     assert skus.find("") is None
 
 
 def test_a_sheet_without_a_header_fails() -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     assert _failure(_table(), "SKU") == "sheet_empty"
     assert _failure(_table([None, "  "], ["A", 1]), "SKU") == "sheet_empty"
 
 
 def test_a_named_column_is_there_once() -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     assert _failure(_table(["SKU", "Cost"]), "SKU", "Price") == "column_missing"
     assert _failure(_table(["SKU", "Price", " price "]), "SKU", "Price") == "column_repeated"
 
 
 def test_another_column_may_be_there_twice() -> None:
-    """Templates E4: only a named column."""
+    """Only a named column. See docs/design/templates.md#e4-empty-sheets-and-columns."""
     rows = named_rows(_table(["SKU", "Note", "Note", "Price"], ["A", 1, 2, 3]), ["SKU", "Price"])
     assert rows[0].cells == ("A", 3)
 
 
 def test_headers_are_compared_without_case_and_outer_blanks() -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     assert named_rows(_table([" sku ", "PRICE"], ["A", 5]), ["SKU", "Price"])[0].cells == ("A", 5)
 
 
 def test_a_header_without_rows_is_no_failure() -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     assert named_rows(_table(["SKU", "Price"]), ["SKU", "Price"]) == ()
 
 
 def test_a_wholly_empty_row_is_skipped_and_numbers_stay_the_sheets() -> None:
-    """Templates E2."""
+    """See docs/design/templates.md#e2-missing-skus."""
     table = _table(["SKU", "Price"], ["A", 1], [None, " "], [], [None, None, "note"], ["B"])
     rows = named_rows(table, ["SKU", "Price", None])
     assert [(row.number, row.cells) for row in rows] == [
@@ -117,6 +120,6 @@ def test_a_wholly_empty_row_is_skipped_and_numbers_stay_the_sheets() -> None:
 
 @pytest.mark.parametrize("cell", [None, "12", "=A1", True, False, Decimal("12.50"), Decimal("1E+3")])
 def test_a_cell_survives_the_journal_exactly(cell: Any) -> None:
-    """Engine 10: a number stays a number, a text a text."""
+    """A number stays a number, a text a text. See docs/design/runs.md#execution."""
     back = cell_from_json(cell_to_json(cell))
     assert (back, type(back), str(back)) == (cell, type(cell), str(cell))

@@ -46,7 +46,10 @@ def ago(hours: float, now: datetime = NOW) -> datetime:
 
 @dataclass
 class Orders:
-    """A pretend store of orders: small pages that overlap (E10); every ask is kept."""
+    """A pretend store of orders: small pages that overlap; every ask is kept.
+
+    See docs/design/templates.md#e10-pages.
+    """
 
     orders: list[Order] = field(default_factory=list)
     asks: list[Any] = field(default_factory=list)

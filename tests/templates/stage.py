@@ -141,7 +141,7 @@ class Shop:
             and (ask.ids is None or each.id in ask.ids)
         ]
         for at in range(0, len(found), 2):
-            # Each page repeats the last item of the one before, as lists do that change while read (E10).
+            # Each page repeats the last item of the one before, as lists do that change while read.
             yield Page(tuple(found[max(at - 1, 0) : at + 2]), next=str(at))
         yield Page(())
 

@@ -1,7 +1,9 @@
 """Any shop, any template that changes it: one look, the writes of the real connector, and a second look.
 
-Templates 3, E11, E12: nothing is undone or asked twice, no price of 0, no negative stock, no more than
-`limit`; what the approver sees is what the look just before a write finds.
+Nothing is undone or asked for twice, no price becomes 0, no stock negative, no run changes more than `limit`
+objects, and what the approver sees is what the look just before a write finds.
+
+See docs/design/templates.md#data-rules and docs/design/templates.md#e11-over-the-limit.
 """
 
 import asyncio
@@ -132,7 +134,7 @@ def test_every_template_that_changes_a_store_is_here() -> None:
 @RUSHED
 @given(data=st.data())
 def test_a_second_look_finds_nothing_more(name: str, platform: str, data: st.DataObject) -> None:
-    """Templates 3: what one run does, the next leaves alone."""
+    """What one run does, the next leaves alone. See docs/design/templates.md#data-rules."""
     inputs = {**data.draw(INPUTS[name]), "limit": data.draw(st.integers(1, 4))}
     goods, bought = data.draw(st.lists(_GOODS, max_size=4)), data.draw(st.lists(_BOUGHT, max_size=4))
     rows = data.draw(_SHEET)
@@ -152,7 +154,10 @@ def test_a_second_look_finds_nothing_more(name: str, platform: str, data: st.Dat
 def test_a_sale_that_ends_leaves_every_price_as_it_was(
     platform: str, goods: list[Goods], sale: dict[str, Any], tag: str
 ) -> None:
-    """Templates 5.13, 5.14: of any shop, with or without compare-at prices; a second end finds nothing."""
+    """Of any shop, with or without compare-at prices; a second end finds nothing.
+
+    See docs/design/templates-catalogue.md#sale-start and docs/design/templates-catalogue.md#sale-end.
+    """
 
     async def begun_and_ended() -> None:
         place = await _ground(platform, goods, [])
@@ -214,7 +219,10 @@ async def _done(place: Ground, walk: Stage, *, limit: int) -> Ran:
 
 
 async def _same(place: Ground, parts: list[Part], wanted: list[Any]) -> bool:
-    """E12: whether the read just before a write finds these values."""
+    """Whether the read just before a write finds these values.
+
+    See docs/design/templates.md#e12-changed-or-deleted-meanwhile.
+    """
     found = await place.reader.current(parts)
     return all(
         not now.gone and place.changes[part.operation].same(value, now.value)

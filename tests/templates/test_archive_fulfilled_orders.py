@@ -1,4 +1,7 @@
-"""Archive finished orders: what is finished, since when, and what stays open (templates 5.23)."""
+"""Archive finished orders: what is finished, since when, and what stays open.
+
+See docs/design/templates-catalogue.md#archive-fulfilled-orders.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -42,7 +45,10 @@ async def store(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIte
 
 
 async def test_finished_orders_are_archived_once(store: Market) -> None:
-    """Templates 5.23; E15; a second run proposes nothing."""
+    """A second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#archive-fulfilled-orders.
+    """
     market = store
     market.place(*(sale for sale, _ in SALES))
     made = await market.set_up("archive-fulfilled-orders", except_tags=["keep-open"])
@@ -86,13 +92,18 @@ _OLD = order(
     ],
 )
 async def test_what_counts_as_finished(changed: dict[str, Any], archived: bool) -> None:
-    """Templates 5.23: lines fulfilled or removed, the later of the two times, returns and held parts."""
+    """Lines fulfilled or removed, the later of the two times, returns and held parts.
+
+    See docs/design/templates-catalogue.md#archive-fulfilled-orders.
+    """
     ran = await stage(TEMPLATE, replace(_OLD, **changed)).run()
     assert ids(ran) == (["1"] if archived else [])
 
 
 async def test_too_many_at_the_first_run_names_the_number() -> None:
-    """Templates 5.23, E11."""
+    """See docs/design/templates-catalogue.md#archive-fulfilled-orders
+    and docs/design/templates.md#e11-over-the-limit.
+    """
     ran = await stage(TEMPLATE, *(replace(_OLD, id=str(at)) for at in range(3)), limit=2).run()
     assert ran.failed is not None
     assert ran.failed.code == "too_many_changes"

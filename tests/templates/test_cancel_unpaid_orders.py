@@ -1,4 +1,7 @@
-"""Cancel unpaid orders: which are unpaid for too long, and which are never cancelled (templates 5.8)."""
+"""Cancel unpaid orders: which are unpaid for too long, and which are never cancelled.
+
+See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -30,7 +33,10 @@ _INPUTS: dict[str, Any] = {"older_than_hours": 48, "except_tags": ["invoice"]}
 
 
 async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> None:
-    """Templates 5.8; E13; E15: a cancelled order does not count; a second run proposes nothing."""
+    """A cancelled order does not count; a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders and docs/design/templates.md#e13-currencies.
+    """
     market.place(*(sale for sale, _ in SALES))
     made = await market.set_up("cancel-unpaid-orders", **_INPUTS)
     tried = await market.run(made, Mode.TEST)
@@ -64,7 +70,10 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
 
 
 async def test_an_order_paid_meanwhile_is_left_alone(market: Market) -> None:
-    """Templates 5.8, E12: it is read again just before."""
+    """It is read again just before.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     market.place(Sale("B1", hours=50), Sale("B2", hours=50))
     made = await market.set_up("cancel-unpaid-orders", **_INPUTS)
     run = await market.twin.shop.waiting(made)
@@ -88,13 +97,19 @@ _OLD = order("1", created_at=ago(100))
     ],
 )
 async def test_an_order_that_has_begun_is_counted_and_never_cancelled(changed: dict[str, Any]) -> None:
-    """Templates 5.8: partly paid, sent in part, refunded in part."""
+    """Partly paid, sent in part, refunded in part.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     ran = await stage(TEMPLATE, replace(_OLD, **changed), older_than_hours=48).run()
     assert (ids(ran), ran.result["partly_paid"]) == ([], 1)
 
 
 async def test_age_counts_from_creation_to_the_second() -> None:
-    """Templates 5.8: more than; an order edited meanwhile keeps its age."""
+    """More than; an order edited meanwhile keeps its age.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     exact = order("1", created_at=ago(48), modified_at=ago(0))
     older = order("2", created_at=ago(48) - timedelta(seconds=1), modified_at=ago(0))
     assert ids(await stage(TEMPLATE, exact, older, older_than_hours=48).run()) == ["2"]
@@ -107,7 +122,7 @@ async def test_age_counts_from_creation_to_the_second() -> None:
 async def test_other_unpaid_states_are_cancelled_when_named(
     platform: str, payment: Payment, statuses: str
 ) -> None:
-    """Templates 5.8, `statuses`."""
+    """See docs/design/templates-catalogue.md#cancel-unpaid-orders."""
     held = replace(_OLD, payment=payment)
     assert ids(await stage(TEMPLATE, held, platform=platform, older_than_hours=48).run()) == []
     named = stage(TEMPLATE, held, platform=platform, older_than_hours=48, statuses=[statuses])
@@ -116,7 +131,7 @@ async def test_other_unpaid_states_are_cancelled_when_named(
 
 @pytest.mark.parametrize(("platform", "foreign"), [("shopify", "on_hold"), ("woocommerce", "authorized")])
 def test_states_of_the_other_platform_are_refused(platform: str, foreign: str) -> None:
-    """Templates 5.8; templates 6, last line."""
+    """See docs/design/templates-catalogue.md#cancel-unpaid-orders and docs/design/templates.md#data-file."""
     world = SetupContext(connection(platform, SHOP), {})
     for named, faults in ((foreign, ["inputs.statuses"]), ("pending", [])):
         inputs = TEMPLATE.check_inputs({**_INPUTS, "statuses": [named]}).inputs
@@ -124,7 +139,7 @@ def test_states_of_the_other_platform_are_refused(platform: str, foreign: str) -
 
 
 async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:
-    """Templates 5.8."""
+    """See docs/design/templates-catalogue.md#cancel-unpaid-orders."""
     mixed = replace(_OLD, lines=(line(), line("OLD", title="Old pot", variant_id=None)))
     [proposal] = (await stage(TEMPLATE, mixed, older_than_hours=48).run()).proposals
     assert proposal.fields[1].after == ["1 × Earl Grey"]
@@ -134,7 +149,9 @@ async def test_lines_of_deleted_variants_are_named_and_not_restocked() -> None:
 
 
 async def test_a_hundred_at_most_unless_said() -> None:
-    """Templates 5.8, `limit`; E11."""
+    """See docs/design/templates-catalogue.md#cancel-unpaid-orders
+    and docs/design/templates.md#e11-over-the-limit.
+    """
     many = [order(str(number), created_at=ago(100)) for number in range(101)]
     ran = await stage(TEMPLATE, *many, older_than_hours=48).run()
     assert ran.failed is not None

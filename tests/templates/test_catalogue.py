@@ -1,4 +1,7 @@
-"""Templates, stores and connections over HTTP (contract 2.7, 3.7, 3.8, 1.3)."""
+"""Templates, stores and connections over HTTP.
+
+See docs/design/api/connections.md#lists and docs/design/api/connections.md#templates.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -39,14 +42,14 @@ async def _connect(service: Service, kind: str, *, name: str = "owner", **change
 
 
 async def test_the_list_has_every_template_by_its_id(owner: Caller) -> None:
-    """Contract 2.7: by `template_id` ascending."""
+    """By `template_id` ascending. See docs/design/api/connections.md#lists."""
     heard = await owner.get(f"{PREFIX}/templates")
     assert [each["template_id"] for each in heard.data["templates"]] == IDS
     assert heard.data["next_cursor"] is None
 
 
 async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) -> None:
-    """Contract 3.7."""
+    """See docs/design/api/connections.md#templates."""
     heard = await owner.get(f"{PREFIX}/templates/low-stock-alert")
     record = heard.data["template"]
     template = next(each for each in ALL if each.template_id == "low-stock-alert")
@@ -55,7 +58,7 @@ async def test_a_template_has_exactly_the_fields_of_its_record(owner: Caller) ->
 
 
 async def test_readiness_is_that_of_the_callers_organisation(service: Service, owner: Caller) -> None:
-    """Contract 3.7: connected ones count, and only the organisation's own."""
+    """Connected ones count, and only the organisation's own. See docs/design/api/connections.md#templates."""
     path = f"{PREFIX}/templates/low-stock-alert"
     await _connect(service, "teams", name="stranger")
     await _connect(service, "teams", state=ConnectionState.NEEDS_RECONNECTING)
@@ -77,7 +80,7 @@ async def test_readiness_is_that_of_the_callers_organisation(service: Service, o
     ],
 )
 async def test_templates_are_filtered(owner: Caller, filters: dict[str, str], found: list[str]) -> None:
-    """Contract 2.7."""
+    """See docs/design/api/connections.md#lists."""
     heard = await owner.get(f"{PREFIX}/templates", **filters)
     assert [each["template_id"] for each in heard.data["templates"]] == found
 
@@ -93,13 +96,13 @@ async def test_templates_are_filtered(owner: Caller, filters: dict[str, str], fo
     ],
 )
 async def test_a_wrong_filter_is_named(owner: Caller, name: str, value: str) -> None:
-    """Contract 1.2."""
+    """See docs/design/api/conventions.md#requests."""
     heard = await owner.get(f"{PREFIX}/templates", **{name: value})
     assert (heard.status, list(heard.errors)) == (422, [name])
 
 
 async def test_a_report_needs_a_sheet_or_a_channel(service: Service, owner: Caller) -> None:
-    """Templates 1, "sheet or teams": both are missing while neither is connected."""
+    """Both are missing while neither is connected. See docs/design/templates.md#rules."""
     await _connect(service, "woocommerce")
     path = f"{PREFIX}/templates/duplicate-sku-check"
     none = {"ready": False, "missing": ["spreadsheet", "teams"]}
@@ -109,13 +112,13 @@ async def test_a_report_needs_a_sheet_or_a_channel(service: Service, owner: Call
 
 
 async def test_an_unknown_template_is_not_found(owner: Caller) -> None:
-    """Contract 2.7."""
+    """See docs/design/api/connections.md#lists."""
     assert (await owner.get(f"{PREFIX}/templates/no-such-template")).status == 404
     assert (await owner.get(f"{PREFIX}/templates/NO")).status == 404
 
 
 async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
-    """Contract 1.3."""
+    """See docs/design/api/conventions.md#paging."""
     found, cursor = [], None
     for _ in range(len(IDS)):
         more = {"cursor": cursor} if cursor else {}
@@ -127,14 +130,17 @@ async def test_pages_of_templates_give_each_once(owner: Caller) -> None:
 
 
 async def test_a_cursor_is_bound_to_its_filters(owner: Caller) -> None:
-    """Contract 1.3."""
+    """See docs/design/api/conventions.md#paging."""
     cursor = (await owner.get(f"{PREFIX}/templates", limit=1)).data["next_cursor"]
     heard = await owner.get(f"{PREFIX}/templates", limit=1, cursor=cursor, category="stock")
     assert (heard.status, list(heard.errors)) == (422, ["cursor"])
 
 
 async def test_stores_are_those_an_automation_can_run_on(service: Service, owner: Caller) -> None:
-    """Contract 3.8; 2.7: the default states, by integration id, never another organisation's."""
+    """The default states, by integration id, never another organisation's.
+
+    See docs/design/api/connections.md#records.
+    """
     connector = SimpleNamespace(topics={"orders/create": ("order.created",)})
     service.context = replace(service.context, connectors={"woocommerce": connector})
     service.restart()
@@ -159,7 +165,7 @@ async def test_stores_are_those_an_automation_can_run_on(service: Service, owner
 
 
 async def test_stores_are_filtered_by_platform_and_state(service: Service, owner: Caller) -> None:
-    """Contract 2.7."""
+    """See docs/design/api/connections.md#lists."""
     gone = await _connect(service, "woocommerce", state=ConnectionState.DISCONNECTED)
     heard = await owner.get(f"{PREFIX}/stores", state="disconnected", platform="woocommerce")
     assert [each["integration_id"] for each in heard.data["stores"]] == [gone]
@@ -168,7 +174,7 @@ async def test_stores_are_filtered_by_platform_and_state(service: Service, owner
 
 
 async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, owner: Caller) -> None:
-    """Contract 3.8."""
+    """See docs/design/api/connections.md#records."""
     numbers = [await _connect(service, kind) for kind in ("woocommerce", "spreadsheet", "teams")]
     gone = await _connect(service, "teams", state=ConnectionState.DISCONNECTED, last_ok_at=None)
     found = (await owner.get(f"{PREFIX}/connections")).data["connections"]
@@ -190,7 +196,7 @@ async def test_connections_are_all_of_them_and_tell_no_secret(service: Service, 
 
 
 async def test_pages_of_connections_give_each_once(service: Service, owner: Caller) -> None:
-    """Contract 1.3."""
+    """See docs/design/api/conventions.md#paging."""
     numbers = [await _connect(service, "teams") for _ in range(3)]
     first = (await owner.get(f"{PREFIX}/connections", limit=2)).data
     rest = (await owner.get(f"{PREFIX}/connections", limit=2, cursor=first["next_cursor"])).data
@@ -200,5 +206,5 @@ async def test_pages_of_connections_give_each_once(service: Service, owner: Call
 
 @pytest.mark.parametrize("path", ["templates", "templates/low-stock-alert", "stores", "connections"])
 async def test_nobody_is_told_anything(nobody: Caller, path: str) -> None:
-    """Contract 1.4."""
+    """See docs/design/api/conventions.md#order-of-refusals."""
     assert (await nobody.get(f"{PREFIX}/{path}")).status == 401

@@ -1,4 +1,7 @@
-"""The edge rules every template keeps, each over all the templates it applies to (templates 3)."""
+"""The edge rules every template keeps, each over all the templates it applies to.
+
+See docs/design/templates.md#data-rules.
+"""
 
 import json
 from typing import Any
@@ -22,7 +25,10 @@ def _runs_on(platform: str, names: set[str]) -> list[str]:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_exactly_the_limit_is_allowed_and_one_more_is_not(platform: str, clock: FakeClock) -> None:
-    """E11: every template that changes a store; over it nothing is proposed and the number is told."""
+    """Every template that changes a store; over it nothing is proposed and the number is told.
+
+    See docs/design/templates.md#e11-over-the-limit.
+    """
     store = FullStore(platform, clock, 24)
     await store.fill()
     for name in _runs_on(platform, CHANGING):
@@ -58,7 +64,10 @@ _LOUD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: str, clock: FakeClock) -> None:
-    """E17: no mark-up, no link, no mention, no formula; a message stays below 20 KB."""
+    """No mark-up, no link, no mention, no formula; a message stays below 20 KB.
+
+    See docs/design/templates.md#e17-sends.
+    """
     store = FullStore(platform, clock, 24)
     await store.fill()
     _rename(store)
@@ -84,7 +93,10 @@ async def test_text_of_the_store_is_text_in_every_message_and_sheet(platform: st
 
 
 async def test_stock_is_that_of_all_active_locations(clock: FakeClock) -> None:
-    """E14: whatever reads stock adds it up; what lies at a place that is closed is none."""
+    """Whatever reads stock adds it up; what lies at a place that is closed is none.
+
+    See docs/design/templates.md#e14-locations.
+    """
     store = FullStore("shopify", clock, 1)
     await store.fill()
     [pot], [variant] = store.fake.of("Product"), store.fake.of("ProductVariant")

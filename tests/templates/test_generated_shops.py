@@ -1,4 +1,7 @@
-"""Any shop, any sheet: nothing is undone, nothing is free, nothing is over the limit (templates 3)."""
+"""Any shop, any sheet: nothing is undone, nothing is free, nothing is over the limit.
+
+See docs/design/templates.md#data-rules.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -78,7 +81,10 @@ def _settled(stage: Stage, limit: int) -> Ran:
 def test_prices_are_above_zero_and_stay(
     products: list[Any], rows: list[list[Any]], with_was: bool, limit: int
 ) -> None:
-    """Templates 5.2; E11; connectors 6, "Values": what is set once is not set again."""
+    """What is set once is not set again.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     inputs: dict[str, Any] = {
         "sheet": {"integration_id": int(SHEET)},
         "sku_column": "SKU",
@@ -107,7 +113,10 @@ def test_prices_are_above_zero_and_stay(
 def test_only_sold_out_products_are_hidden_and_stay_so(
     products: list[Any], threshold: int, limit: int
 ) -> None:
-    """Templates 5.4; E7, E8, E11."""
+    """See docs/design/templates-catalogue.md#hide-out-of-stock-products and
+
+    docs/design/templates.md#e7-negative-stock.
+    """
     before = {each.id: each for each in products}
     inputs = {"threshold": threshold, "limit": limit}
     stage = Stage(hide_out_of_stock_products.TEMPLATE, inputs, shop=Shop(list(products)))
@@ -128,7 +137,7 @@ def test_only_sold_out_products_are_hidden_and_stay_so(
 @given(_products(), st.integers(0, 6), st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_an_alert_is_given_once(products: list[Any], threshold: int, include_untracked: bool) -> None:
-    """Templates 5.1, `only_new`."""
+    """See docs/design/templates-catalogue.md#low-stock-alert."""
     inputs = {
         "threshold": threshold,
         "teams": {"integration_id": int(TEAMS)},

@@ -1,4 +1,7 @@
-"""Hide sold-out products: which are hidden, marked, left alone and put right (templates 5.4)."""
+"""Hide sold-out products: which are hidden, marked, left alone and put right.
+
+See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+"""
 
 from typing import Any
 
@@ -22,7 +25,10 @@ def _out(number: str = "7", **changed: Any) -> Any:
 
 
 async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
-    """Templates 5.4: marker and visibility are one change row."""
+    """Marker and visibility are one change row.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(_out(tags=("tea",), tag_ids=(("tea", "1"),)), product(variant("8", stock=1)))
     ran = await stage.run()
     [proposal] = ran.proposals
@@ -49,7 +55,7 @@ async def test_a_sold_out_product_is_hidden_and_marked_in_one_change() -> None:
 
 
 async def test_a_second_run_proposes_nothing() -> None:
-    """Templates 5.4: what it hid is already hidden."""
+    """What it hid is already hidden. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     stage = _stage(_out())
     await stage.run()
     again = await stage.run()
@@ -58,13 +64,16 @@ async def test_a_second_run_proposes_nothing() -> None:
 
 
 async def test_the_level_itself_is_sold_out_and_one_above_is_not() -> None:
-    """Templates 5.4, `threshold`."""
+    """See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     stage = _stage(product(variant("1", stock=3)), product(variant("2", stock=4)), threshold=3)
     assert [each.object.id for each in (await stage.run()).proposals] == ["1"]
 
 
 async def test_the_stock_is_the_sum_over_the_variants() -> None:
-    """Templates 5.4; E7: a negative one counts as 0."""
+    """A negative one counts as 0.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     keeps = product(variant("1/1", stock=2), variant("1/2", stock=-5))
     hides = product(variant("2/1", stock=0), variant("2/2", stock=-5))
     ran = await _stage(keeps, hides).run()
@@ -73,33 +82,39 @@ async def test_the_stock_is_the_sum_over_the_variants() -> None:
 
 
 async def test_an_untracked_or_back_orderable_variant_keeps_its_product_visible() -> None:
-    """Templates 5.4; E8."""
+    """See docs/design/templates-catalogue.md#hide-out-of-stock-products and
+
+    docs/design/templates.md#e8-untracked-stock.
+    """
     odd = (variant("1/2", stock=None, tracked=False), variant("1/2", stock=0, backorders_allowed=True))
     for each in odd:
         assert (await _stage(product(variant("1/1", stock=0), each)).run()).proposals == []
 
 
 async def test_a_stock_shared_through_the_parent_is_counted_once() -> None:
-    """Templates E9."""
+    """See docs/design/templates.md#e9-variants."""
     shared = {"stock_target": "1", "stock_managed_by_parent": True, "stock": 2}
     one = product(variant("1/1", **shared), variant("1/2", **shared))
     assert (await _stage(one, threshold=2).run()).result["products"] == [{"label": "Tea 1", "stock": 2}]
 
 
 async def test_kinds_without_stock_of_their_own_are_left_out() -> None:
-    """Templates E9."""
+    """See docs/design/templates.md#e9-variants."""
     ran = await _stage(product(id="8", kind="grouped", sellable=False)).run()
     assert (ran.result["checked"], ran.proposals) == (0, [])
 
 
 async def test_what_a_person_hid_is_left_alone_and_never_marked() -> None:
-    """Templates 5.4: not visible and no marker."""
+    """Not visible and no marker. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     ran = await _stage(_out(visible=False, visibility="hidden")).run()
     assert (ran.proposals, ran.result["already_hidden"]) == ([], 1)
 
 
 async def test_what_a_person_hid_after_it_was_put_back_is_left_alone() -> None:
-    """Templates 5.4: having been hidden by us once is no mark for ever."""
+    """Having been hidden by us once is no mark for ever.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(_out())
     await stage.run()
     stage.shop.products = [_out()]
@@ -108,13 +123,19 @@ async def test_what_a_person_hid_after_it_was_put_back_is_left_alone() -> None:
 
 
 async def test_a_marked_product_that_is_visible_again_is_hidden_again() -> None:
-    """Templates 5.4: then the marker is there and only visibility changes."""
+    """Then the marker is there and only visibility changes.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     ran = await _stage(_out(tags=("Auto-Hidden",))).run()
     assert [part.operation for part in ran.proposals[0].parts] == ["product.set_visible"]
 
 
 async def test_a_known_tag_is_used_in_the_letters_the_store_has() -> None:
-    """Templates 5.18, said for every WooCommerce tag: one that exists in other letters is used."""
+    """One that exists in other letters is used.
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     stage = _stage(_out())
     stage.shop.tags = {"AUTO-Hidden": "5"}
     [proposal] = (await stage.run()).proposals
@@ -123,7 +144,10 @@ async def test_a_known_tag_is_used_in_the_letters_the_store_has() -> None:
 
 
 async def test_the_visibility_before_is_remembered() -> None:
-    """Templates 5.4: WooCommerce, so that it can be put back."""
+    """WooCommerce, so that it can be put back.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(_out(visibility="search"))
     await stage.run()
     assert stage.memory.kept == {("visibility", "11:7"): "search"}
@@ -131,7 +155,7 @@ async def test_the_visibility_before_is_remembered() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.DECLINED, Outcome.CONFLICT, Outcome.EXPIRED])
 async def test_what_was_not_hidden_is_not_remembered(outcome: Outcome) -> None:
-    """Templates 1, "Memory"."""
+    """See docs/design/templates.md#rules."""
     stage = _stage(_out())
     ran = await stage.run(outcome=outcome)
     assert stage.memory.kept == {}
@@ -139,7 +163,10 @@ async def test_what_was_not_hidden_is_not_remembered(outcome: Outcome) -> None:
 
 
 async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> None:
-    """Templates 5.4: `failed`, then marked; and the visibility before is not lost."""
+    """`failed`, then marked; and the visibility before is not lost.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(_out())
     first = await stage.run(only=["product_tag.create", "product.set_visible"])
     assert first.result["hidden"] == 0
@@ -152,7 +179,10 @@ async def test_a_product_whose_marker_failed_is_put_right_by_the_next_run() -> N
 
 
 async def test_a_half_done_product_shown_by_a_person_is_forgotten() -> None:
-    """Templates 5.4: a later hiding by hand is then not marked."""
+    """A later hiding by hand is then not marked.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _stage(_out())
     await stage.run(only=["product_tag.create", "product.set_visible"])
     stage.shop.products = [product(variant("7", stock=4))]
@@ -162,7 +192,7 @@ async def test_a_half_done_product_shown_by_a_person_is_forgotten() -> None:
 
 
 async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
-    """Templates 5.4: both or neither."""
+    """Both or neither. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     ran = await _stage(_out("1", tags=("odd, tag",)), _out("2")).run()
     assert [each.object.id for each in ran.proposals] == ["2"]
     assert "Tea 1" in str(ran.messages[1])
@@ -170,7 +200,7 @@ async def test_a_product_that_cannot_be_marked_is_not_hidden() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     many = [_out(str(number)) for number in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()
@@ -182,7 +212,7 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
 
 
 async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> None:
-    """Templates 1, "Test run"."""
+    """See docs/design/templates.md#rules."""
     stage = _stage(_out())
     ran = await stage.run(mode=Mode.TEST)
     assert "1 product would be hidden." in ran.words.text
@@ -190,14 +220,14 @@ async def test_a_test_run_says_what_would_be_hidden_and_changes_nothing() -> Non
 
 
 async def test_a_waiting_run_says_what_would_be_hidden() -> None:
-    """Contract 3.2: the summary is there once the run waits."""
+    """The summary is there once the run waits. See docs/design/api/runs.md#run."""
     ran = await _stage(_out()).run(approve=False)
     assert "1 product would be hidden." in ran.words.text
     assert ran.result["hidden"] == 0
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
-    """Templates 1, "Trigger"."""
+    """See docs/design/templates.md#rules."""
     stage = _stage(_out("1"), product(variant("2/1", stock=0), variant("2/2", stock=0)))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "1", "2"))
     assert [each.object.id for each in ran.proposals] == ["2"]
@@ -205,13 +235,16 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
 
 
 async def test_an_event_of_a_product_that_is_gone_hides_nothing() -> None:
-    """Templates 1, "Trigger"."""
+    """See docs/design/templates.md#rules."""
     ran = await _stage(_out("1")).run(event=StoreEvent("inventory_levels/update", "product", "9"))
     assert (ran.failed, ran.proposals) == (None, [])
 
 
 async def test_a_channel_the_store_no_longer_has_fails_the_run() -> None:
-    """Templates 5.4: `channel_missing` once it is running."""
+    """`channel_missing` once it is running.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     facts = {"channels": [["1", "Till", True]]}
     stage = _stage(_out())
     stage.store = connection("shopify", IntegrationId(11), facts=facts)
@@ -231,7 +264,10 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_alone(twin: Twin) -> None:
-    """Templates 5.4, E7 to E9: a test run writes nothing, a second run has nothing."""
+    """A test run writes nothing, a second run has nothing.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     twin.stock(*_GOODS)
     automation = await twin.set_up("hide-out-of-stock-products", {})
     expected = [
@@ -261,7 +297,7 @@ async def test_on_each_platform_what_is_sold_out_is_hidden_marked_and_then_left_
 
 
 async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) -> None:
-    """Templates 5.4, `channels`: only the named ones are touched."""
+    """Only the named ones are touched. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
     if twin.platform == "woocommerce":
         assert await twin.refused("hide-out-of-stock-products", {"channels": ["Market"]}) == {}
         return
@@ -273,6 +309,6 @@ async def test_a_product_stays_on_the_channels_that_are_not_named(twin: Twin) ->
 
 
 async def test_only_the_products_wanted_are_hidden() -> None:
-    """Templates 4, `products`."""
+    """See docs/design/templates.md#shared-definitions."""
     stage = _stage(_out("1", tags=("keep",)), _out("2"), products={"tags_none": ["KEEP"]})
     assert [each.object.id for each in (await stage.run()).proposals] == ["2"]

@@ -1,4 +1,7 @@
-"""Hold risky orders: which are risky, what is held and tagged, what the channel is told (templates 5.9)."""
+"""Hold risky orders: which are risky, what is held and tagged, what the channel is told.
+
+See docs/design/templates-catalogue.md#high-risk-order-hold.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -36,7 +39,10 @@ HELD = {sale.number: why for sale, why in SALES if why and not sale.cancelled}
 
 
 async def test_risky_orders_are_held_and_tagged_once(both: Both) -> None:
-    """Templates 5.9; E13; a second run proposes nothing; the message names what is held."""
+    """A second run proposes nothing; the message names what is held.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e13-currencies.
+    """
     market = Market(Twin("shopify", both))
     market.place(*(sale for sale, _ in SALES))
     inputs = {"min_total": "100", "billing_shipping_differ": True, "teams": both.teams()}
@@ -73,7 +79,10 @@ def _holding(*orders: Order, **inputs: Any) -> OrderStage:
 
 
 async def test_all_open_parts_of_an_order_are_held_in_one_change() -> None:
-    """Templates 5.9: an order with several fulfilment orders."""
+    """An order with several fulfilment orders.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold.
+    """
     states = ("open", "scheduled", "closed", "on_hold", "in_progress")
     parts = tuple(FulfilmentOrder(str(at), state) for at, state in enumerate(states))
     [proposal] = (await _holding(replace(_RISKY, fulfilment_orders=parts)).run()).proposals
@@ -98,7 +107,10 @@ async def test_all_open_parts_of_an_order_are_held_in_one_change() -> None:
     ],
 )
 async def test_what_is_held_sent_or_cancelled_is_not_held_again_but_tagged(changed: dict[str, Any]) -> None:
-    """Templates 5.9: a missing tag is still added; the message names only what was held."""
+    """A missing tag is still added; the message names only what was held.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold.
+    """
     teams = {"integration_id": int(TEAMS)}
     ran = await _holding(replace(_RISKY, **changed), teams=teams).run()
     [proposal] = ran.proposals
@@ -129,12 +141,18 @@ async def test_what_is_held_sent_or_cancelled_is_not_held_again_but_tagged(chang
 async def test_what_makes_an_order_risky(
     changed: dict[str, Any], inputs: dict[str, Any], risky: bool
 ) -> None:
-    """Templates 5.9: `min_total` alone does not; E13; E15."""
+    """`min_total` alone does not.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e13-currencies.
+    """
     assert bool(ids(await _holding(replace(_RISKY, **changed), **inputs).run())) is risky
 
 
 async def test_an_order_not_assessed_yet_is_looked_at_again_for_a_day() -> None:
-    """Templates 5.9: then counted `not_assessed`; a test run remembers nothing."""
+    """Then counted `not_assessed`; a test run remembers nothing.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold.
+    """
     pending = replace(_RISKY, risk=Risk.PENDING, created_at=ago(23), modified_at=ago(23))
     at = _holding(pending)
     await at.run(mode=Mode.TEST)
@@ -152,7 +170,10 @@ async def test_an_order_not_assessed_yet_is_looked_at_again_for_a_day() -> None:
 
 
 async def test_an_event_reads_its_order_and_those_that_wait_for_their_assessment() -> None:
-    """Templates 5.9: else an automation on events would never come back to them."""
+    """Else an automation on events would never come back to them.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold.
+    """
     at = _holding(replace(_RISKY, risk=Risk.PENDING), replace(_RISKY, id="2"), replace(_RISKY, id="3"))
     await at.run(event=StoreEvent("orders/create", "order", "1"))
     at.shop.orders[0] = _RISKY
@@ -162,7 +183,10 @@ async def test_an_event_reads_its_order_and_those_that_wait_for_their_assessment
 
 
 async def test_the_message_names_only_what_was_held() -> None:
-    """Templates 5.9, E17: a run that held none sends none."""
+    """A run that held none sends none.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold and docs/design/templates.md#e17-sends.
+    """
     teams = {"integration_id": int(TEAMS)}
     ran = await _holding(replace(_RISKY, risk_reasons=("Proxy used",)), teams=teams).run()
     assert card_lines(ran.proposals[-1]) == [
@@ -176,7 +200,10 @@ async def test_the_message_names_only_what_was_held() -> None:
 
 
 async def test_what_failed_is_looked_at_again() -> None:
-    """Templates 5.9: the window moves on with runs that succeeded."""
+    """The window moves on with runs that succeeded.
+
+    See docs/design/templates-catalogue.md#high-risk-order-hold.
+    """
     at = _holding(_RISKY)
     await at.run(outcome=Outcome.FAILED)
     assert at.memory.kept == {}
@@ -185,7 +212,7 @@ async def test_what_failed_is_looked_at_again() -> None:
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     orders = [replace(_RISKY, id=str(at)) for at in range(3)]
     assert len((await _holding(*orders, limit=3).run()).proposals) == 3
     assert isinstance((await _holding(*orders, limit=2).run()).failed, TooManyChanges)

@@ -59,7 +59,10 @@ def _hide(world: World, **inputs: Any) -> Stage:
 
 
 async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: World) -> None:
-    """Templates 5.4: no writer is part of a run's walk, and a second run proposes nothing."""
+    """No writer is part of a run's walk, and a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     stage = _hide(world)
     sold_out = {
         str(row["id"]) for row in world.rows() if row["manage_stock"] and (row["stock_quantity"] or 0) <= 0
@@ -79,7 +82,7 @@ async def test_sold_out_products_are_hidden_marked_and_then_left_alone(world: Wo
 
 
 async def test_an_inventory_event_reads_one_product(world: World) -> None:
-    """Templates 1, "Trigger"; a variation is named with its product."""
+    """Trigger"; a variation is named with its product. See docs/design/templates.md#rules."""
     parent = world.rows("variable")[0]
     for number in parent["variations"]:
         world.outside.world.state.shop.variations[number]["stock_quantity"] = 0
@@ -91,14 +94,14 @@ async def test_an_inventory_event_reads_one_product(world: World) -> None:
 
 
 async def test_a_deleted_product_of_an_event_is_no_failure(world: World) -> None:
-    """Templates 1, "Trigger"."""
+    """See docs/design/templates.md#rules."""
     event = StoreEvent("inventory_levels/update", "product", "999999")
     ran = await _hide(world).run(event=event, approve=False)
     assert (ran.failed, ran.proposals) == (None, [])
 
 
 async def test_the_alert_lists_low_stock_and_reaches_the_channel(world: World) -> None:
-    """Templates 5.1; E17."""
+    """See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends."""
     teams = {"integration_id": int(TEAMS)}
     stage = world.stage(low_stock_alert.TEMPLATE, threshold=5, teams=teams)
     ran = await stage.run()
@@ -128,7 +131,10 @@ def _write_sheet(world: World, rows: list[list[Any]]) -> None:
 
 
 async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> None:
-    """Templates 5.2: simple products and variations, number cells and texts."""
+    """Simple products and variations, number cells and texts.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     simple = next(row for row in world.rows() if not row["sale_price"])
     parent = world.rows("variable")[0]
     variation = world.outside.world.state.shop.variations[parent["variations"][0]]
@@ -162,7 +168,7 @@ async def test_prices_of_the_sheet_are_set_and_then_left_alone(world: World) -> 
 
 
 async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
-    """Contract 9.1: 10 changed, 8 equal, a SKU unknown, a price empty."""
+    """10 changed, 8 equal, a SKU unknown, a price empty. See docs/design/fake-platforms.md#services."""
     ran = await _prices(world, max_change_percent=30).run(approve=False)
     result = ran.result
     assert (len(ran.proposals), result["unchanged"], result["not_found"]) == (10, 8, 1)
@@ -170,7 +176,7 @@ async def test_the_seeded_sheet_gives_ten_prices(world: World) -> None:
 
 
 async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
-    """Templates 1, "sheet"."""
+    """See docs/design/templates.md#rules."""
     stage = _prices(world, sheet={"integration_id": int(SHEET), "tab": "Gone"})
     ran = await stage.run(approve=False)
     assert ran.failed is not None
@@ -178,7 +184,7 @@ async def test_a_tab_that_was_renamed_fails_the_run(world: World) -> None:
 
 
 async def test_an_emptied_tab_fails_the_run(world: World) -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     _write_sheet(world, [])
     ran = await _prices(world).run(approve=False)
     assert ran.failed is not None
@@ -186,7 +192,7 @@ async def test_an_emptied_tab_fails_the_run(world: World) -> None:
 
 
 async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> None:
-    """Templates E10: a half list is never decided on."""
+    """A half list is never decided on. See docs/design/templates.md#e10-pages."""
     world.outside.world.load_products(150)
     fault = {"kind": "status", "method": "GET", "path": "/wp-json/wc/v3/products", "status": 507, "skip": 1}
     made = world.outside.world.state.faults.make(fault)
@@ -196,7 +202,10 @@ async def test_a_later_page_that_cannot_be_read_ends_the_run(world: World) -> No
 
 
 async def test_what_changed_meanwhile_is_not_what_was_asked_about(world: World) -> None:
-    """Templates E12: the part holds what was just read, for the re-read before the write."""
+    """The part holds what was just read, for the re-read before the write.
+
+    See docs/design/templates.md#e12-changed-or-deleted-meanwhile.
+    """
     [proposal, *_] = (await _hide(world).run(outcome=Outcome.DECLINED)).proposals
     part = next(part for part in proposal.parts if part.operation == "product.set_visible")
     [now] = await world.shop.reader().current([part])

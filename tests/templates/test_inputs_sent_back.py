@@ -1,4 +1,7 @@
-"""Inputs as answered can be sent back: 200, and nothing changes (interface 2.3, contract 2.2)."""
+"""Inputs as answered can be sent back: 200, and nothing changes.
+
+See docs/design/api/automations.md#record and docs/design/api/automations.md#requests.
+"""
 
 from typing import Any
 
@@ -47,7 +50,10 @@ def _homes(template: Template, number: dict[str, int]) -> list[dict[str, Any]]:
 
 
 async def test_answered_inputs_can_be_sent_back(service: Service) -> None:
-    """contract 2.2: a body that changes nothing answers 200; every template on each of its platforms"""
+    """A body that changes nothing answers 200; every template on each of its platforms.
+
+    See docs/design/api/automations.md#requests.
+    """
     kinds = ("woocommerce", "shopify", "spreadsheet", "teams", "cloud_s3")
     number = {kind: await _connected(service, kind) for kind in kinds}
     other_store = await _connected(service, "woocommerce")

@@ -1,4 +1,7 @@
-"""Low stock alert: what it tells, when it tells it again, and what it never tells (templates 5.1)."""
+"""Low stock alert: what it tells, when it tells it again, and what it never tells.
+
+See docs/design/templates-catalogue.md#low-stock-alert.
+"""
 
 from typing import Any
 
@@ -35,7 +38,10 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
-    """Templates 5.1, E3, E7, E8, E9: one list of expectations for both; a second run tells nothing."""
+    """One list of expectations for both; a second run tells nothing.
+
+    See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e3-duplicate-skus.
+    """
     twin.stock(*_GOODS)
     posted, written = twin.both.posted, len(twin.both.written())
     inputs = {"threshold": 5, "products": {"types": ["pottery"]}, "teams": twin.both.teams()}
@@ -71,7 +77,7 @@ async def test_on_each_platform_what_is_low_is_told_once(twin: Twin) -> None:
 
 
 async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
-    """Templates 5.1: at the level, and one above it."""
+    """At the level, and one above it. See docs/design/templates-catalogue.md#low-stock-alert."""
     low = [product(variant(n, f"S{n}", stock=stock)) for n, stock in (("1", 5), ("2", 6), ("3", 0))]
     ran = await _stage(*low).run()
     assert ran.result == {
@@ -96,7 +102,10 @@ async def test_one_message_lists_what_is_at_or_under_the_level() -> None:
 
 
 async def test_nothing_to_tell_sends_no_message() -> None:
-    """Templates 5.1; E17: the run is succeeded."""
+    """The run is succeeded.
+
+    See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e17-sends.
+    """
     ran = await _stage(product(variant(stock=6))).run()
     assert ran.proposals == []
     assert ran.failed is None
@@ -104,13 +113,13 @@ async def test_nothing_to_tell_sends_no_message() -> None:
 
 
 async def test_an_empty_store_sends_no_message() -> None:
-    """Templates 5.1."""
+    """See docs/design/templates-catalogue.md#low-stock-alert."""
     ran = await _stage().run()
     assert (ran.proposals, ran.result["checked"]) == ([], 0)
 
 
 async def test_a_second_run_tells_nothing_again() -> None:
-    """Templates 5.1, `only_new`: the first run tells all."""
+    """The first run tells all. See docs/design/templates-catalogue.md#low-stock-alert."""
     stage = _stage(product(variant(stock=1)))
     assert len((await stage.run()).proposals) == 1
     again = await stage.run()
@@ -119,7 +128,10 @@ async def test_a_second_run_tells_nothing_again() -> None:
 
 
 async def test_only_the_new_one_is_told() -> None:
-    """Templates 5.1: low counts all, the list holds what was told."""
+    """Low counts all, the list holds what was told.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage()
     _stock(stage, n1=1, n2=9)
     await stage.run()
@@ -131,7 +143,7 @@ async def test_only_the_new_one_is_told() -> None:
 
 
 async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
-    """Templates 5.1: also when no message went out in between."""
+    """Also when no message went out in between. See docs/design/templates-catalogue.md#low-stock-alert."""
     stage = _stage()
     for level, messages in ((1, 1), (9, 0), (1, 1)):
         _stock(stage, n1=level)
@@ -139,7 +151,7 @@ async def test_a_variant_that_came_back_and_fell_again_is_new() -> None:
 
 
 async def test_all_are_told_every_time_without_only_new() -> None:
-    """Templates 5.1, `only_new` false."""
+    """See docs/design/templates-catalogue.md#low-stock-alert."""
     stage = _stage(product(variant(stock=1)), only_new=False)
     assert len((await stage.run()).proposals) == 1
     assert len((await stage.run()).proposals) == 1
@@ -147,7 +159,10 @@ async def test_all_are_told_every_time_without_only_new() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.UNKNOWN, Outcome.FAILED])
 async def test_what_a_lost_message_would_have_told_is_still_new(outcome: Outcome) -> None:
-    """Templates 5.1: the memory is of the last live run that sent."""
+    """The memory is of the last live run that sent.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage(product(variant(stock=1)))
     await stage.run(outcome=outcome)
     assert stage.memory.kept == {}
@@ -155,7 +170,7 @@ async def test_what_a_lost_message_would_have_told_is_still_new(outcome: Outcome
 
 
 async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
-    """Templates 1, "Test run" and "Memory"."""
+    """Test run" and "Memory. See docs/design/templates.md#rules."""
     stage = _stage(product(variant(stock=1)))
     ran = await stage.run(mode=Mode.TEST)
     assert len(ran.proposals) == 1
@@ -164,33 +179,40 @@ async def test_a_test_run_shows_the_message_and_remembers_nothing() -> None:
 
 
 async def test_a_test_run_reads_the_memory() -> None:
-    """Templates 1: a test run reads it and never writes."""
+    """A test run reads it and never writes. See docs/design/templates.md#rules."""
     stage = _stage(product(variant(stock=1)))
     await stage.run()
     assert (await stage.run(mode=Mode.TEST)).proposals == []
 
 
 async def test_negative_stock_counts_as_low_and_is_shown_as_it_is() -> None:
-    """Templates 5.1; E7."""
+    """See docs/design/templates-catalogue.md#low-stock-alert
+    and docs/design/templates.md#e7-negative-stock.
+    """
     ran = await _stage(product(variant(stock=-2))).run()
     assert ran.result["variants"][0]["stock"] == -2
     assert card_lines(ran.proposals[0])[-1].endswith(": -2 left")
 
 
 async def test_a_missing_sku_does_not_hide_a_variant() -> None:
-    """Templates 5.1; E2: listed by product and variant name."""
+    """Listed by product and variant name.
+
+    See docs/design/templates-catalogue.md#low-stock-alert and docs/design/templates.md#e2-missing-skus.
+    """
     ran = await _stage(product(variant("7/1", "", stock=1))).run()
     assert ran.result["variants"] == [{"sku": None, "label": "Tea 7, size 1", "stock": 1}]
 
 
 async def test_two_variants_with_one_sku_are_two_lines() -> None:
-    """Templates 5.1; E3."""
+    """See docs/design/templates-catalogue.md#low-stock-alert
+    and docs/design/templates.md#e3-duplicate-skus.
+    """
     ran = await _stage(product(variant("7/1", "A", stock=1), variant("7/2", "A", stock=2))).run()
     assert [each["stock"] for each in ran.result["variants"]] == [1, 2]
 
 
 async def test_untracked_and_back_orderable_are_counted_apart() -> None:
-    """Templates E8."""
+    """See docs/design/templates.md#e8-untracked-stock."""
     odd = [variant("7/1", tracked=False, stock=None), variant("7/2", backorders_allowed=True, stock=-3)]
     ran = await _stage(product(*odd)).run()
     assert (ran.result["checked"], ran.result["low"], ran.result["untracked"]) == (2, 0, 2)
@@ -198,7 +220,7 @@ async def test_untracked_and_back_orderable_are_counted_apart() -> None:
 
 
 async def test_untracked_ones_are_listed_when_asked_for() -> None:
-    """Templates 5.1, `include_untracked`."""
+    """See docs/design/templates-catalogue.md#low-stock-alert."""
     stage = _stage(product(variant(tracked=False, stock=None)), include_untracked=True)
     ran = await stage.run()
     assert ran.result["variants"] == [{"sku": "TEA-1", "label": "Tea 7 (TEA-1)", "stock": None}]
@@ -209,21 +231,24 @@ async def test_untracked_ones_are_listed_when_asked_for() -> None:
 
 
 async def test_a_stock_shared_through_the_parent_is_one_line() -> None:
-    """Templates E9."""
+    """See docs/design/templates.md#e9-variants."""
     shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 2}
     ran = await _stage(product(variant("7/1", "A", **shared), variant("7/2", "B", **shared))).run()
     assert ran.result["variants"] == [{"sku": None, "label": "Tea 7", "stock": 2}]
 
 
 async def test_kinds_without_stock_of_their_own_are_left_out_and_counted() -> None:
-    """Templates E9: grouped, external and unknown types."""
+    """Grouped, external and unknown types. See docs/design/templates.md#e9-variants."""
     ran = await _stage(product(id="8", kind="grouped", sellable=False), product(variant(stock=9))).run()
     assert ran.result["checked"] == 1
     assert "1 product" in str(ran.messages[0])
 
 
 async def test_drafts_are_not_looked_at_unless_all_are() -> None:
-    """Templates 5.1: absent means all published ones; a variation switched off is none."""
+    """Absent means all published ones; a variation switched off is none.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     draft = product(variant("1", stock=0), status="draft")
     off = product(variant("2/1", stock=0, status="private"), variant("2/2", stock=9))
     assert (await _stage(draft, off).run()).result["low"] == 0
@@ -231,20 +256,23 @@ async def test_drafts_are_not_looked_at_unless_all_are() -> None:
 
 
 async def test_only_the_products_wanted_are_looked_at() -> None:
-    """Templates 4, `products`."""
+    """See docs/design/templates.md#shared-definitions."""
     tagged, other = product(variant("1", stock=0), tags=("Tea",)), product(variant("2", stock=0))
     ran = await _stage(tagged, other, products={"tags_any": ["tea"]}).run()
     assert ran.result["checked"] == 1
 
 
 async def test_every_page_is_read_and_what_is_seen_twice_counts_once() -> None:
-    """Templates E10."""
+    """See docs/design/templates.md#e10-pages."""
     many = [product(variant(str(n), stock=1)) for n in range(1, 8)]
     assert (await _stage(*many).run()).result["low"] == 7
 
 
 async def test_an_event_reads_and_compares_its_own_item_alone() -> None:
-    """Templates 5.1: only the variants of the inventory item in the event."""
+    """Only the variants of the inventory item in the event.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     stage = _stage(product(variant("1", stock=0)), product(variant("2/1", stock=1), variant("2/2", stock=1)))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "variation", "2", "2"))
     assert (ran.result["checked"], stage.shop.reads) == (1, ["product"])
@@ -252,7 +280,7 @@ async def test_an_event_reads_and_compares_its_own_item_alone() -> None:
 
 
 async def test_an_event_forgets_nothing_it_did_not_read() -> None:
-    """Templates 5.1, `only_new` on events."""
+    """`only_new` on events. See docs/design/templates-catalogue.md#low-stock-alert."""
     stage = _stage(product(variant("1", stock=0)), product(variant("2", stock=0)))
     await stage.run()
     stage.shop.products[1] = product(variant("2", stock=9))
@@ -261,7 +289,7 @@ async def test_an_event_forgets_nothing_it_did_not_read() -> None:
 
 
 async def test_an_event_of_a_product_that_is_gone_tells_nothing() -> None:
-    """Templates 1, "Trigger": re-read from the store."""
+    """Re-read from the store. See docs/design/templates.md#rules."""
     gone = StoreEvent("inventory_levels/update", "product", "99")
     ran = await _stage().run(event=gone)
     assert (ran.failed, ran.proposals) == (None, [])
@@ -270,7 +298,10 @@ async def test_an_event_of_a_product_that_is_gone_tells_nothing() -> None:
 
 
 async def test_a_long_list_is_cut_and_the_result_holds_200() -> None:
-    """Templates E17: below 20 KB, "and n more"; templates 1, "Result"."""
+    """Below 20 KB, "and n more", "Result".
+
+    See docs/design/templates.md#e17-sends and docs/design/templates.md#rules.
+    """
     many = [product(variant(str(n), f"SKU-{n}", stock=0)) for n in range(1, 1202)]
     ran = await _stage(*many).run()
     assert (ran.result["low"], len(ran.result["variants"])) == (1201, 200)
@@ -279,7 +310,10 @@ async def test_a_long_list_is_cut_and_the_result_holds_200() -> None:
 
 
 async def test_text_of_the_store_stays_text() -> None:
-    """Templates E17; connectors 7.4: no mark-up, no live link."""
+    """No mark-up, no live link.
+
+    See docs/design/templates.md#e17-sends and docs/design/connectors.md#teams.
+    """
     ran = await _stage(product(variant(stock=0, product_title="**Sale** [x](https://evil.example)"))).run()
     part = str(ran.proposals[0].parts[0].arguments)
     assert "**Sale**" not in part

@@ -1,6 +1,8 @@
 """Orders to a spreadsheet.
 
-Wwhich orders are appended, each once, and into which columns (templates 5.6).
+Wwhich orders are appended, each once, and into which columns.
+
+See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
 """
 
 from dataclasses import dataclass, field, replace
@@ -40,7 +42,10 @@ def _add_tab(market: Market, title: str) -> None:
 
 
 async def test_orders_are_appended_each_once(market: Market) -> None:
-    """Templates 5.6; E15; E17: text of the store stays text; a second run appends nothing."""
+    """Text of the store stays text; a second run appends nothing.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     both = market.twin.both
     market.people("=1+1")
     market.place(*(sale for sale, _ in SALES))
@@ -66,7 +71,10 @@ async def test_orders_are_appended_each_once(market: Market) -> None:
 
 
 async def test_a_sheet_that_cannot_be_written_or_does_not_answer(both: Both) -> None:
-    """Templates 5.6: `sheet_not_writable`, naming it; the ids are read before an append is repeated."""
+    """`sheet_not_writable`, naming it; the ids are read before an append is repeated.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     market = Market(Twin("woocommerce", both))
     market.clear()
     market.place(Sale("B1", payment="paid"))
@@ -141,7 +149,10 @@ def _sent(ran: Any) -> list[list[Any]]:
 
 
 async def test_columns_keep_their_place_and_missing_ones_go_to_the_right_end() -> None:
-    """Templates 5.6; E4: headers without regard to case and outer blanks; E1: a number cell is its digits."""
+    """Headers without regard to case and outer blanks; a number cell is its digits.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     rows = [["order ID", " Total ", "My note", "number"], [7, 20, "call", "#7"]]
     ran = await _exporting(
         _PAID, replace(_PAID, id="7"), rows=rows, columns=["number", "total", "currency"]
@@ -154,7 +165,10 @@ async def test_columns_keep_their_place_and_missing_ones_go_to_the_right_end() -
 
 
 async def test_a_row_for_each_line_has_the_sums_once() -> None:
-    """Templates 5.6, `line_items`: an order whose id stands there is never written again."""
+    """An order whose id stands there is never written again.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     lines = (line("A", id="81", title="Tea", quantity=2), line("B", id="82", title="Mug"))
     ran = await _exporting(
         replace(_PAID, lines=lines), line_items=True, columns=["items", "total", "status"]
@@ -178,14 +192,17 @@ async def test_a_row_for_each_line_has_the_sums_once() -> None:
     ],
 )
 async def test_a_tab_of_something_else_is_not_written_to(rows: list[list[Any]], code: str) -> None:
-    """Templates 5.6, E4."""
+    """See docs/design/templates-catalogue.md#order-export-to-spreadsheet and
+
+    docs/design/templates.md#e4-empty-sheets-and-columns.
+    """
     ran = await _exporting(_PAID, rows=rows).run()
     assert ran.failed is not None
     assert (ran.failed.code, ran.proposals) == (code, [])
 
 
 async def test_a_tab_that_is_gone_fails_the_run() -> None:
-    """Templates 1, "sheet"."""
+    """See docs/design/templates.md#rules."""
     at = _exporting(_PAID)
     at.inputs["sheet"] = {"integration_id": int(SHEET), "tab": "Gone"}
     ran = await at.run()
@@ -194,7 +211,10 @@ async def test_a_tab_that_is_gone_fails_the_run() -> None:
 
 
 async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() -> None:
-    """Templates 5.6: an interrupted append is looked for by its own keys."""
+    """An interrupted append is looked for by its own keys.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     lines = tuple(line(f"S{at}", id=f"l{at}") for at in range(3))
     many = [replace(_PAID, id=str(at), lines=tuple(replace(one, id=f"{at}-{one.id}") for one in lines))
             for at in range(334)]  # fmt: skip
@@ -206,7 +226,10 @@ async def test_rows_go_five_hundred_at_a_time_with_an_orders_lines_together() ->
 
 
 async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> None:
-    """Templates 5.6: none is left out for its age; another sheet or other statuses begin anew."""
+    """None is left out for its age; another sheet or other statuses begin anew.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     at = _exporting(replace(_PAID, modified_at=ago(9000)))
     assert (await at.run()).result["appended"] == 1
     at.now = NOW + timedelta(hours=1)
@@ -218,7 +241,10 @@ async def test_the_first_run_reads_all_orders_and_later_ones_what_changed() -> N
 
 
 async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> None:
-    """Templates 5.6: a first run into an old store; orders that are there take no place."""
+    """A first run into an old store; orders that are there take no place.
+
+    See docs/design/templates-catalogue.md#order-export-to-spreadsheet.
+    """
     orders = [replace(_PAID, id=str(number)) for number in range(10_003)]
     at = _exporting(*orders, columns=["number"])
     first = await at.run()
@@ -235,7 +261,7 @@ async def test_more_than_ten_thousand_rows_are_appended_by_several_runs() -> Non
 
 @pytest.mark.parametrize(("placed", "day"), [(22, "2026-11-20"), (23, "2026-11-21")])
 async def test_dates_are_local_days(placed: int, day: str) -> None:
-    """Templates E16: in Berlin a day begins at 23 UTC in winter."""
+    """In Berlin a day begins at 23 UTC in winter. See docs/design/templates.md#e16-days-and-windows."""
     made = replace(_PAID, created_at=datetime(2026, 11, 20, placed, tzinfo=NOW.tzinfo))
     ran = await _exporting(made, columns=["date"]).run()
     assert _sent(ran)[1] == ["1", day]

@@ -12,7 +12,7 @@ from tests.templates_page import page
 
 @pytest.mark.parametrize("template", ALL, ids=lambda template: template.template_id)
 def test_the_page_tells_all_of_a_template(template: Template) -> None:
-    """House 6: what is generated says what the records say."""
+    """What is generated says what the records say. See docs/guides/contributors.md#conventions."""
     facts = template.facts
     section = page().partition(f'<a id="{template.template_id}"></a>')[2].partition("<a id=")[0]
     assert f"## {facts.name}\n\n{facts.description}" in section

@@ -1,4 +1,7 @@
-"""Prices from a spreadsheet: which rows are used, which are refused and why (templates 5.2)."""
+"""Prices from a spreadsheet: which rows are used, which are refused and why.
+
+See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+"""
 
 import json
 from typing import Any
@@ -55,7 +58,10 @@ _ROWS: list[list[Any]] = [
 
 
 async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin) -> None:
-    """Templates 5.2, E1 to E9: one list of expectations for both; a second run proposes nothing."""
+    """One list of expectations for both; a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     twin.stock(*_GOODS)
     tab = twin.shop.world.state.google.books["sheet-prices"].tab("Prices")
     rows = [_HEAD, *_ROWS]
@@ -90,7 +96,7 @@ async def test_on_each_platform_the_prices_of_the_sheet_are_set_once(twin: Twin)
 
 
 async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> None:
-    """Templates 5.2, "Approver sees"."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     stage = _stage([["A", 11]])
     ran = await stage.run()
     [proposal] = ran.proposals
@@ -117,7 +123,7 @@ async def test_a_price_that_differs_is_proposed_with_what_stands_beside_it() -> 
 
 
 async def test_a_second_run_proposes_nothing() -> None:
-    """Templates 5.2: unchanged."""
+    """Unchanged. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     stage = _stage([["A", 11, 14]], compare_at_column="Was")
     await stage.run()
     again = await stage.run()
@@ -127,27 +133,27 @@ async def test_a_second_run_proposes_nothing() -> None:
 
 
 async def test_a_sku_that_is_not_in_the_store_is_counted_and_the_others_go_on() -> None:
-    """Templates 5.2."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     ran = await _stage([["B", 5], ["A", 11]]).run()
     assert (ran.result["not_found"], ran.result["changed"]) == (1, 1)
     assert "1 SKU of the sheet is not in the store." in ran.words.text
 
 
 async def test_a_sku_of_the_store_that_is_not_in_the_sheet_is_left_alone() -> None:
-    """Templates 5.2."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     ran = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", "B"))).run()
     assert [each.object.id for each in ran.proposals] == ["7"]
 
 
 async def test_an_empty_price_leaves_the_row_alone() -> None:
-    """Templates 5.2, `price_empty`."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     assert await _refusal([["A", None]]) == (2, "A", "price_empty")
     assert await _refusal([["A", "\u00a0"]]) == (2, "A", "price_empty")
 
 
 @pytest.mark.parametrize("zero", [0, "0", "0,00", "-0"])
 async def test_a_price_of_zero_is_refused(zero: Any) -> None:
-    """Templates 5.2, `price_zero`."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     assert await _refusal([["A", zero]]) == (2, "A", "price_zero")
 
 
@@ -165,43 +171,43 @@ async def test_a_price_of_zero_is_refused(zero: Any) -> None:
     ],
 )
 async def test_a_cell_that_is_no_price_is_refused(cell: Any, code: str) -> None:
-    """Templates E5, E6."""
+    """See docs/design/templates.md#e5-numbers-as-text and docs/design/templates.md#e6-decimals."""
     assert await _refusal([["A", cell]]) == (2, "A", code)
 
 
 async def test_the_form_of_numbers_decides_the_ambiguous_ones() -> None:
-    """Templates E5."""
+    """See docs/design/templates.md#e5-numbers-as-text."""
     dear = product(variant("7", "A", price="1200.00", regular_price="1200.00"))
     ran = await _stage([["A", "1.234"]], dear, number_format="comma").run()
     assert ran.proposals[0].fields[0].after == "1234.00"
 
 
 async def test_a_row_with_values_but_no_sku_is_refused() -> None:
-    """Templates E2."""
+    """See docs/design/templates.md#e2-missing-skus."""
     assert await _refusal([[None, 5]]) == (2, None, "sku_missing")
     assert await _refusal([[" ", None, 3]]) == (2, None, "sku_missing")
 
 
 async def test_a_sku_in_other_letters_is_refused() -> None:
-    """Templates E1."""
+    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     assert await _refusal([["a", 11]]) == (2, "a", "sku_case_differs")
 
 
 async def test_a_sku_of_several_variants_changes_none_of_them() -> None:
-    """Templates E3."""
+    """See docs/design/templates.md#e3-duplicate-skus."""
     two = (product(variant("7", "A")), product(variant("8", "A")))
     assert await _refusal([["A", 11]], *two) == (2, "A", "sku_ambiguous")
 
 
 async def test_a_sku_twice_with_the_same_values_is_used_once() -> None:
-    """Templates E3: the same values, however written."""
+    """The same values, however written. See docs/design/templates.md#e3-duplicate-skus."""
     ran = await _stage([["A", 11], [" A ", "11,00"], ["A", "€ 11"]]).run()
     assert (len(ran.proposals), ran.result["rows"], ran.result["refused"]) == (1, 3, 0)
 
 
 @pytest.mark.parametrize("other", [12, None, "x"])
 async def test_a_sku_twice_with_different_values_is_refused_every_time(other: Any) -> None:
-    """Templates E3: never the first one."""
+    """Never the first one. See docs/design/templates.md#e3-duplicate-skus."""
     ran = await _stage([["A", 11], ["A", other]]).run()
     assert ran.proposals == []
     assert [(each["row"], each["code"]) for each in ran.result["refused_rows"]] == [
@@ -211,13 +217,13 @@ async def test_a_sku_twice_with_different_values_is_refused_every_time(other: An
 
 
 async def test_a_number_cell_of_a_sku_is_its_digits() -> None:
-    """Templates E1."""
+    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     ran = await _stage([[4006381333931, 11]], product(variant("7", "4006381333931"))).run()
     assert len(ran.proposals) == 1
 
 
 async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() -> None:
-    """Templates 5.2, `change_too_large`: up and down."""
+    """Up and down. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     for at, past in ((13, 13.01), (7, 6.99)):
         assert len((await _stage([["A", at]]).run()).proposals) == 1
         assert await _refusal([["A", past]]) == (2, "A", "change_too_large")
@@ -225,14 +231,17 @@ async def test_a_change_at_the_most_allowed_passes_and_one_cent_more_does_not() 
 
 @pytest.mark.parametrize("before", [None, "0", "0.00", "abc"])
 async def test_a_variant_without_a_price_may_get_any_with_a_warning(before: str | None) -> None:
-    """Templates 5.2: present price 0 or none."""
+    """Present price 0 or none. See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     one = product(variant("7", "A", price=before, regular_price=before or ""))
     [proposal] = (await _stage([["A", 900]], one).run()).proposals
     assert str(proposal.message).startswith("Warning")
 
 
 async def test_compare_at_is_left_alone_without_its_column() -> None:
-    """Templates 5.2, `compare_at_column` null: a sale goes on from the same price before."""
+    """A sale goes on from the same price before.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     sale = {"price": "8.00", "compare_at": "10.00", "sale_price": "8.00"}
     stage = _stage([["A", 9]], product(variant("7", "A", **sale)))
     [proposal] = (await stage.run()).proposals
@@ -240,14 +249,20 @@ async def test_compare_at_is_left_alone_without_its_column() -> None:
 
 
 async def test_a_new_price_over_the_compare_at_that_is_left_alone_is_refused() -> None:
-    """Templates 5.2: compare-at is above the price or there is none."""
+    """Compare-at is above the price or there is none.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     sale = {"price": "9.00", "compare_at": "10.00", "sale_price": "9.00"}
     code = await _refusal([["A", 10]], product(variant("7", "A", **sale)))
     assert code == (2, "A", "compare_at_not_above")
 
 
 async def test_compare_at_goes_to_the_platforms_own_fields() -> None:
-    """Templates 5.2, WooCommerce: regular_price = compare-at, sale_price = price."""
+    """regular_price = compare-at, sale_price = price.
+
+    See docs/design/templates-catalogue.md#price-update-from-spreadsheet.
+    """
     [proposal] = (await _stage([["A", 9, 12]], compare_at_column="Was").run()).proposals
     assert proposal.parts[0].arguments == {"regular_price": "12.00", "sale_price": "9.00"}
     assert [(each.label, each.before, each.after) for each in proposal.fields] == [
@@ -257,7 +272,7 @@ async def test_compare_at_goes_to_the_platforms_own_fields() -> None:
 
 
 async def test_an_empty_compare_at_is_removed() -> None:
-    """Templates 5.2."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     sale = {"price": "8.00", "compare_at": "10.00", "sale_price": "8.00"}
     stage = _stage([["A", 8, None]], product(variant("7", "A", **sale)), compare_at_column="Was")
     [proposal] = (await stage.run()).proposals
@@ -267,20 +282,20 @@ async def test_an_empty_compare_at_is_removed() -> None:
 
 @pytest.mark.parametrize("compare", [9, 8.99])
 async def test_a_compare_at_that_is_not_above_is_refused(compare: float) -> None:
-    """Templates 5.2, `compare_at_not_above`."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     code = await _refusal([["A", 9, compare]], compare_at_column="Was")
     assert code == (2, "A", "compare_at_not_above")
 
 
 async def test_a_running_sale_keeps_its_dates_and_they_are_named() -> None:
-    """Templates 5.2, WooCommerce."""
+    """See docs/design/templates-catalogue.md#price-update-from-spreadsheet."""
     sale = {"price": "8.00", "compare_at": "10.00", "sale_price": "8.00", "sale_to": "2026-12-01T00:00:00"}
     [proposal] = (await _stage([["A", 9]], product(variant("7", "A", **sale))).run()).proposals
     assert "2026-12-01" in str(proposal.message)
 
 
 async def test_a_price_has_the_decimals_of_the_stores_currency() -> None:
-    """Templates E6, E13."""
+    """See docs/design/templates.md#e6-decimals and docs/design/templates.md#e13-currencies."""
     yen = {"currency": "JPY", "price": "1000", "regular_price": "1000"}
     for cell, proposed in (("1100", "1100"), ("1100.00", "1100")):
         stage = _stage([["A", cell]], product(variant("7", "A", **yen), currency="JPY"))
@@ -289,13 +304,13 @@ async def test_a_price_has_the_decimals_of_the_stores_currency() -> None:
 
 
 async def test_variations_are_the_unit() -> None:
-    """Templates E9."""
+    """See docs/design/templates.md#e9-variants."""
     ran = await _stage([["B", 11]], product(variant("7/1", "A"), variant("7/2", "B"))).run()
     assert [each.object.id for each in ran.proposals] == ["7/2"]
 
 
 async def test_every_page_is_read_before_anything_is_compared() -> None:
-    """Templates E10: objects seen twice count once, so none is ambiguous."""
+    """Objects seen twice count once, so none is ambiguous. See docs/design/templates.md#e10-pages."""
     many = [product(variant(str(n), f"S{n}")) for n in range(1, 8)]
     rows: list[list[Any]] = [[f"S{n}", 11] for n in range(1, 8)]
     ran = await _stage(rows, *many).run()
@@ -304,7 +319,7 @@ async def test_every_page_is_read_before_anything_is_compared() -> None:
 
 
 async def test_variants_without_a_sku_are_counted() -> None:
-    """Templates E2."""
+    """See docs/design/templates.md#e2-missing-skus."""
     ran = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", ""))).run()
     assert "1 variant" in str(ran.messages[1])
 
@@ -318,7 +333,7 @@ async def test_variants_without_a_sku_are_counted() -> None:
     ],
 )
 async def test_a_sheet_that_cannot_be_read_fails_the_run(head: list[Any], code: str) -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     stage = _stage([])
     stage.sheet.rows = [head] if head else []
     ran = await stage.run()
@@ -328,13 +343,13 @@ async def test_a_sheet_that_cannot_be_read_fails_the_run(head: list[Any], code: 
 
 
 async def test_a_header_without_rows_succeeds_with_nothing() -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     ran = await _stage([]).run()
     assert (ran.failed, ran.result["rows"]) == (None, 0)
 
 
 async def test_a_tab_that_is_gone_fails_the_run_naming_it() -> None:
-    """Templates 1, "sheet"."""
+    """See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]], sheet={"integration_id": int(SHEET), "tab": "Old"})
     ran = await stage.run()
     assert ran.failed is not None
@@ -342,7 +357,7 @@ async def test_a_tab_that_is_gone_fails_the_run_naming_it() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_asked() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     many = [product(variant(str(n), f"S{n}")) for n in range(1, 4)]
     rows: list[list[Any]] = [[f"S{n}", 11] for n in range(1, 4)]
     assert len((await _stage(rows, *many, limit=3).run()).proposals) == 3
@@ -353,7 +368,7 @@ async def test_exactly_limit_is_allowed_and_one_more_fails_before_anybody_is_ask
 
 
 async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
-    """Templates 1, "Test run"."""
+    """See docs/design/templates.md#rules."""
     stage = _stage([["A", 11]])
     ran = await stage.run(mode=Mode.TEST)
     assert (ran.words.text, ran.result["changed"]) == ("1 price would be changed.", 1)
@@ -361,20 +376,20 @@ async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
 
 
 async def test_what_a_person_declined_is_told_apart() -> None:
-    """Engine 11.4: the text counts honestly."""
+    """The text counts honestly. See docs/design/writes.md#reconciliation."""
     ran = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
     assert (ran.words.text, ran.result["changed"]) == ("0 of 1 price changed, 1 declined.", 0)
 
 
 async def test_the_result_lists_the_first_200_refused_rows_and_counts_all() -> None:
-    """Templates 1, "Result"."""
+    """See docs/design/templates.md#rules."""
     rows: list[list[Any]] = [[None, 5]] * 201
     ran = await _stage(rows).run()
     assert (ran.result["refused"], len(ran.result["refused_rows"])) == (201, 200)
 
 
 async def test_a_result_of_long_texts_stays_under_64_kib() -> None:
-    """Contract 3.2 `result`: what does not fit is left out of the list, never of the counts."""
+    """What does not fit is left out of the list, never of the counts. See docs/design/api/runs.md#run."""
     rows: list[list[Any]] = [["茶" * 300 + str(n), "茶" * 300] for n in range(201)]
     held = [product(variant(str(n), row[0])) for n, row in enumerate(rows)]
     ran = await _stage(rows, *held).run()

@@ -1,4 +1,7 @@
-"""Reports on products: what counts as missing or twice, and the list in the sheet (templates 5.15, 5.16)."""
+"""Reports on products: what counts as missing or twice, and the list in the sheet.
+
+See docs/design/templates-catalogue.md#missing-product-data-audit.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -83,7 +86,10 @@ GAPS = [
 
 
 async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
-    """Templates 5.15; E2, E9: per variant, each product once; what is not shipped needs no weight."""
+    """Per variant, each product once; what is not shipped needs no weight.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     _furnish(twin)
     _tab(twin.both)
     inputs = {"checks": CHECKS, "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
@@ -117,7 +123,10 @@ async def test_gaps_are_listed_alike_on_both_platforms(twin: Twin) -> None:
 
 
 async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
-    """Templates 5.15: with nothing missing the header and one line, and one line to Teams."""
+    """With nothing missing the header and one line, and one line to Teams.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     _furnish(twin)
     _tab(twin.both)
     inputs = {"checks": ["image"], "sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
@@ -135,7 +144,10 @@ async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
 
 
 async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None:
-    """Templates 5.15: `wrong_header`; nothing is written and nothing is posted."""
+    """`wrong_header`; nothing is written and nothing is posted.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     both.shop.world.state.shop.products.clear()
     tab = _tab(both, [["Product", "Price"], ["Cup", "1.00"]])
     before = dict(tab.cells)
@@ -151,7 +163,10 @@ async def test_a_tab_that_holds_something_else_is_left_alone(both: Both) -> None
 
 
 async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
-    """Templates 5.15; connectors 7.3: cells within the tab, the rest appended; then shorter again."""
+    """Cells within the tab, the rest appended; then shorter again.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     shop = both.shop.world.state.shop
     catalogue.load_products(shop, 60, 1, both.shop.clock.now())
     tab = _tab(both)
@@ -169,7 +184,7 @@ async def test_a_list_longer_than_the_tab_is_written_whole(both: Both) -> None:
 
 
 async def test_a_check_the_platform_has_no_field_for_is_refused(twin: Twin) -> None:
-    """Templates 5.15: 422 on inputs.checks.<n>."""
+    """422 on inputs.checks.<n>. See docs/design/templates-catalogue.md#missing-product-data-audit."""
     inputs = {"checks": ["image", "hs_code", "vendor"], "teams": twin.both.teams()}
     refused = set(await twin.refused("missing-product-data-audit", inputs))
     assert refused == ({"inputs.checks.1", "inputs.checks.2"} if twin.platform == "woocommerce" else set())
@@ -188,12 +203,15 @@ async def test_a_check_the_platform_has_no_field_for_is_refused(twin: Twin) -> N
     ],
 )
 def test_text_of_blanks_or_empty_tags_is_none(markup: str, is_there: bool) -> None:
-    """Templates 5.15."""
+    """See docs/design/templates-catalogue.md#missing-product-data-audit."""
     assert has_text(markup) is is_there
 
 
 def test_one_variant_is_not_counted() -> None:
-    """Templates 5.15: a product is listed once, naming how many variants."""
+    """A product is listed once, naming how many variants.
+
+    See docs/design/templates-catalogue.md#missing-product-data-audit.
+    """
     assert gap_words("weight", 1, 1) == "weight"
     assert gap_words("image", 0, 3) == "image"
     assert gap_words("weight", 3, 3) == "weight (3 of 3 variants)"
@@ -213,7 +231,10 @@ def _doubles(twin: Twin) -> None:
 
 
 async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twin: Twin) -> None:
-    """Templates 5.16; E1, E2: trimmed, capitals or not, drafts or not; empty ones are no duplicates."""
+    """Trimmed, capitals or not, drafts or not; empty ones are no duplicates.
+
+    See docs/design/templates-catalogue.md#duplicate-sku-check.
+    """
     _doubles(twin)
     _tab(twin.both)
     inputs = {"sheet": twin.both.sheet(TAB), "teams": twin.both.teams()}
@@ -242,7 +263,10 @@ async def test_values_used_more_than_once_are_listed_alike_on_both_platforms(twi
 
 
 async def test_that_there_are_no_duplicates_is_told(both: Both) -> None:
-    """Templates 5.16: as in the audit; values of two fields are not mixed."""
+    """As in the audit; values of two fields are not mixed.
+
+    See docs/design/templates-catalogue.md#duplicate-sku-check.
+    """
     both.store.add_product("Cup", sku="X")
     [row] = both.store.of("ProductVariant")
     row["barcode"] = "X"

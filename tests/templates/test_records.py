@@ -1,4 +1,7 @@
-"""The template records and the check of their inputs against the catalogue (contract 3.7, templates 6)."""
+"""The template records and the check of their inputs against the catalogue.
+
+See docs/design/api/connections.md#templates and docs/design/templates.md#data-file.
+"""
 
 import copy
 import json
@@ -35,7 +38,7 @@ def _entry(template: Template) -> dict[str, Any]:
 
 
 def test_every_file_of_a_template_is_in_the_list() -> None:
-    """House 6, "Lists are explicit"."""
+    """Lists are explicit. See docs/guides/contributors.md#conventions."""
     folder = Path(steward.templates.__file__).parent
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "base"}
     assert {template.template_id.replace("-", "_") for template in ALL} == files
@@ -54,7 +57,7 @@ def test_the_record_equals_the_catalogue_field_by_field(template: Template) -> N
 
 @EACH
 def test_the_change_rows_equal_the_catalogue(template: Template) -> None:
-    """Templates 6, `changes`."""
+    """See docs/design/templates.md#data-file."""
     rows = [
         {
             "step": row.step,
@@ -72,13 +75,13 @@ def test_the_change_rows_equal_the_catalogue(template: Template) -> None:
 
 
 def test_the_shared_definitions_equal_the_catalogue() -> None:
-    """Templates 4."""
+    """See docs/design/templates.md#shared-definitions."""
     assert _catalogue()["$defs"] == DEFINITIONS
 
 
 @EACH
 def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> None:
-    """Templates 6: JSON Schema 2020-12, each valid alone."""
+    """JSON Schema 2020-12, each valid alone. See docs/design/templates.md#data-file."""
     for schema in (template.facts.inputs_schema, template.facts.result_schema):
         Draft202012Validator.check_schema(schema)
     Draft202012Validator(template.facts.result_schema).validate(template.facts.example_result)
@@ -86,7 +89,7 @@ def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> No
 
 @EACH
 def test_the_examples_pass_and_fail_as_the_catalogue_says(template: Template) -> None:
-    """Templates 6, `examples`."""
+    """See docs/design/templates.md#data-file."""
     examples = _entry(template)["examples"]
     for inputs in examples["valid"]:
         assert template.check_inputs(inputs).errors == {}, inputs
@@ -95,7 +98,10 @@ def test_the_examples_pass_and_fail_as_the_catalogue_says(template: Template) ->
 
 
 def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
-    """Templates 6: also the one pattern that looks ahead, which is matched in linear time too."""
+    """Also the one pattern that looks ahead, which is matched in linear time too.
+
+    See docs/design/templates.md#data-file.
+    """
     for entry in _catalogue()["templates"]:
         for inputs in entry["examples"]["valid"]:
             assert check(entry["inputs_schema"], inputs).errors == {}, entry["template_id"]
@@ -105,7 +111,10 @@ def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
 
 @EACH
 def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) -> None:
-    """Contract 3.7: read, decide, change, send, in that order (templates 1)."""
+    """Read, decide, change, send, in that order.
+
+    See docs/design/api/connections.md#templates and docs/design/templates.md#rules.
+    """
     plan = template.plan
     assert [step.name for step in plan.steps] == list(template.steps)
     assert len(plan.edges) == len(plan.steps) - 1
@@ -117,7 +126,7 @@ def test_every_step_has_a_function_and_the_plan_is_a_line(template: Template) ->
 
 @EACH
 def test_the_answer_is_json_without_anything_lost(template: Template) -> None:
-    """Contract 3.7."""
+    """See docs/design/api/connections.md#templates."""
     wire = template.facts.to_wire()
     assert json.loads(json.dumps(wire, allow_nan=False)) == wire
 
@@ -129,7 +138,7 @@ _PRICES = {"sheet": {"integration_id": 12}, "sku_column": "SKU", "price_column":
 
 
 def test_defaults_are_filled_in_but_for_what_is_required() -> None:
-    """Templates 1, "Inputs"."""
+    """See docs/design/templates.md#rules."""
     checked = PRICES.check_inputs(_PRICES)
     assert checked.inputs == {
         "sheet": {"integration_id": 12, "spreadsheet_id": None, "tab": None},
@@ -148,7 +157,7 @@ def test_defaults_are_filled_in_but_for_what_is_required() -> None:
 
 
 def test_defaults_inside_a_given_object_are_filled_in_and_an_absent_one_stays_absent() -> None:
-    """Templates 1: `products` absent means all published ones."""
+    """`products` absent means all published ones. See docs/design/templates.md#rules."""
     assert "products" not in ALERT.check_inputs(_ALERT).inputs
     given = ALERT.check_inputs({**_ALERT, "products": {"tags_any": ["tea"]}}).inputs["products"]
     assert given == {"tags_any": ["tea"], "tags_none": [], "vendors": [], "types": []}
@@ -166,7 +175,7 @@ def test_filling_in_never_touches_what_was_sent_or_the_defaults() -> None:
 
 
 def test_a_whole_number_with_a_fraction_of_zero_is_that_number() -> None:
-    """Contract 1.2: 6.0 is 6."""
+    """6.0 is 6. See docs/design/api/conventions.md#requests."""
     threshold = ALERT.check_inputs({**_ALERT, "threshold": 6.0}).inputs["threshold"]
     assert (threshold, type(threshold)) == (6, int)
 
@@ -201,7 +210,10 @@ def test_a_whole_number_with_a_fraction_of_zero_is_that_number() -> None:
     ],
 )
 def test_a_fault_is_named_by_its_path_in_words(template: Template, inputs: Any, path: str) -> None:
-    """Contract 1.1 `errors`; templates 6: in every pattern `$` is the end of the text."""
+    """In every pattern `$` is the end of the text.
+
+    See docs/design/api/conventions.md#envelope and docs/design/templates.md#data-file.
+    """
     errors = template.check_inputs(inputs).errors
     assert list(errors) == [path]
     [words] = errors[path]
@@ -220,18 +232,21 @@ def test_a_fault_is_named_by_its_path_in_words(template: Template, inputs: Any, 
     ],
 )
 def test_the_limits_themselves_pass(template: Template, inputs: dict[str, Any]) -> None:
-    """Templates 4: at the limit."""
+    """At the limit. See docs/design/templates.md#shared-definitions."""
     assert template.check_inputs(inputs).errors == {}
 
 
 def test_all_faults_are_named_at_once() -> None:
-    """Contract 1.4 step 9."""
+    """See docs/design/api/conventions.md#order-of-refusals."""
     errors = ALERT.check_inputs({"threshold": -1, "only_new": 1, "shade": 0}).errors
     assert list(errors) == ["inputs.only_new", "inputs.shade", "inputs.teams", "inputs.threshold"]
 
 
 def test_one_of_several_inputs_that_must_be_given_is_named_on_the_inputs() -> None:
-    """Templates 5.3: at least one rule must be given, else 422 on `inputs`."""
+    """At least one rule must be given, else 422 on `inputs`.
+
+    See docs/design/templates-catalogue.md#tag-orders-by-rule.
+    """
     schema = next(
         each["inputs_schema"]
         for each in _catalogue()["templates"]
@@ -256,7 +271,7 @@ def _faults(template: Template, inputs: dict[str, Any], world: SetupContext) -> 
 
 
 def test_the_connections_of_inputs_are_named_with_path_and_kind() -> None:
-    """Templates 1, "Connections in `inputs`"."""
+    """Connections in `inputs`. See docs/design/templates.md#rules."""
     [named] = PRICES.connections_of(_PRICES)
     assert (named.path, named.integration_id, named.kind) == (
         "inputs.sheet.integration_id",
@@ -268,14 +283,14 @@ def test_the_connections_of_inputs_are_named_with_path_and_kind() -> None:
 
 
 def test_a_good_connection_has_no_fault() -> None:
-    """Templates 1."""
+    """See docs/design/templates.md#rules."""
     assert _faults(PRICES, _PRICES, _world()) == {}
     assert _faults(ALERT, _ALERT, _world()) == {}
 
 
 @pytest.mark.parametrize("number", [99, int(TEAMS), int(SHOP)])
 def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(number: int) -> None:
-    """Templates 1: 422 on `inputs.sheet.integration_id`."""
+    """422 on `inputs.sheet.integration_id`. See docs/design/templates.md#rules."""
     inputs = {**_PRICES, "sheet": {"integration_id": number}}
     assert list(_faults(PRICES, inputs, _world())) == ["inputs.sheet.integration_id"]
 
@@ -293,7 +308,7 @@ def test_a_connection_that_is_foreign_or_of_another_kind_is_refused_on_its_path(
 def test_a_service_account_is_one_spreadsheet_and_a_sign_in_names_it(
     auth: Auth, given: str | None, is_refused: bool
 ) -> None:
-    """Templates 1, "sheet"."""
+    """See docs/design/templates.md#rules."""
     inputs = {**_PRICES, "sheet": {"integration_id": 12, "spreadsheet_id": given}}
     faults = _faults(PRICES, inputs, _world(spreadsheet={"auth": auth}))
     assert list(faults) == (["inputs.sheet.spreadsheet_id"] if is_refused else [])
@@ -301,13 +316,16 @@ def test_a_service_account_is_one_spreadsheet_and_a_sign_in_names_it(
 
 @pytest.mark.parametrize(("channel", "is_refused"), [(None, False), ("stock", False), ("sales", True)])
 def test_a_teams_connection_is_one_channel(channel: str | None, is_refused: bool) -> None:
-    """Templates 1, "teams"."""
+    """See docs/design/templates.md#rules."""
     inputs = {**_ALERT, "teams": {"integration_id": 13, "channel": channel}}
     assert list(_faults(ALERT, inputs, _world())) == (["inputs.teams.channel"] if is_refused else [])
 
 
 def test_channels_are_judged_by_the_last_check_of_a_shopify_store_alone() -> None:
-    """Templates 5.4: 422 on `inputs.channels`; not read on WooCommerce."""
+    """422 on `inputs.channels`; not read on WooCommerce.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     facts = {"channels": [["1", "Online Store", True], ["2", "Till", False]]}
     store = connection("shopify", IntegrationId(20), facts=facts)
     assert _faults(HIDE, {}, _world(store=store)) == {}
@@ -318,7 +336,7 @@ def test_channels_are_judged_by_the_last_check_of_a_shopify_store_alone() -> Non
 
 @pytest.mark.parametrize("template", [ALERT, HIDE], ids=["alert", "hide"])
 def test_a_filter_by_vendor_is_refused_where_products_have_none(template: Template) -> None:
-    """Templates 6, last line: a platform that lacks a field."""
+    """A platform that lacks a field. See docs/design/templates.md#data-file."""
     inputs = {**(_ALERT if template is ALERT else {}), "products": {"vendors": ["Ceylon"]}}
     assert list(_faults(template, inputs, _world())) == ["inputs.products.vendors"]
     facts = {"channels": [["1", "Online Store", True]]}
@@ -344,6 +362,6 @@ def test_a_filter_by_vendor_is_refused_where_products_have_none(template: Templa
 def test_readiness_names_what_is_missing_and_nothing_else(
     template: Template, connected: dict[str, int], ready: bool, missing: tuple[str, ...]
 ) -> None:
-    """Contract 3.7 `readiness`: the store it runs on is not counted in `missing`."""
+    """The store it runs on is not counted in `missing`. See docs/design/api/connections.md#templates."""
     found = template.readiness(connected)
     assert (found.ready, found.missing) == (ready, missing)

@@ -1,4 +1,7 @@
-"""How many requests a run on a whole shop costs: every page of what it decides on once, and no more (E10)."""
+"""How many requests a run on a whole shop costs: every page of what it decides on once, and no more.
+
+See docs/design/templates.md#e10-pages.
+"""
 
 import os
 from math import ceil
@@ -82,7 +85,10 @@ def test_every_template_that_reads_a_store_is_counted() -> None:
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeClock) -> None:
-    """Connectors 7.1, 7.2; E10: whatever the template, and no request is made twice."""
+    """Whatever the template, and no request is made twice.
+
+    See docs/design/connectors.md#shopify and docs/design/connectors.md#woocommerce.
+    """
     store = FullStore(platform, clock, PRODUCTS[platform])
     await store.fill()
     wanted, found = _of(platform, PRODUCTS[platform]), {}
@@ -107,7 +113,10 @@ async def test_a_store_is_read_once_in_full_pages(platform: str, clock: FakeCloc
 async def test_a_list_that_cannot_be_read_to_its_end_is_never_decided_on(
     platform: str, clock: FakeClock
 ) -> None:
-    """E10: whatever the template, and whichever read is the last: nothing is proposed, nothing is sent."""
+    """Whatever the template, and whichever read is the last: nothing is proposed, nothing is sent.
+
+    See docs/design/templates.md#e10-pages.
+    """
     store = FullStore(platform, clock, 20)
     await store.fill()
     for name, count in _of(platform, 20).items():

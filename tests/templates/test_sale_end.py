@@ -1,4 +1,7 @@
-"""End a sale: what is put back, what people changed since, and a second run (templates 5.14)."""
+"""End a sale: what is put back, what people changed since, and a second run.
+
+See docs/design/templates-catalogue.md#sale-end.
+"""
 
 from typing import Any
 
@@ -31,7 +34,10 @@ def _stage(*products: Any, sold: dict[str, Any], **inputs: Any) -> Stage:
 async def test_a_compare_at_that_was_not_above_its_price_does_not_keep_the_sale_going(
     was: str, becomes: str | None
 ) -> None:
-    """Templates 5.14, Shopify: it stays where it is, or is taken off, and the price is put back."""
+    """It stays where it is, or is taken off, and the price is put back.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     sold = {"1": {**_sold(), "compare_at": was}}
     stage = _stage(product(_on_sale("1")), sold=sold)
     stage.store, stage.changes = connection("shopify", SHOP), CHANGES["shopify"]
@@ -46,7 +52,10 @@ def _on_sale(number: str = "1", **changed: Any) -> Any:
 
 
 async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: Twin) -> None:
-    """Templates 5.14: one list of expectations for both; what people changed or deleted is left."""
+    """One list of expectations for both; what people changed or deleted is left.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     twin.stock(
         Goods("Teapot", Item("POT-1", price="24.90"), tags=("tea",)),
         Goods("Mug", sizes={"S": Item("MUG-S", price="4.00"), "L": Item("MUG-L", price="6.00")}),
@@ -88,7 +97,7 @@ async def test_on_each_platform_a_sale_ends_and_the_prices_are_as_before(twin: T
 
 
 async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
-    """Templates 5.14: 422 on `inputs.sale_automation_id`."""
+    """422 on `inputs.sale_automation_id`. See docs/design/templates-catalogue.md#sale-end."""
     other = "shopify" if twin.platform == "woocommerce" else "woocommerce"
     abroad = await twin.both.set_up("sale-start", _SALE, on=other)
     no_sale = await twin.set_up("hide-out-of-stock-products", {})
@@ -98,7 +107,10 @@ async def test_only_a_sale_of_the_same_store_can_be_ended(twin: Twin) -> None:
 
 
 async def test_nothing_remembered_is_said_and_is_no_failure() -> None:
-    """Templates 5.14; what the sale remembers of another store is not this store's."""
+    """What the sale remembers of another store is not this store's.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     stage = _stage(product(variant("1", price="5.00")), sold={})
     ran = await stage.run()
     assert (ran.failed, ran.proposals, ran.words.text) == (None, [], "The sale remembers no price.")
@@ -106,7 +118,7 @@ async def test_nothing_remembered_is_said_and_is_no_failure() -> None:
 
 
 async def test_the_compare_at_price_of_before_comes_back() -> None:
-    """Templates 5.14: to what it was before the sale."""
+    """To what it was before the sale. See docs/design/templates-catalogue.md#sale-end."""
     stage = _stage(product(_on_sale()), sold={"1": {**_sold(), "compare_at": "12.00"}})
     await stage.run()
     now = stage.shop.of("1").variants[0]
@@ -114,21 +126,27 @@ async def test_the_compare_at_price_of_before_comes_back() -> None:
 
 
 async def test_a_product_with_one_variant_changed_by_hand_keeps_its_tag() -> None:
-    """Templates 5.14: listed and left, its tag too; the others are put back."""
+    """Listed and left, its tag too; the others are put back.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     two = product(_on_sale("1/1"), variant("1/2", price="6.00"), tags=("sale",))
     ran = await _stage(two, sold={"1/1": _sold(), "1/2": _sold()}).run()
     assert [each.object.type for each in ran.proposals] == ["variant"]
 
 
 async def test_a_price_put_back_by_hand_is_a_change_by_hand() -> None:
-    """Templates 5.14: the price is no longer the sale's."""
+    """The price is no longer the sale's. See docs/design/templates-catalogue.md#sale-end."""
     one = product(variant("1", price="10.00"), tags=("sale",))
     ran = await _stage(one, sold={"1": _sold()}).run()
     assert (ran.proposals, ran.result["changed_since"]) == ([], 1)
 
 
 async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
-    """Templates 5.14: what this automation put back itself was not changed by hand."""
+    """What this automation put back itself was not changed by hand.
+
+    See docs/design/templates-catalogue.md#sale-end.
+    """
     stage = _stage(product(_on_sale(), tags=("sale",)), sold={"1": _sold()})
     await stage.run(only=["variant.set_price"])
     assert stage.shop.of("1").tags == ("sale",)
@@ -138,7 +156,7 @@ async def test_a_tag_that_failed_is_taken_off_by_the_next_run() -> None:
 
 
 async def test_prices_and_tags_count_towards_the_limit() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     one = product(_on_sale(), tags=("sale",))
     assert len((await _stage(one, sold={"1": _sold()}, limit=2).run()).proposals) == 2
     ran = await _stage(one, sold={"1": _sold()}, limit=1).run()

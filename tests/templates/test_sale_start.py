@@ -1,4 +1,7 @@
-"""Start a sale: prices down, tags on, the old prices remembered (templates 5.13)."""
+"""Start a sale: prices down, tags on, the old prices remembered.
+
+See docs/design/templates-catalogue.md#sale-start.
+"""
 
 from decimal import Decimal
 from typing import Any
@@ -31,7 +34,10 @@ _GOODS = (
 
 
 async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
-    """Templates 5.13, E2, E9: one list of expectations for both; a second run proposes nothing."""
+    """One list of expectations for both; a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e2-missing-skus.
+    """
     twin.stock(*_GOODS)
     inputs = {"products": {"tags_any": ["winter"]}, "percent": 20, "round_to": ".99"}
     automation = await twin.set_up("sale-start", inputs)
@@ -68,7 +74,7 @@ async def test_on_each_platform_a_sale_begins_once(twin: Twin) -> None:
 
 
 async def test_without_a_compare_at_price_only_the_price_changes(twin: Twin) -> None:
-    """Templates 5.13, `set_compare_at`."""
+    """See docs/design/templates-catalogue.md#sale-start."""
     twin.stock(_GOODS[0])
     automation = await twin.set_up("sale-start", {**_ALL, "set_compare_at": False})
     came = await twin.run(automation)
@@ -95,7 +101,10 @@ async def test_without_a_compare_at_price_only_the_price_changes(twin: Twin) -> 
 def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
     price: str, percent: str, ending: str, currency: str, new: str
 ) -> None:
-    """Templates 5.13, E6: the ending is not used for currencies without minor units."""
+    """The ending is not used for currencies without minor units.
+
+    See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e6-decimals.
+    """
     assert marked_down(variant(price=price, currency=currency), Decimal(percent), ending=ending) == new
 
 
@@ -110,14 +119,17 @@ def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
     ],
 )
 def test_a_price_that_makes_no_sense_is_refused(price: str | None, percent: str, ending: str) -> None:
-    """Templates 5.13: not above 0, or not below the old one."""
+    """Not above 0, or not below the old one. See docs/design/templates-catalogue.md#sale-start."""
     with pytest.raises(RowRefused) as refused:
         marked_down(variant(price=price), Decimal(percent), ending=ending)
     assert refused.value.code == "no_sensible_price"
 
 
 async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
-    """Templates 5.13: price 0 or none; it is checked and neither changed nor refused."""
+    """Price 0 or none; it is checked and neither changed nor refused.
+
+    See docs/design/templates-catalogue.md#sale-start.
+    """
     free = [product(variant("1", price="0.00")), product(variant("2", price=None, regular_price=""))]
     ran = await _stage(*free).run()
     counts = {"checked": 2, "changed": 0, "already_on_sale": 0, "refused": 0, "refused_rows": []}
@@ -125,7 +137,7 @@ async def test_what_is_free_or_without_a_price_is_left_alone() -> None:
 
 
 async def test_what_was_applied_is_remembered_with_both_prices() -> None:
-    """Templates 5.13; what was declined is not."""
+    """What was declined is not. See docs/design/templates-catalogue.md#sale-start."""
     stage = _stage(product(variant("1")), product(variant("2/1", "B", price="5.00")))
     await stage.run(outcome=Outcome.DECLINED)
     assert stage.memory.kept == {}
@@ -141,14 +153,17 @@ async def test_what_was_applied_is_remembered_with_both_prices() -> None:
 
 
 async def test_what_was_approved_and_not_made_is_named() -> None:
-    """Templates 5.13: when some failed the product is tagged and the rest are named."""
+    """When some failed the product is tagged and the rest are named.
+
+    See docs/design/templates-catalogue.md#sale-start.
+    """
     ran = await _stage(product(variant("1", "A"))).run(outcome=Outcome.FAILED)
     [row] = ran.result["refused_rows"]
     assert (row["key"], row["code"], ran.result["changed"], ran.result["refused"]) == ("A", "failed", 0, 1)
 
 
 async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_marked_down_again() -> None:
-    """Templates 5.13: a run started again does not mark down twice."""
+    """A run started again does not mark down twice. See docs/design/templates-catalogue.md#sale-start."""
     stage = _stage(product(variant("1")), set_compare_at=False)
     await stage.run(only=["variant.set_price"])
     again = await stage.run()
@@ -160,7 +175,7 @@ async def test_a_product_whose_tag_failed_is_tagged_by_the_next_run_and_not_mark
 
 
 async def test_prices_and_tags_count_towards_the_limit() -> None:
-    """Templates E11: with two rows per object each row counts."""
+    """With two rows per object each row counts. See docs/design/templates.md#e11-over-the-limit."""
     assert len((await _stage(product(variant("1")), limit=2).run()).proposals) == 2
     ran = await _stage(product(variant("1")), limit=1).run()
     assert ran.failed is not None
@@ -168,7 +183,7 @@ async def test_prices_and_tags_count_towards_the_limit() -> None:
 
 
 async def test_a_vendor_is_refused_where_products_have_none(twin: Twin) -> None:
-    """Templates 6, last line; and no filter at all is none."""
+    """Last line; and no filter at all is none. See docs/design/templates.md#data-file."""
     faults = await twin.refused("sale-start", {"products": {"vendors": ["Kiln"]}, "percent": 5})
     assert list(faults) == (["inputs.products.vendors"] if twin.platform == "woocommerce" else [])
     assert list(await twin.refused("sale-start", {"products": {}, "percent": 5})) == ["inputs.products"]

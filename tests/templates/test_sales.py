@@ -1,4 +1,7 @@
-"""Sales of a day: what counts, when, and how it is told, on both platforms (templates 5.11, 5.20)."""
+"""Sales of a day: what counts, when, and how it is told, on both platforms.
+
+See docs/design/templates-catalogue.md#daily-sales-summary.
+"""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -67,7 +70,10 @@ def _furnish(both: Both) -> None:
 
 @pytest.mark.parametrize("platform", ["woocommerce", "shopify"])
 async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: str) -> None:
-    """Templates 5.11; E15, E16: the day's edges, cancelled and failed orders, refunds on their own day."""
+    """The day's edges, cancelled and failed orders, refunds on their own day.
+
+    See docs/design/templates-catalogue.md#daily-sales-summary.
+    """
     _furnish(both)
     made = await both.set_up("daily-sales-summary", {"teams": both.teams()}, on=platform)
     tried = await both.run(made, Mode.TEST)
@@ -87,7 +93,10 @@ async def test_yesterday_is_told_alike_on_both_platforms(both: Both, platform: s
 
 
 async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing(both: Both) -> None:
-    """Templates 5.11: 0 is told; the percent is left out when the day compared with had none."""
+    """0 is told; the percent is left out when the day compared with had none.
+
+    See docs/design/templates-catalogue.md#daily-sales-summary.
+    """
     in_woocommerce(both.shop.world.state.shop, [])
     inputs = {"teams": both.teams(), "compare": "week_before", "currency_note": False}
     run = await both.run(await both.set_up("daily-sales-summary", inputs, on="woocommerce"))
@@ -104,7 +113,10 @@ async def test_a_day_without_orders_is_told_and_nothing_is_compared_with_nothing
 async def test_stores_are_told_in_their_order_and_added_up(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Templates 5.20; E13: rounded once, half up, at the end; a currency without a rate stands apart."""
+    """Rounded once, half up, at the end; a currency without a rate stands apart.
+
+    See docs/design/templates-catalogue.md#sales-summary-across-stores.
+    """
     both = await open_both(database_url, clock, tmp_path)
     _furnish(both)
     inputs = {"teams": both.teams(), "currency": "USD", "rates": {"EUR": "1.15005"}}
@@ -138,7 +150,10 @@ async def test_stores_are_told_in_their_order_and_added_up(
 
 
 async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> None:
-    """Templates 5.20; E10: half a sum is never sent."""
+    """Half a sum is never sent.
+
+    See docs/design/templates-catalogue.md#sales-summary-across-stores and docs/design/templates.md#e10-pages.
+    """
     inputs = {"teams": both.teams(), "currency": "EUR"}
     reads = ("woocommerce", "shopify")
     made = await both.set_up("sales-summary-across-stores", inputs, reads=reads, timezone=ZONE)
@@ -150,7 +165,10 @@ async def test_a_store_that_cannot_be_read_fails_the_run_by_name(both: Both) -> 
 
 
 async def test_a_currency_is_worth_itself(both: Both) -> None:
-    """Templates 5.20: a rate for the currency of the sum is 1, else 422 on inputs.rates."""
+    """A rate for the currency of the sum is 1, else 422 on inputs.rates.
+
+    See docs/design/templates-catalogue.md#sales-summary-across-stores.
+    """
     inputs = {"teams": both.teams(), "currency": "EUR", "rates": {"EUR": "1.1"}}
     reads = ("woocommerce", "shopify")
     with pytest.raises(ValidationFailed) as refused:
@@ -163,13 +181,16 @@ async def test_a_currency_is_worth_itself(both: Both) -> None:
 
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-05-01", 24)])
 def test_a_day_has_the_hours_the_clocks_give_it(day: str, hours: int) -> None:
-    """Templates E16."""
+    """See docs/design/templates.md#e16-days-and-windows."""
     start, end = window_of(date.fromisoformat(day), ZONE)
     assert (end - start).total_seconds() == hours * 3600
 
 
 def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
-    """Templates E16: days lie end to end, also in a zone that changes at midnight."""
+    """Days lie end to end, also in a zone that changes at midnight.
+
+    See docs/design/templates.md#e16-days-and-windows.
+    """
     before = window_of(date(2026, 4, 24), "Africa/Cairo")
     after = window_of(date(2026, 4, 25), "Africa/Cairo")
     assert before[0] == datetime(2026, 4, 23, 22, 0, tzinfo=UTC)
@@ -178,7 +199,7 @@ def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
 
 
 def test_sums_of_other_currencies_stand_apart() -> None:
-    """Templates E13: never added."""
+    """Never added. See docs/design/templates.md#e13-currencies."""
     line: list[JsonValue] = ["7", "Cup", 1, "5.00"]
     orders: list[JsonValue] = [["EUR", "5.00", [line]], ["USD", "9.00", [line]]]
     read: JsonValue = {"currency": "EUR", "orders": orders, "refunds": [["USD", "1.00"], ["EUR", "2.00"]]}
@@ -188,7 +209,10 @@ def test_sums_of_other_currencies_stand_apart() -> None:
 
 
 def test_variants_are_added_up_under_their_product() -> None:
-    """Templates 5.11; E9: and lines of deleted products by their name on the order."""
+    """And lines of deleted products by their name on the order.
+
+    See docs/design/templates-catalogue.md#daily-sales-summary and docs/design/templates.md#e9-variants.
+    """
     lines = [
         Sold("7", "Shirt, red", 1, Decimal(10)),
         Sold("7", "Shirt, blue", 2, Decimal(20)),

@@ -1,4 +1,7 @@
-"""Show products back in stock: which are put back, and what is left alone (templates 5.5)."""
+"""Show products back in stock: which are put back, and what is left alone.
+
+See docs/design/templates-catalogue.md#show-back-in-stock-products.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +29,10 @@ def _hidden(number: str = "7", stock: int | None = 3, **changed: Any) -> Any:
 
 
 async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(twin: Twin) -> None:
-    """Templates 5.5, E7, E8, E9: one list of expectations for both; a second run proposes nothing."""
+    """One list of expectations for both; a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#show-back-in-stock-products.
+    """
     twin.stock(
         Goods("Teapot", Item("POT-1", stock=4), tags=_MARKED, hidden=True),
         Goods("Mug", sizes={"S": Item("MUG-S", stock=0), "L": Item("MUG-L", stock=1)}, tags=_MARKED),
@@ -60,7 +66,10 @@ async def test_on_each_platform_what_is_back_is_shown_once_and_the_rest_is_left(
 async def test_what_the_hiding_automation_hid_comes_back_as_it_was(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Templates 5.4, 5.5: hidden, back in stock, shown, and then both automations rest; on each engine."""
+    """Hidden, back in stock, shown, and then both automations rest; on each engine.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     both = await open_both(database_url, clock, tmp_path)
     for twin in (Twin(platform, both) for platform in PLATFORMS):
         twin.stock(Goods("Teapot", Item("POT-1", stock=0), tags=("tea",)))
@@ -80,7 +89,10 @@ async def test_what_the_hiding_automation_hid_comes_back_as_it_was(
 
 
 async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
-    """Templates 5.5: else to `visible`; and what was remembered of another store counts for nothing."""
+    """Else to `visible`; and what was remembered of another store counts for nothing.
+
+    See docs/design/templates-catalogue.md#show-back-in-stock-products.
+    """
     stage = _stage(_hidden())
     stage.memory.others[HIDING] = Remembered({("visibility", "12:7"): "search"})
     await stage.run()
@@ -89,26 +101,26 @@ async def test_without_a_remembered_visibility_it_becomes_visible() -> None:
 
 @pytest.mark.parametrize(("stock", "shown"), [(2, []), (3, ["7"])])
 async def test_the_level_itself_is_enough(stock: int, shown: list[str]) -> None:
-    """Templates 5.5, `threshold`."""
+    """See docs/design/templates-catalogue.md#show-back-in-stock-products."""
     ran = await _stage(_hidden(stock=stock), threshold=3).run()
     assert [each.object.id for each in ran.proposals] == shown
 
 
 async def test_the_stock_is_the_sum_and_a_negative_one_counts_as_zero() -> None:
-    """Templates E7, E9."""
+    """See docs/design/templates.md#e7-negative-stock and docs/design/templates.md#e9-variants."""
     one = product(variant("1/1", stock=2), variant("1/2", stock=-9), tags=("auto-hidden",), visible=False)
     assert len((await _stage(one, threshold=2).run()).proposals) == 1
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
-    """Templates 1, "Trigger"."""
+    """See docs/design/templates.md#rules."""
     stage = _stage(_hidden("1"), _hidden("2"))
     ran = await stage.run(event=StoreEvent("inventory_levels/update", "product", "2"))
     assert ([each.object.id for each in ran.proposals], stage.shop.reads[0]) == (["2"], "product")
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     many = [_hidden(str(each)) for each in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()
@@ -117,6 +129,9 @@ async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
 
 
 async def test_a_channel_the_store_does_not_have_is_refused_at_set_up(twin: Twin) -> None:
-    """Templates 5.4, `channels`: by the connection's last check; not read on WooCommerce."""
+    """By the connection's last check; not read on WooCommerce.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products.
+    """
     faults = await twin.refused("show-back-in-stock-products", {"channels": ["Market"]})
     assert list(faults) == (["inputs.channels"] if twin.platform == "shopify" else [])

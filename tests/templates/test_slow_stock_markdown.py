@@ -1,4 +1,7 @@
-"""Mark down slow stock: what counts as slow, how far prices fall, and how often (templates 5.24)."""
+"""Mark down slow stock: what counts as slow, how far prices fall, and how often.
+
+See docs/design/templates-catalogue.md#slow-stock-markdown.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
@@ -29,7 +32,10 @@ _GOODS = (
 
 
 async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(twin: Twin) -> None:
-    """Templates 5.24, E8, E9, E15, E17: one list of expectations for both; a second run has nothing."""
+    """One list of expectations for both; a second run has nothing.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     twin.stock(*_GOODS)
     twin.sell("BOWL-1", days=10)
     twin.sell("POT-1", days=100)
@@ -62,7 +68,10 @@ async def test_on_each_platform_what_does_not_sell_is_marked_down_once_and_told(
 
 
 async def test_the_cost_is_the_floor_where_the_store_tells_it(twin: Twin) -> None:
-    """Templates 5.24, `floor`: without a known cost nothing is marked down."""
+    """Without a known cost nothing is marked down.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     twin.stock(
         Goods("Pot", Item("POT-1", price="20.00", cost="16.00"), age_days=200),
         Goods("Mug", Item("MUG-1", price="20.00", cost="8.00"), age_days=200),
@@ -83,7 +92,10 @@ async def test_the_cost_is_the_floor_where_the_store_tells_it(twin: Twin) -> Non
 
 
 def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
-    """Templates 5.24: 422 on `inputs.no_sale_days`, on Shopify alone."""
+    """422 on `inputs.no_sale_days`, on Shopify alone.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     for days, rights, is_refused in ((60, [], False), (61, [], True), (61, ["read_all_orders"], False)):
         store = connection("shopify", IntegrationId(20), facts={"rights": rights})
         faults = check_world({"no_sale_days": days}, SetupContext(store, {}))
@@ -139,18 +151,24 @@ def _order(days: float, number: str = "1", **changed: Any) -> Order:
     ],
 )
 async def test_a_sale_within_the_days_is_a_sale(order: Order, is_slow: bool) -> None:
-    """Templates 5.24, E15, E16; whatever its currency, it was sold (E13)."""
+    """Whatever its currency, it was sold.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     assert len((await _stage(variant("1"), sold=[order]).run()).proposals) == is_slow
 
 
 async def test_too_little_stock_and_what_is_new_are_left_alone() -> None:
-    """Templates 5.24, `min_stock`: exactly that much is enough."""
+    """Exactly that much is enough. See docs/design/templates-catalogue.md#slow-stock-markdown."""
     stage = _stage(variant("1", stock=4), variant("2", stock=5), variant("3", stock=-2), min_stock=5)
     assert [each.object.id for each in (await stage.run()).proposals] == ["2"]
 
 
 async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_often_as_allowed() -> None:
-    """Templates 5.24, `max_times`: compare-at stays the price before the first markdown."""
+    """Compare-at stays the price before the first markdown.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     stage, came = _stage(variant("1"), max_times=2), []
     for age in (0, 10, 31, 10, 31):  # days since it was marked down last
         for (space, _), mark in stage.memory.kept.items():
@@ -164,7 +182,10 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
 
 
 async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_begins_anew() -> None:
-    """Templates 5.24: else compare-at would be under the price, which no store takes."""
+    """Else compare-at would be under the price, which no store takes.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     stage = _stage(variant("1"), max_times=2)
     await stage.run()
     stage.memory.kept[MARKS, "11:1"]["at"] = (NOW - timedelta(days=31)).isoformat()
@@ -176,7 +197,10 @@ async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_b
 
 
 async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
-    """Templates 5.24: also one before the days looked at, since the run before; and it is read once."""
+    """Also one before the days looked at, since the run before; and it is read once.
+
+    See docs/design/templates-catalogue.md#slow-stock-markdown.
+    """
     stage = _stage(variant("1"))
     await stage.run()
     stage.memory.kept[MARKS, "11:1"]["at"] = (NOW - timedelta(days=90)).isoformat()
@@ -189,7 +213,7 @@ async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
 
 
 async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
-    """Templates 5.24: the message names only applied prices."""
+    """The message names only applied prices. See docs/design/templates-catalogue.md#slow-stock-markdown."""
     stage = _stage(variant("1"), teams={"integration_id": 13})
     ran = await stage.run(outcome=Outcome.DECLINED)
     assert [each.object.type for each in ran.proposals] == ["variant"]
@@ -197,7 +221,7 @@ async def test_what_was_declined_is_not_remembered_and_not_told() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     many = [variant(str(each)) for each in range(1, 4)]
     assert len((await _stage(*many, limit=3).run()).proposals) == 3
     ran = await _stage(*many, limit=2).run()

@@ -1,4 +1,7 @@
-"""Sheet to Teams: which rows match, what is told of them, and what counts as changed (templates 5.22)."""
+"""Sheet to Teams: which rows match, what is told of them, and what counts as changed.
+
+See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -62,7 +65,10 @@ def _told(ran: Ran) -> list[str]:
 async def test_rows_match_as_people_mean_it(
     column: str, op: str, value: str | None, more: dict[str, Any], expected: list[str], refused: int
 ) -> None:
-    """Templates 5.22; E4, E5: text without case and outer blanks; numbers with numbers, dates with dates."""
+    """Text without case and outer blanks; numbers with numbers, dates with dates.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     ran = await _stage(ROWS, column, op, value, **more).run()
     assert _told(ran) == expected
     assert ran.result == {"rows": 5, "matched": len(expected), "shown": len(expected), "refused": refused}
@@ -70,7 +76,10 @@ async def test_rows_match_as_people_mean_it(
 
 
 async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
-    """Templates 5.22, `changed`: a new row counts once it holds something, one taken out is forgotten."""
+    """A new row counts once it holds something, one taken out is forgotten.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     stage = _stage([["A-1", "new"], ["A-2", "new"]], "Status", "changed", key_column="Order")
     assert (await stage.run(mode=Mode.TEST)).proposals == []
     assert stage.memory.kept == {}
@@ -86,7 +95,10 @@ async def test_changes_are_told_once_and_the_first_run_only_remembers() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, Outcome.UNKNOWN])
 async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -> None:
-    """Templates 5.22: as the alert's memory, it is of the last run that sent."""
+    """As the alert's memory, it is of the last run that sent.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     stage = _stage([["A-1", "new"]], "Status", "changed", key_column="Order")
     await stage.run()
     stage.sheet.rows[1:] = [["A-1", "sent"]]
@@ -95,7 +107,10 @@ async def test_a_change_whose_message_was_lost_is_told_again(outcome: Outcome) -
 
 
 async def test_rows_that_cannot_be_told_apart_are_refused() -> None:
-    """Templates 5.22: repeated or empty keys are counted; what was known of them stays."""
+    """Repeated or empty keys are counted; what was known of them stays.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     stage = _stage([["A-1", "x"], ["A-2", "x"]], "Status", "changed", key_column="Order")
     await stage.run()
     stage.sheet.rows[1:] = [["A-1", "y"], [" A-1", "z"], ["", "y"], ["A-2", "x"]]
@@ -115,7 +130,7 @@ async def test_rows_that_cannot_be_told_apart_are_refused() -> None:
     ],
 )
 async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]], code: str) -> None:
-    """Templates E4."""
+    """See docs/design/templates.md#e4-empty-sheets-and-columns."""
     stage = _stage([], "Status", "empty")
     stage.sheet.rows[:] = rows
     ran = await stage.run()
@@ -124,7 +139,7 @@ async def test_a_sheet_that_is_not_as_named_fails_the_run(rows: list[list[Any]],
 
 @pytest.mark.parametrize(("count", "lines"), [(50, 51), (51, 52)])
 async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: int) -> None:
-    """Templates 5.22: at fifty, and one more."""
+    """At fifty, and one more. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest."""
     ran = await _stage([[f"A-{n}", "x"] for n in range(count)], "Status", "eq", "x").run()
     told = card_lines(ran.proposals[0])
     assert (ran.result["matched"], ran.result["shown"], len(told)) == (count, 50, lines)
@@ -132,7 +147,7 @@ async def test_fifty_rows_are_shown_and_the_others_counted(count: int, lines: in
 
 
 async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
-    """Templates 5.22: a row by what it has."""
+    """A row by what it has. See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest."""
     ran = await _stage([["A-1", "x"], ["", "x", 3]], "Status", "eq", "x", columns=["Order", "Left"]).run()
     assert card_lines(ran.proposals[0])[1:] == ["Row 2: Order: A-1", "Row 3: Left: 3"]
 
@@ -140,7 +155,10 @@ async def test_cells_that_hold_nothing_are_left_out_of_the_message() -> None:
 async def test_a_digest_goes_from_sheet_to_channel(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Templates 5.22: through the whole service; a test run sends nothing, formulas stay text."""
+    """Through the whole service; a test run sends nothing, formulas stay text.
+
+    See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
+    """
     both: Both = await open_both(database_url, clock, tmp_path)
     tab = Tab(77, "Orders")
     lines = [[*HEAD], ["A-1", "late", "=1+1"], ["A-2", "done", 2]]
@@ -167,7 +185,7 @@ async def test_a_digest_goes_from_sheet_to_channel(
 
 
 async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
-    """Templates 1, `sheet`; 5.22: `lt` and `gt` need a number or a date."""
+    """`lt` and `gt` need a number or a date. See docs/design/templates.md#rules."""
     inputs: dict[str, Any] = {
         "place": {"spreadsheet_id": "another"},
         "where": {"column": "Left", "op": "lt", "value": "soon"},
@@ -182,7 +200,7 @@ async def test_what_the_schema_cannot_say_is_refused(both: Both) -> None:
 
 
 async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(both: Both) -> None:
-    """Templates 1, `sheet`: also when only the connections are changed."""
+    """Also when only the connections are changed. See docs/design/templates.md#rules."""
     inputs: dict[str, Any] = {
         "place": {"spreadsheet_id": "sheet-prices"},
         "where": {"column": "Left", "op": "empty"},

@@ -1,4 +1,7 @@
-"""A store tells what happened, over HTTP and signed, and a template's run comes of it (contract 2.11)."""
+"""A store tells what happened, over HTTP and signed, and a template's run comes of it.
+
+See docs/design/api/events.md#delivery.
+"""
 
 from functools import partial
 from typing import Any
@@ -108,7 +111,10 @@ _GOODS = (
 
 
 async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -> None:
-    """Templates 5.4 on events; connectors 9.5: one product is read, and the change made is no event."""
+    """One product is read, and the change made is no event.
+
+    See docs/design/templates-catalogue.md#hide-out-of-stock-products and docs/design/events.md#echo-guard.
+    """
     twin = heard.twin
     twin.stock(*_GOODS)
     made = await heard.automation("hide-out-of-stock-products")
@@ -140,7 +146,10 @@ async def test_a_sale_hides_the_product_it_sold_out_and_no_other(heard: Heard) -
 
 
 async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
-    """Templates 5.1 on events: only the variants of the inventory item in the event."""
+    """Only the variants of the inventory item in the event.
+
+    See docs/design/templates-catalogue.md#low-stock-alert.
+    """
     twin = heard.twin
     twin.stock(*_GOODS)
     made = await heard.automation("low-stock-alert", threshold=2, teams=twin.both.teams())
@@ -152,7 +161,7 @@ async def test_a_sale_is_told_to_the_channel_once(heard: Heard) -> None:
 
 
 async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Heard) -> None:
-    """Connectors 8, app/uninstalled: an event is a pointer, so the keys are tried, twice."""
+    """An event is a pointer, so the keys are tried, twice. See docs/design/connectors.md#topics."""
     twin, shop = heard.twin, heard.shop
     if twin.platform != "shopify":
         pytest.skip("a WooCommerce shop does not tell that a key was taken away")

@@ -1,4 +1,7 @@
-"""Reports over several stores: stock joined by SKU, and prices compared (templates 5.19, 5.21)."""
+"""Reports over several stores: stock joined by SKU, and prices compared.
+
+See docs/design/templates-catalogue.md#stock-report-across-stores.
+"""
 
 from typing import Any
 
@@ -52,7 +55,10 @@ def _furnish(both: Both) -> None:
 
 
 async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> None:
-    """Templates 5.19; E1 to E3, E7, E8: empty is not 0, sums are marked, untracked is said."""
+    """Empty is not 0, sums are marked, untracked is said.
+
+    See docs/design/templates-catalogue.md#stock-report-across-stores.
+    """
     _furnish(both)
     inputs = {"threshold": 3, "sheet": both.sheet(TAB), "teams": both.teams()}
     made = await both.set_up("stock-report-across-stores", inputs, reads=READS)
@@ -78,7 +84,10 @@ async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> 
 
 
 async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Both) -> None:
-    """Templates 5.19: columns in the order of `connections`; a list of one's own is replaced."""
+    """Columns in the order of `connections`; a list of one's own is replaced.
+
+    See docs/design/templates-catalogue.md#stock-report-across-stores.
+    """
     _furnish(both)
     inputs = {"threshold": 3, "low_only": True, "sheet": both.sheet(TAB)}
     made = await both.set_up("stock-report-across-stores", inputs, reads=READS)
@@ -94,7 +103,10 @@ async def test_another_order_of_stores_is_another_table_in_the_same_tab(both: Bo
 
 
 async def test_prices_are_compared_within_a_currency(both: Both) -> None:
-    """Templates 5.21; E9, E13: drafts are not compared, nor what is in one store only."""
+    """Drafts are not compared, nor what is in one store only.
+
+    See docs/design/templates-catalogue.md#price-difference-report and docs/design/templates.md#e9-variants.
+    """
     _furnish(both)
     inputs = {"sheet": both.sheet(TAB), "teams": both.teams()}
     made = await both.set_up("price-difference-report", inputs, reads=READS)
@@ -123,7 +135,7 @@ async def test_prices_are_compared_within_a_currency(both: Both) -> None:
 
 
 async def test_a_store_that_cannot_be_read_is_named_and_nothing_is_written(both: Both) -> None:
-    """Templates 5.19: a half table is never sent."""
+    """A half table is never sent. See docs/design/templates-catalogue.md#stock-report-across-stores."""
     _furnish(both)
     both.shop.fault("status", "GET", "/wp-json/**", status=403, count=100)
     for name in ("stock-report-across-stores", "price-difference-report"):
@@ -169,27 +181,36 @@ def _priced(sku: str, price: str | None, number: str = "7", currency: str = "EUR
 async def test_a_difference_is_measured_from_the_lowest(
     first: str | None, second: str, expected: int
 ) -> None:
-    """Templates 5.21: a lowest price of 0 counts as different; at the tolerance is within it."""
+    """A lowest price of 0 counts as different; at the tolerance is within it.
+
+    See docs/design/templates-catalogue.md#price-difference-report.
+    """
     ran = await _compared([_priced("A", first)], [_priced("A", second)], tolerance=10)
     assert ran.result["different"] == expected
     assert bool(ran.proposals) is bool(expected)
 
 
 async def test_currencies_are_never_compared_with_each_other() -> None:
-    """Templates 5.21; E13: counted `other_currency`."""
+    """Counted `other_currency`.
+
+    See docs/design/templates-catalogue.md#price-difference-report.
+    """
     ran = await _compared([_priced("A", "1.00")], [_priced("A", "9.00", currency="USD")])
     assert (ran.result["compared"], ran.result["different"], ran.result["other_currency"]) == (0, 0, 1)
 
 
 async def test_keys_that_differ_in_capitals_are_named_and_not_compared() -> None:
-    """Templates 5.21; E1."""
+    """See docs/design/templates-catalogue.md#price-difference-report and
+
+    docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     ran = await _compared([_priced("abc", "1.00")], [_priced("ABC", "9.00")], match="sku")
     assert (ran.result["compared"], ran.result["different"]) == (0, 0)
     assert "capitals differ: ABC, abc." in str(ran.messages[1])
 
 
 async def test_two_prices_in_one_store_are_listed_apart() -> None:
-    """Templates 5.21: with one price it counts once."""
+    """With one price it counts once. See docs/design/templates-catalogue.md#price-difference-report."""
     twice = [_priced("A", "1.00", "7"), _priced("A", "2.00", "8"), _priced("B", "3.00", "9")]
     again = [_priced("A", "1.00"), _priced("B", "4.00", "8"), _priced("B", "4.00", "9")]
     ran = await _compared(twice, again)
@@ -197,7 +218,10 @@ async def test_two_prices_in_one_store_are_listed_apart() -> None:
 
 
 async def test_a_stock_that_variants_share_counts_once() -> None:
-    """Templates 5.19; E9: one number of the parent under a SKU that two variations have."""
+    """One number of the parent under a SKU that two variations have.
+
+    See docs/design/templates-catalogue.md#stock-report-across-stores.
+    """
     shared = {"stock_target": "7", "stock_managed_by_parent": True, "stock": 4}
     first = [product(variant("7/1", "A", **shared), variant("7/2", "A", **shared))]
     ran = await _beside(STOCK, first, [], threshold=4).run()
@@ -207,7 +231,10 @@ async def test_a_stock_that_variants_share_counts_once() -> None:
 
 
 async def test_barcodes_are_matched_when_asked_for() -> None:
-    """Templates 5.19, `match`; E2: those without one are left out and counted."""
+    """Those without one are left out and counted.
+
+    See docs/design/templates-catalogue.md#stock-report-across-stores.
+    """
     first = [product(variant("7", "X", barcode="401")), product(variant("8", "Y"))]
     second = [product(variant("1", barcode=" 401"))]
     ran = await _beside(STOCK, first, second, match="barcode", threshold=0).run()

@@ -1,4 +1,7 @@
-"""Supplier file: rows of a CSV file onto stock and prices, and what fails the run (templates 5.12)."""
+"""Supplier file: rows of a CSV file onto stock and prices, and what fails the run.
+
+See docs/design/templates-catalogue.md#supplier-feed-import.
+"""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -76,7 +79,10 @@ POT-9;1;8
 
 
 async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(feed: Feed) -> None:
-    """Templates 5.12, E1 to E3, E5, E9: one list of expectations; the same file again is nothing to do."""
+    """One list of expectations; the same file again is nothing to do.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import.
+    """
     twin = feed.twin
     twin.stock(*_GOODS)
     feed.put(_FILE, hours=1)
@@ -115,7 +121,10 @@ async def test_on_each_platform_the_file_sets_stock_and_prices_in_one_change(fee
 
 
 async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(feed: Feed) -> None:
-    """Templates 5.12, `missing`: only what a live run matched before, and not too much of it."""
+    """Only what a live run matched before, and not too much of it.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import.
+    """
     twin = feed.twin
     twin.stock(*(Goods(f"P{each}", Item(f"P-{each}", stock=each)) for each in range(1, 6)), _GOODS[3])
     full = "Artikel;Bestand\n" + "".join(f"P-{each};{each}\n" for each in range(1, 6))
@@ -136,7 +145,7 @@ async def test_what_the_file_no_longer_names_is_set_to_zero_where_that_is_asked(
 
 
 async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
-    """Templates 5.12: exactly as old as allowed will do."""
+    """Exactly as old as allowed will do. See docs/design/templates-catalogue.md#supplier-feed-import."""
     feed.twin.stock(_GOODS[0])
     automation = await feed.set_up(max_age_hours=2)
     assert await feed.code(automation) == "file_missing"
@@ -152,7 +161,9 @@ async def test_a_file_that_cannot_be_used_fails_the_run(feed: Feed) -> None:
 
 
 async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed) -> None:
-    """Templates 5.12, E14."""
+    """See docs/design/templates-catalogue.md#supplier-feed-import
+    and docs/design/templates.md#e14-locations.
+    """
     twin = feed.twin
     if twin.platform == "shopify":
         twin.fake.add_location("Harbour")
@@ -197,19 +208,24 @@ def _joined(*rows: tuple[str, str, str], **changed: Any) -> Joined:
     ],
 )
 def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str, str], code: str) -> None:
-    """Templates 5.12, E1 to E3, E5, E6; the other rows go on."""
+    """To,,; the other rows go on.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import.
+    """
     found = _joined(row, ("C", "1", "3"))
     assert ([each["code"] for each in found.refused], len(found.wanted)) == ([code], 1)
 
 
 def test_a_negative_stock_is_read_as_zero_with_a_note() -> None:
-    """Templates 5.12, E7."""
+    """See docs/design/templates-catalogue.md#supplier-feed-import
+    and docs/design/templates.md#e7-negative-stock.
+    """
     [wanted] = _joined(("A", "-4", "3")).wanted
     assert (wanted.stock, wanted.note) == (0, "-4 in the file, read as 0.")
 
 
 def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
-    """Templates E3."""
+    """See docs/design/templates.md#e3-duplicate-skus."""
     assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).wanted) == 1
     found = _joined(("A", "1", "3"), ("A", "2", "3"))
     assert [(each["row"], each["code"]) for each in found.refused] == [
@@ -228,13 +244,16 @@ def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
     ],
 )
 def test_a_markup_is_rounded_half_up_once(price: str, markup: str, currency: str, wanted: str) -> None:
-    """Templates E6: prices the service works out itself."""
+    """Prices the service works out itself. See docs/design/templates.md#e6-decimals."""
     rules = FeedRules(currency, "point", with_stock=False, with_price=True, markup=Decimal(markup))
     assert _price(FeedRow(2, "A", None, price), rules) == wanted
 
 
 def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:
-    """Templates 5.12: a byte-order mark is dropped; delimiters and line breaks within quotes stay."""
+    """A byte-order mark is dropped; delimiters and line breaks within quotes stay.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import.
+    """
     body = '\ufeffSKU\tStock\r\n"A\t1"\t"4\n"\r\n'.encode()
     table = table_of(body, encoding="utf-8", delimiter="\t", columns=["sku", "stock"])
     assert [(row.number, row.cells) for row in table.rows] == [(2, ("A\t1", "4\n"))]
@@ -256,7 +275,10 @@ def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:
     ],
 )
 def test_a_text_that_is_no_such_table_fails_with_its_code(body: bytes, code: str) -> None:
-    """Templates 5.12, E4: a quote that is never closed is no file, rather than one large cell."""
+    """A quote that is never closed is no file, rather than one large cell.
+
+    See docs/design/templates-catalogue.md#supplier-feed-import.
+    """
     with pytest.raises(StepFailed) as failed:
         table_of(body, encoding="utf-8", delimiter=",", columns=["SKU", "Stock"])
     assert failed.value.code == code

@@ -1,4 +1,7 @@
-"""Stock from another store: pairs by SKU, what is left alone, and a source that shrank (templates 5.10)."""
+"""Stock from another store: pairs by SKU, what is left alone, and a source that shrank.
+
+See docs/design/templates-catalogue.md#sync-stock-between-stores.
+"""
 
 from typing import Any
 
@@ -48,7 +51,10 @@ _TARGET = (
 
 
 async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin: Twin) -> None:
-    """Templates 5.10, E1, E2, E7, E8, E9: one list of expectations for both; a second run has nothing."""
+    """One list of expectations for both; a second run has nothing.
+
+    See docs/design/templates-catalogue.md#sync-stock-between-stores.
+    """
     _fill_source(twin, *_SOURCE)
     twin.stock(*_TARGET)
     automation = await twin.set_up(NAME, _inputs(twin, buffer=2))
@@ -82,7 +88,10 @@ async def test_on_each_platform_the_stock_of_the_other_store_is_taken_over(twin:
 
 
 async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(twin: Twin) -> None:
-    """Templates 5.10: `source_too_small`, nothing asked; exactly half is enough."""
+    """`source_too_small`, nothing asked; exactly half is enough.
+
+    See docs/design/templates-catalogue.md#sync-stock-between-stores.
+    """
     twin.stock(_TARGET[0])
     many = [Goods(f"Pot {each}", Item(f"P-{each}")) for each in range(4)]
     _fill_source(twin, *many)
@@ -96,14 +105,20 @@ async def test_a_source_that_is_empty_or_shrank_by_more_than_half_fails_the_run(
 
 
 async def test_the_store_itself_and_what_is_no_store_are_refused(twin: Twin) -> None:
-    """Templates 5.10, 1: 422 on `inputs.source_integration_id`."""
+    """422 on `inputs.source_integration_id`.
+
+    See docs/design/templates-catalogue.md#sync-stock-between-stores and docs/design/templates.md#rules.
+    """
     for number in (twin.number, twin.both.number("teams"), 999_999):
         faults = await twin.refused(NAME, {"source_integration_id": number})
         assert list(faults) == ["inputs.source_integration_id"]
 
 
 async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
-    """Templates 5.10, E14: 422 on `inputs.location` by the last check; the number is the location's."""
+    """422 on `inputs.location` by the last check; the number is the location's.
+
+    See docs/design/templates-catalogue.md#sync-stock-between-stores.
+    """
     if twin.platform == "woocommerce":
         assert await twin.refused(NAME, _inputs(twin, location="Anywhere")) == {}
         return
@@ -133,7 +148,7 @@ def _codes(found: Paired) -> list[tuple[Any, Any]]:
 
 
 def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
-    """Templates E3: no variant is changed, and never the first one."""
+    """No variant is changed, and never the first one. See docs/design/templates.md#e3-duplicate-skus."""
     two = [variant("1", "A", stock=1), variant("2", "A", stock=1)]
     other = [variant("9", "A", stock=7)]
     for found in (_pair(two, other), _pair(other, two)):
@@ -141,13 +156,16 @@ def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
 
 
 def test_outer_blanks_and_forms_of_letters_do_not_tell_skus_apart() -> None:
-    """Templates E1."""
+    """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     found = _pair([variant("1", "T\u00e9 1", stock=1)], [variant("9", "\u00a0Te\u0301 1 ", stock=7)])
     assert [each.quantity for each in found.asks] == [7]
 
 
 def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
-    """Templates E1: exactly one without regard to case is named, of two none is."""
+    """Exactly one without regard to case is named, of two none is.
+
+    See docs/design/templates.md#e1-comparing-skus-and-barcodes.
+    """
     found = _pair([variant("1", "AB")], [variant("8", "ab"), variant("9", "aB")])
     assert (found.refused, found.not_in_source) == ([], 1)
 
@@ -168,7 +186,10 @@ def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
 def test_the_new_number_is_the_sources_less_the_buffer(
     source: int, present: int, buffer: int, only_lower: bool, wanted: int | None
 ) -> None:
-    """Templates 5.10, E7: never below 0; a negative number counts as 0."""
+    """Never below 0; a negative number counts as 0.
+
+    See docs/design/templates-catalogue.md#sync-stock-between-stores.
+    """
     target, rows = [variant("1", "A", stock=present)], [variant("9", "A", stock=source)]
     found = _pair(target, rows, buffer=buffer, only_lower=only_lower)
     assert [each.quantity for each in found.asks] == ([] if wanted is None else [wanted])
@@ -176,13 +197,13 @@ def test_the_new_number_is_the_sources_less_the_buffer(
 
 
 def test_what_can_be_back_ordered_has_no_number() -> None:
-    """Templates E8: left alone, in either store."""
+    """Left alone, in either store. See docs/design/templates.md#e8-untracked-stock."""
     plain, odd = variant("1", "A", stock=3), variant("2", "A", stock=9, backorders_allowed=True)
     assert _codes(_pair([plain], [odd])) == _codes(_pair([odd], [plain])) == [("A", "untracked")]
 
 
 def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
-    """Templates E9: one stock shared by its variations is written once."""
+    """One stock shared by its variations is written once. See docs/design/templates.md#e9-variants."""
     shared = {"stock_target": "3", "stock_managed_by_parent": True, "stock": 4}
     asks = [SetStock(variant(f"3/{at}", **shared), at) for at in (1, 2)]
     planned = SET_STOCK.plan(asks, integration_id=IntegrationId(1))
@@ -190,7 +211,10 @@ def test_a_shared_number_that_would_get_two_values_is_refused() -> None:
 
 
 async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
-    """Templates 5.10: the event form sets only the variant in the event; a SKU twice is seen all the same."""
+    """The event form sets only the variant in the event; a SKU twice is seen all the same.
+
+    See docs/design/templates-catalogue.md#sync-stock-between-stores.
+    """
     _fill_source(twin, *_SOURCE)
     twin.stock(*_TARGET)
     stage = await twin.stage(TEMPLATE, _inputs(twin))
@@ -208,6 +232,6 @@ async def test_an_event_sets_only_the_variant_it_names(twin: Twin) -> None:
 
 
 def test_it_is_ready_once_there_are_two_stores() -> None:
-    """Contract 3.7 `readiness`: the store it runs on is not the one it reads."""
+    """The store it runs on is not the one it reads. See docs/design/api/connections.md#templates."""
     found = [TEMPLATE.readiness(each) for each in ({"shopify": 1}, {"shopify": 1, "woocommerce": 1})]
     assert [(each.ready, each.missing) for each in found] == [(False, ("store",)), (True, ())]

@@ -1,4 +1,7 @@
-"""Tag customers by spend: what counts as spend, which tier it reaches, which tags move (templates 5.7)."""
+"""Tag customers by spend: what counts as spend, which tier it reaches, which tags move.
+
+See docs/design/templates-catalogue.md#tag-customers-by-spend.
+"""
 
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -47,7 +50,10 @@ CHANGED = {name for name, before, _, after in PEOPLE if sorted(before) != after}
 
 
 async def test_customers_have_the_tag_of_the_highest_tier_they_reached(market: Market) -> None:
-    """Templates 5.7: at exactly the bound; other tags are left alone; a second run proposes nothing."""
+    """At exactly the bound; other tags are left alone; a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#tag-customers-by-spend.
+    """
     for name, before, sales, _ in PEOPLE:
         market.people(name, tags=before)
         market.place(*(replace(sale, buyer=name) for sale in sales))
@@ -77,7 +83,7 @@ class Shop(Orders):
     ops: list[str] = field(default_factory=list)
 
     async def read(self, op: Any, params: Any) -> Any:
-        """As a store's reader: customers come twice (E10)."""
+        """As a store's reader: customers come twice. See docs/design/templates.md#e10-pages."""
         self.ops.append(op.name)
         if op.name in ("customers", "customer"):
             wanted = getattr(params, "id", None)
@@ -112,7 +118,10 @@ def _tagging(people: list[Customer], orders: list[Order], **inputs: Any) -> Orde
 
 
 async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
-    """Templates 5.7: then no order is read; a total in another currency is worked out from orders (E13)."""
+    """Then no order is read; a total in another currency is worked out from orders.
+
+    See docs/design/templates-catalogue.md#tag-customers-by-spend and docs/design/templates.md#e13-currencies.
+    """
     people = [_customer("1", "250.00"), _customer("2", "99.99")]
     at = _tagging(people, [])
     ran = await at.run()
@@ -133,13 +142,19 @@ async def test_the_platforms_own_total_is_used_where_it_gives_one() -> None:
     ],
 )
 async def test_what_does_not_count_as_spend(changed: dict[str, Any]) -> None:
-    """Templates 5.7: unpaid, refunded; E13: other currencies; E15: test orders and cancelled ones."""
+    """Unpaid, refunded; other currencies; test orders and cancelled ones.
+
+    See docs/design/templates-catalogue.md#tag-customers-by-spend and docs/design/templates.md#e13-currencies.
+    """
     at = _tagging([_customer("1")], [_paid("5", "1", "120.00", **changed)])
     assert ids(await at.run()) == []
 
 
 async def test_the_window_begins_with_a_local_day() -> None:
-    """Templates E16: in Berlin the 20th of November less 30 days begins on the 20th of October at 22 UTC."""
+    """In Berlin the 20th of November less 30 days begins on the 20th of October at 22 UTC.
+
+    See docs/design/templates.md#e16-days-and-windows.
+    """
     start = datetime(2026, 10, 20, 22, 0, tzinfo=UTC)
     before = start - timedelta(seconds=1)
     for placed, found in ((start, ["1"]), (before, [])):
@@ -148,7 +163,7 @@ async def test_the_window_begins_with_a_local_day() -> None:
 
 
 async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
-    """Templates 1, "Trigger": `orders/paid`; a guest order has no customer."""
+    """`orders/paid`; a guest order has no customer. See docs/design/templates.md#rules."""
     people = [_customer("1", "300.00"), _customer("2", "300.00")]
     at = _tagging(people, [_paid("5", "2", "20.00"), _paid("6", None, "900.00")])
     ran = await at.run(event=StoreEvent("orders/paid", "order", "5"))
@@ -159,14 +174,14 @@ async def test_an_event_looks_at_the_customer_of_its_order_alone() -> None:
 
 
 def test_two_tiers_alike_are_refused() -> None:
-    """Templates 5.7: 422 on `inputs.tiers.<n>`."""
+    """422 on `inputs.tiers.<n>`. See docs/design/templates-catalogue.md#tag-customers-by-spend."""
     alike = [*TIERS, {"tag": "Silver", "min_spend": "1"}, {"tag": "x", "min_spend": "250.0"}]
     refused = TEMPLATE.check_connections({"tiers": alike}, SetupContext(None, {}))
     assert list(refused) == ["inputs.tiers.2", "inputs.tiers.3"]
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     people = [_customer(str(number), "250.00") for number in range(3)]
     assert len((await _tagging(people, [], limit=3).run()).proposals) == 3
     assert isinstance((await _tagging(people, [], limit=2).run()).failed, TooManyChanges)

@@ -30,7 +30,10 @@ MATCHING = {sale.number: rule for sale, rule in SALES if rule is not None}
 
 
 async def test_orders_that_match_every_rule_are_tagged_once(market: Market) -> None:
-    """Templates 5.3; E13: another currency's order is not compared; E15: a cancelled one does not count."""
+    """Another currency's order is not compared; a cancelled one does not count.
+
+    See docs/design/templates-catalogue.md#tag-orders-by-rule and docs/design/templates.md#e13-currencies.
+    """
     market.place(*(sale for sale, _ in SALES))
     market.edit("A1", tags=("gift",))
     made = await market.set_up("tag-orders-by-rule", tag=TAG, min_total="250.00", countries=["DE", "AT"])
@@ -57,7 +60,10 @@ def _tagging(*orders: Any, **inputs: Any) -> OrderStage:
 
 
 async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
-    """Templates 5.3: codes without regard to case; E1: SKUs exactly; E2: a line without one never."""
+    """Codes without regard to case; SKUs exactly; a line without one never.
+
+    See docs/design/templates-catalogue.md#tag-orders-by-rule.
+    """
     ran = await _tagging(
         order("1", lines=(line("\u00a0TEA-1 "),), discount_codes=("Spring",)),
         order("2", lines=(line("tea-1"),), discount_codes=("SPRING",)),
@@ -71,7 +77,10 @@ async def test_codes_and_skus_are_compared_as_people_write_them() -> None:
 
 
 async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() -> None:
-    """Templates 5.3: 24 h before set-up at first, then since the run before less 10 minutes."""
+    """24 h before set-up at first, then since the run before less 10 minutes.
+
+    See docs/design/templates-catalogue.md#tag-orders-by-rule.
+    """
     at = _tagging(order("1", modified_at=ago(23)), order("2", modified_at=ago(25)), min_total="1")
     at.now = NOW + timedelta(hours=2)
     assert ids(await at.run()) == ["1"]
@@ -82,7 +91,7 @@ async def test_only_orders_changed_since_the_last_run_that_succeeded_are_read() 
 
 
 async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() -> None:
-    """Templates 1, "Trigger"; 5.3: an order deleted by then is no failure."""
+    """An order deleted by then is no failure. See docs/design/templates.md#rules."""
     at = _tagging(order("1"), order("2"), min_total="1")
     ran = await at.run(event=StoreEvent("orders/create", "order", "2"))
     assert (ids(ran), ran.result["checked"]) == (["2"], 1)
@@ -92,7 +101,10 @@ async def test_a_run_for_an_event_reads_its_order_alone_and_moves_no_window() ->
 
 
 async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
-    """Templates 5.3: `remove_when_not` looks at no others; a test run remembers nothing."""
+    """`remove_when_not` looks at no others; a test run remembers nothing.
+
+    See docs/design/templates-catalogue.md#tag-orders-by-rule.
+    """
     big, small = order("1", total="260.00"), order("2", tags=(TAG,))
     at = _tagging(big, small, min_total="250", remove_when_not=True)
     await at.run(mode=Mode.TEST)
@@ -108,7 +120,10 @@ async def test_the_tag_is_taken_off_orders_this_automation_tagged() -> None:
 
 
 async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
-    """Templates 5.3, `remove_when_not`: they no longer match though nobody changed them."""
+    """They no longer match though nobody changed them.
+
+    See docs/design/templates-catalogue.md#tag-orders-by-rule.
+    """
     old = order("1", total="260.00")
     at = _tagging(old, min_total="250", remove_when_not=True)
     await at.run()
@@ -119,7 +134,10 @@ async def test_with_other_rules_orders_tagged_before_are_judged_anew() -> None:
 
 
 async def test_too_many_changes_are_not_proposed() -> None:
-    """Templates E11: exactly `limit` is allowed; E10: an order seen twice counts once."""
+    """Exactly `limit` is allowed; an order seen twice counts once.
+
+    See docs/design/templates.md#e11-over-the-limit and docs/design/templates.md#e10-pages.
+    """
     orders = [order(str(number)) for number in range(4)]
     assert len((await _tagging(*orders, min_total="1", limit=4).run()).proposals) == 4
     ran = await _tagging(*orders, min_total="1", limit=3).run()
@@ -129,5 +147,8 @@ async def test_too_many_changes_are_not_proposed() -> None:
 
 @pytest.mark.parametrize("changed", [{"test": True}, {"cancelled_at": NOW}, {"currency": "USD"}])
 async def test_orders_that_do_not_count(changed: dict[str, Any]) -> None:
-    """Templates E15: test orders and cancelled ones; E13: sums of another currency."""
+    """Test orders and cancelled ones; sums of another currency.
+
+    See docs/design/templates.md#e15-orders-that-do-not-count and docs/design/templates.md#e13-currencies.
+    """
     assert ids(await _tagging(order("1", **changed), min_total="1").run()) == []

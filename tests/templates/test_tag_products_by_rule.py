@@ -1,4 +1,7 @@
-"""Tag products by rule: what each rule matches, and which tags go on and off (templates 5.18)."""
+"""Tag products by rule: what each rule matches, and which tags go on and off.
+
+See docs/design/templates-catalogue.md#tag-products-by-rule.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -38,7 +41,10 @@ _RULES: list[tuple[dict[str, Any], int, dict[str, Any]]] = [
 
 
 async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
-    """Templates 5.18: one list of expectations for both; a second run proposes nothing."""
+    """One list of expectations for both; a second run proposes nothing.
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     for inputs, matched, changes in _RULES:
         twin.stock(*_GOODS)
         automation = await twin.set_up("tag-products-by-rule", {"tag": "picked", **inputs})
@@ -56,7 +62,10 @@ async def test_on_each_platform_a_rule_tags_and_untags(twin: Twin) -> None:
 
 @pytest.mark.parametrize("when", [{"when": "vendor", "vendors": ["LAB"]}, {"when": "missing_cost"}])
 async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when: dict[str, Any]) -> None:
-    """Templates 5.18: `vendor` and `missing_cost`, 422 at set-up; on Shopify they match."""
+    """`vendor` and `missing_cost`, 422 at set-up; on Shopify they match.
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     given = {"tag": "odd", **when}
     if twin.platform == "woocommerce":
         assert list(await twin.refused("tag-products-by-rule", given)) == ["inputs.when"]
@@ -69,7 +78,10 @@ async def test_what_woocommerce_does_not_tell_is_refused_there(twin: Twin, when:
 
 
 def test_a_range_the_wrong_way_round_is_refused() -> None:
-    """Templates 5.18: 422 on `inputs.max_price`; equal ends are a range."""
+    """422 on `inputs.max_price`; equal ends are a range.
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     ends = {"when": "price_range", "tag": "x", "min_price": "9.50"}
     world = SetupContext(connection("woocommerce", SHOP), {})
     assert list(check_world({**ends, "max_price": "9.49"}, world)) == ["inputs.max_price"]
@@ -87,32 +99,38 @@ def test_a_range_the_wrong_way_round_is_refused() -> None:
     ],
 )
 def test_a_field_of_another_rule_is_refused_on_its_own_path(inputs: dict[str, Any], path: str) -> None:
-    """Templates 5.18: a value field that belongs to another `when` is refused (422 on it)."""
+    """A value field that belongs to another `when` is refused (422 on it).
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     assert list(TEMPLATE.check_inputs({"tag": "x", **inputs}).errors) == [path]
 
 
 @pytest.mark.parametrize(("hours", "is_new"), [(48, True), (49, False)])
 async def test_new_ends_with_the_last_of_its_days(hours: int, is_new: bool) -> None:
-    """Templates 5.18, `new`."""
+    """See docs/design/templates-catalogue.md#tag-products-by-rule."""
     one = product(variant("1"), created_at=NOW - timedelta(hours=hours))
     assert len((await _stage(one, when="new", days=2).run()).proposals) == is_new
 
 
 async def test_kinds_that_are_left_out_are_not_tagged() -> None:
-    """Templates E9."""
+    """See docs/design/templates.md#e9-variants."""
     grouped = product(id="8", kind="grouped", sellable=False, type="Tea")
     ran = await _stage(grouped, when="type", types=["tea"]).run()
     assert (ran.result["checked"], ran.proposals) == (0, [])
 
 
 async def test_a_compare_at_price_that_is_not_above_the_price_is_no_sale() -> None:
-    """Templates 5.18, `on_sale`; a shop may keep any text as a price."""
+    """`on_sale`; a shop may keep any text as a price.
+
+    See docs/design/templates-catalogue.md#tag-products-by-rule.
+    """
     odd = [variant("1", compare_at="10.00"), variant("2", compare_at="ask"), variant("3", price=None)]
     assert (await _stage(*map(product, odd), when="on_sale").run()).result["matched"] == 0
 
 
 async def test_an_event_looks_at_its_own_product_alone() -> None:
-    """Templates 1, "Trigger"; a product that is gone by then matches nothing."""
+    """Trigger"; a product that is gone by then matches nothing. See docs/design/templates.md#rules."""
     stage = _stage(*(product(variant(each), type="Tea") for each in "12"), when="type", types=["Tea"])
     ran = await stage.run(event=StoreEvent("products/update", "product", "2"))
     assert [each.object.id for each in ran.proposals] == ["2"]
@@ -121,7 +139,7 @@ async def test_an_event_looks_at_its_own_product_alone() -> None:
 
 
 async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
-    """Templates 3: refused ones never stop the others."""
+    """Refused ones never stop the others. See docs/design/templates.md#data-rules."""
     made = [product(variant(each), type="Tea", tags=tags) for each, tags in (("1", ("a, b",)), ("2", ()))]
     ran = await _stage(*made, when="type", types=["Tea"]).run()
     assert [each.object.id for each in ran.proposals] == ["2"]
@@ -129,7 +147,7 @@ async def test_a_product_that_cannot_be_tagged_is_named_and_left() -> None:
 
 
 async def test_exactly_limit_is_allowed_and_one_more_fails() -> None:
-    """Templates E11."""
+    """See docs/design/templates.md#e11-over-the-limit."""
     many = [product(variant(str(each)), type="Tea") for each in range(1, 4)]
     assert len((await _stage(*many, when="type", types=["Tea"], limit=3).run()).proposals) == 3
     ran = await _stage(*many, when="type", types=["Tea"], limit=2).run()

@@ -104,7 +104,10 @@ async def came_to(both: Both, automation: Automation, mode: Mode) -> dict[str, A
 async def test_a_test_run_leaves_no_memory(
     platform: str, database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """interface 1: a test run refuses every change, also of what a template remembers; of every template"""
+    """A test run refuses every change, also of what a template remembers; of every template.
+
+    See docs/design/api/conventions.md#scope.
+    """
     both = await world(database_url, clock, tmp_path)
     sale_inputs = {"products": {"all": True}, "percent": 10}
     sale = await both.set_up("sale-start", sale_inputs, on=platform)

@@ -1,4 +1,7 @@
-"""Unfulfilled orders: which paid orders wait too long, and what the channel is told (templates 5.17)."""
+"""Unfulfilled orders: which paid orders wait too long, and what the channel is told.
+
+See docs/design/templates-catalogue.md#unfulfilled-order-alert.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -29,7 +32,10 @@ _INPUTS: dict[str, Any] = {"older_than_days": 3, "except_tags": ["preorder"]}
 
 
 async def test_paid_orders_that_wait_are_told_the_oldest_first(market: Market) -> None:
-    """Templates 5.17; E13, E15, E17: a test run sends nothing."""
+    """A test run sends nothing.
+
+    See docs/design/templates-catalogue.md#unfulfilled-order-alert.
+    """
     market.people("Ada")
     market.place(*(sale for sale, _ in SALES))
     made = await market.set_up("unfulfilled-order-alert", teams=market.twin.both.teams(), **_INPUTS)
@@ -57,7 +63,7 @@ _PAID = order("1", paid=True, payment=Payment.PAID, paid_at=ago(100), created_at
 
 
 async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
-    """Templates 5.17."""
+    """See docs/design/templates-catalogue.md#unfulfilled-order-alert."""
     ran = await _alerting(
         replace(_PAID, id="1", number="#1", fulfilment=Fulfilment.ON_HOLD, paid_at=ago(400)),
         replace(_PAID, id="2", number="#2", fulfilment=Fulfilment.PARTIAL, customer_name="Ada"),
@@ -83,14 +89,20 @@ async def test_parts_sent_are_marked_and_orders_on_hold_listed_apart() -> None:
     ],
 )
 async def test_what_is_not_to_be_sent_is_not_told(changed: dict[str, Any]) -> None:
-    """Templates 5.17: virtual items, nothing left to send; E15; none: no message."""
+    """Virtual items, nothing left to send; none: no message.
+
+    See docs/design/templates-catalogue.md#unfulfilled-order-alert.
+    """
     ran = await _alerting(replace(_PAID, **changed)).run()
     assert (ran.proposals, ran.result["checked"]) == ([], 0)
     assert "no message was sent" in ran.words.text
 
 
 async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:
-    """Templates 5.17, E16: in Berlin the 25th of October 2026 has 25 hours."""
+    """In Berlin the 25th of October 2026 has 25 hours.
+
+    See docs/design/templates-catalogue.md#unfulfilled-order-alert.
+    """
     paid = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)  # at noon
     at = _alerting(replace(_PAID, paid_at=paid), older_than_days=2)
     at.now = datetime(2026, 10, 26, 11, 0, tzinfo=UTC)  # at noon, 49 hours later
@@ -100,6 +112,6 @@ async def test_age_is_in_whole_local_days_whatever_the_clocks_do() -> None:
 
 
 async def test_without_a_time_of_payment_age_counts_from_creation() -> None:
-    """Templates 5.17: its time when known, else creation."""
+    """Its time when known, else creation. See docs/design/templates-catalogue.md#unfulfilled-order-alert."""
     ran = await _alerting(replace(_PAID, paid_at=None, created_at=ago(4 * _DAY + 1))).run()
     assert ran.result["orders"][0]["days"] == 4

@@ -59,7 +59,10 @@ class Seen:
         await self.page.wait_for_function("() => !document.querySelector('[aria-busy=true]')")
 
     async def audit(self, *, colours: bool = False) -> list[str]:
-        """What axe finds serious or critical in the page as it is (web 9); `colours`: contrast alone."""
+        """What axe finds serious or critical in the page as it is; `colours`: contrast alone.
+
+        See docs/design/web.md#accessibility.
+        """
         if not await self.page.evaluate("() => 'axe' in window"):
             await self.page.evaluate(_axe())
         rules = {"runOnly": ["color-contrast"]} if colours else {}
@@ -73,7 +76,7 @@ class Seen:
         ]
 
     async def layout_faults(self, widths: tuple[int, ...] = (360, 768, 1280)) -> list[str]:
-        """Sideways scrolling, and words cut off in buttons, at these widths (web 12)."""
+        """Sideways scrolling, and words cut off in buttons, at these widths. See docs/design/web.md#tests."""
         faults: list[str] = []
         height = (self.page.viewport_size or {"height": 800})["height"]
         for width in widths:

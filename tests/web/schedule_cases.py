@@ -19,7 +19,7 @@ def _whole(schedule: dict[str, Any]) -> dict[str, Any]:
 
 
 def worded() -> list[Case]:
-    """Each schedule of the case file with the service's words (web 12, flow 11)."""
+    """Each schedule of the case file with the service's words (flow 11). See docs/design/web.md#tests."""
     cases = []
     for case in json.loads(case_data("schedule_cases.json").read_text("utf-8"))["cases"]:
         now = datetime.fromisoformat(case["from"]) - timedelta(days=2)
@@ -31,7 +31,10 @@ def worded() -> list[Case]:
 
 
 def moved_on() -> list[Case]:
-    """Each move of "this and later" with the rule it comes to (web 6.6, Move dialog; schedule 8.3)."""
+    """Each move of "this and later" with the rule it comes to (Move dialog).
+
+    See docs/design/web.md#calendar and docs/design/schedule.md#moving-this-and-later.
+    """
     cases = []
     for case in json.loads(case_data("schedule_cases.json").read_text("utf-8"))["this_and_later"]:
         if "refused" in case:

@@ -1,4 +1,7 @@
-"""Flows 3, 4 and 6 of web 12: leaving out, two people at once, rejecting, running out, who may not."""
+"""Flows 3, 4 and 6 of leaving out, two people at once, rejecting, running out, who may not.
+
+See docs/design/web.md#tests.
+"""
 
 import json
 import re
@@ -34,7 +37,10 @@ def _row(page: Page, words: str) -> Locator:
 
 
 async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: Look, web: WebSite) -> None:
-    """web 6.8, flow 3: three of forty left out by mouse and keyboard; the shop holds exactly the 37"""
+    """Three of forty left out by mouse and keyboard; the shop holds exactly the 37.
+
+    See docs/design/web.md#approvals.
+    """
     made, run = await _waiting(web, "Leave out", 40)
     seen = await looking("approver")
     page = await _opened(seen, run)
@@ -71,7 +77,7 @@ async def test_what_is_left_out_stays_and_exactly_the_rest_is_changed(looking: L
 
 
 async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: Look, web: WebSite) -> None:
-    """web 6.8, flow 4: a stale approval approves nothing and loads anew"""
+    """A stale approval approves nothing and loads anew. See docs/design/web.md#approvals."""
     made, run = await _waiting(web, "Two deciders", 2)
     seen = await looking("approver")
     page = await _opened(seen, run)
@@ -90,7 +96,10 @@ async def test_of_two_deciders_the_second_sees_what_the_first_decided(looking: L
 
 
 async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -> None:
-    """web 6.8, flow 6: Reject all; all left out is a rejection too, and the button says so"""
+    """Reject all; all left out is a rejection too, and the button says so.
+
+    See docs/design/web.md#approvals.
+    """
     made, run = await _waiting(web, "Reject", 2)
     seen = await looking("approver", size="phone")
     page = await _opened(seen, run)
@@ -107,7 +116,7 @@ async def test_rejecting_asks_and_changes_nothing(looking: Look, web: WebSite) -
 
 
 async def test_a_member_sees_everything_and_is_told_whom_to_ask(looking: Look, web: WebSite) -> None:
-    """web 2, 403 and flow 6: the buttons are there, off, with the reason"""
+    """The buttons are there, off, with the reason. See docs/design/web.md#rules-for-every-screen."""
     _, run = await _waiting(web, "Member looks")
     seen = await looking("member")
     page = await _opened(seen, run)
@@ -135,7 +144,7 @@ def _ends(web: WebSite, approval: str, at: datetime) -> None:
 async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.8, flow 6: a live count in the last hour; then nothing can be decided"""
+    """A live count in the last hour; then nothing can be decided. See docs/design/web.md#approvals."""
     made, run = await _waiting(web, "Runs out")
     _ends(web, run["approval_id"], CLOCK.now() + timedelta(minutes=50))
     seen = await looking("approver")
@@ -153,7 +162,10 @@ async def test_an_approval_that_runs_out_while_it_is_open_is_counted_and_told(
 async def test_all_that_waits_is_reviewed_in_one_table_with_one_call_each(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.8, Queue: each with its heading; a refused one stays open and the others stand"""
+    """Each with its heading; a refused one stays open and the others stand.
+
+    See docs/design/web.md#approvals.
+    """
     made = await hiding(web, "Queue one", ["Queue one a", "Queue one b"])
     other = await hiding(web, "Queue two", ["Queue two a"])
     runs = [await web.run(one["id"], f"queue-{at}") for at, one in enumerate((made, other))]

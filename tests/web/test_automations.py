@@ -1,4 +1,7 @@
-"""Automations: the list, states, the schedule editor, two people at once (web 12, flows 11, 15)."""
+"""Automations: the list, states, the schedule editor, two people at once (flows 11, 15).
+
+See docs/design/web.md#tests.
+"""
 
 from datetime import timedelta
 from typing import Any
@@ -36,7 +39,10 @@ async def _choose(page: Page, schedule: dict[str, Any]) -> None:
 
 
 async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Look, web: WebSite) -> None:
-    """web 12, flow 11; web 6.5.1: every cadence, its words, three runs, and the notes at their runs"""
+    """Every cadence, its words, three runs, and the notes at their runs.
+
+    See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
+    """
     made = await web.automation("To schedule", timezone="Europe/Berlin")
     owner = await web.signed("owner")
     soon = await time_of(web) + timedelta(days=2)
@@ -74,7 +80,10 @@ async def test_every_cadence_shows_the_services_words_and_next_runs(looking: Loo
 
 
 async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: WebSite) -> None:
-    """web 12, flow 11, server refusals; web 6.5.1: the last good preview stays, a zone keeps the time"""
+    """The last good preview stays, a zone keeps the time.
+
+    See docs/design/web.md#tests and docs/design/web.md#schedule-editor.
+    """
     made = await web.automation("To refuse", timezone="Europe/Berlin")
     past = (await time_of(web) - timedelta(days=3)).astimezone(ZoneInfo("Europe/Berlin"))
     seen = await looking("member")
@@ -101,7 +110,10 @@ async def test_refusals_of_a_schedule_stand_at_their_fields(looking: Look, web: 
 
 
 async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> None:
-    """web 12, flow 15: the stale dialog, field by field; mine on top, and neither change is lost"""
+    """The stale dialog, field by field; mine on top, and neither change is lost.
+
+    See docs/design/web.md#tests.
+    """
     made = await web.automation("Changed by two")
     path = f"/v1/automations/{made['id']}"
     owner = await web.signed("owner")
@@ -135,7 +147,10 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
 
 
 async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite) -> None:
-    """web 6.5: pause with undo, archive asked about, restore; a test run opens its run; rename"""
+    """Pause with undo, archive asked about, restore; a test run opens its run; rename.
+
+    See docs/design/web.md#automation.
+    """
     made = await web.automation("Through its states", schedule={"cadence": "daily", "run_at": "06:00"})
     seen = await looking("member")
     page = seen.page
@@ -163,7 +178,10 @@ async def test_an_automation_goes_through_its_states(looking: Look, web: WebSite
 
 
 async def test_the_list_is_searched_filtered_and_acted_on(looking: Look, web: WebSite) -> None:
-    """web 6.3: search, state, words of the schedule, row menu with the keyboard, a filter without match"""
+    """Search, state, words of the schedule, row menu with the keyboard, a filter without match.
+
+    See docs/design/web.md#automations-list.
+    """
     kept = await web.automation("Needle <b>in</b> hay", schedule={"cadence": "every_6_hours"})
     gone = await web.automation("Needle put away")
     owner = await web.signed("owner")

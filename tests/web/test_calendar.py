@@ -1,4 +1,7 @@
-"""The calendar: moving by mouse, keys and touch, skipping, zones, clock changes (web 12, flows 7 to 10)."""
+"""The calendar: moving by mouse, keys and touch, skipping, zones, clock changes (flows 7 to 10).
+
+See docs/design/web.md#tests.
+"""
 
 import gzip
 import json
@@ -33,7 +36,10 @@ WEEKLY = {"cadence": "weekly", "run_at": "09:30", "day_of_week": 3}
 
 
 async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebSite) -> None:
-    """web 12, flow 7, month: dialog, cancel, only this run, undo; automation's zone is not the viewer's"""
+    """Dialog, cancel, only this run, undo; automation's zone is not the viewer's.
+
+    See docs/design/web.md#tests.
+    """
     made = await web.automation("To drag", timezone="America/New_York", schedule=WEEKLY)
     row = (await ahead(web, made["id"]))[0]
     day = local(row["run_at"], "Europe/Berlin").date()
@@ -72,7 +78,10 @@ async def test_a_run_is_dragged_to_another_day_and_back(looking: Look, web: WebS
 
 
 async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, web: WebSite) -> None:
-    """web 12, flow 7, week: the new rule in words is what the service then has; no undo, but how it was"""
+    """The new rule in words is what the service then has; no undo, but how it was.
+
+    See docs/design/web.md#tests.
+    """
     schedule = {**WEEKLY, "run_at": "02:30"}
     made = await web.automation("To shift", timezone="America/New_York", schedule=schedule)
     row = (await ahead(web, made["id"]))[0]
@@ -81,7 +90,7 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
     page = seen.page
     await seen.open(f"/calendar?view=week&date={day}&automation={made['id']}")
     chip = page.locator(f"[data-run='{key_of(row)}']")
-    # Half an hour is tall enough for the words of its run (web 9).
+    # Half an hour is tall enough for the words of its run (docs/design/web.md#accessibility).
     assert await chip.evaluate("(one) => one.clientHeight >= one.scrollHeight && one.clientHeight >= 20")
     half_hour = (await page.locator(".ec-event").bounding_box() or {})["height"]
     await drag(page, chip, down=2 * half_hour)
@@ -103,7 +112,10 @@ async def test_this_and_later_runs_are_dragged_to_another_time(looking: Look, we
 
 
 async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look, web: WebSite) -> None:
-    """web 12, flow 8: arrows between days, Enter opens, the dialog does what the mouse does; s skips"""
+    """Arrows between days, Enter opens, the dialog does what the mouse does; s skips.
+
+    See docs/design/web.md#tests.
+    """
     made = await web.automation("By keys", schedule={"cadence": "daily", "run_at": "11:00"})
     rows = await ahead(web, made["id"])
     day = local(rows[1]["run_at"], "Europe/Berlin").date()
@@ -131,7 +143,7 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
 
 
 def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
-    """web 10: lazy parts, calendar at most 60 KB gzip"""
+    """Lazy parts, calendar at most 60 KB gzip. See docs/design/web.md#speed."""
     grid = manifest()["src/screens/calendar/Grid.svelte"]
     assert grid["isDynamicEntry"]
     size = len(gzip.compress((ROOT / "steward/static" / grid["file"]).read_bytes()))
@@ -139,7 +151,10 @@ def test_the_grid_comes_on_demand_and_is_small(built: None) -> None:
 
 
 async def test_a_phone_opens_the_list_and_moves_by_the_dialog(looking: Look, web: WebSite) -> None:
-    """web 8, web 12, flow 8: comfortable on a phone: skipping or moving a run"""
+    """Comfortable on a phone: skipping or moving a run.
+
+    See docs/design/web.md#small-screens and docs/design/web.md#tests.
+    """
     made = await web.automation("On a phone", schedule={"cadence": "daily", "run_at": "10:00"})
     rows = await ahead(web, made["id"])
     seen = await looking("member", size="phone")
@@ -167,7 +182,10 @@ PLACES = (("Australia/Sydney", "02:30"), ("Europe/London", "01:30"))
 async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
     looking: Look, web: WebSite, viewer: str
 ) -> None:
-    """web 12, flow 9: an automation in Sydney at 02:30 seen from elsewhere, when clocks change"""
+    """An automation in Sydney at 02:30 seen from elsewhere, when clocks change.
+
+    See docs/design/web.md#tests.
+    """
     seen = await looking("member", zone=viewer)
     now = await time_of(web)
     for gap in (True, False):
@@ -203,7 +221,7 @@ async def test_times_are_those_of_python_in_weeks_with_a_gap_and_a_fold(
 
 
 async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, web: WebSite) -> None:
-    """web 12, flow 10: skip, un-skip by the list; a projected run says why not"""
+    """Skip, un-skip by the list; a projected run says why not. See docs/design/web.md#tests."""
     made = await web.automation("To leave", schedule={"cadence": "daily", "run_at": "12:00"})
     near = (await ahead(web, made["id"]))[0]
     rows = await coming(web, made["id"], to=(await time_of(web) + timedelta(days=40)).isoformat())
@@ -227,7 +245,10 @@ async def test_a_run_is_skipped_and_taken_back_but_not_far_ahead(looking: Look, 
 
 
 async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, web: WebSite) -> None:
-    """web 12, flow 10; web 2, wrong_state: the message, and the record read again"""
+    """The message, and the record read again.
+
+    See docs/design/web.md#tests and docs/design/web.md#rules-for-every-screen.
+    """
     made = await web.automation("Queued meanwhile", schedule={"cadence": "daily", "run_at": "12:00"})
     row = (await ahead(web, made["id"]))[0]
     # Soon, but not before a slow machine has read it as one still to come.
@@ -264,7 +285,7 @@ async def test_a_run_that_was_queued_meanwhile_is_shown_as_it_is(looking: Look, 
 
 
 async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSite) -> None:
-    """web 2, stale_version: what is mine, what is current, and mine on top"""
+    """What is mine, what is current, and mine on top. See docs/design/web.md#rules-for-every-screen."""
     made = await web.automation("Moved by two", schedule={"cadence": "daily", "run_at": "13:00"})
     row = (await ahead(web, made["id"]))[1]
     seen = await looking("member")

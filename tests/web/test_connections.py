@@ -1,4 +1,7 @@
-"""Flow 14 of web 12: connecting, a failing check, reconnecting, disconnecting; no secret anywhere."""
+"""Flow 14 of connecting, a failing check, reconnecting, disconnecting; no secret anywhere.
+
+See docs/design/web.md#tests.
+"""
 
 import asyncio
 import json
@@ -47,7 +50,10 @@ async def _connected(page: Page, name: str) -> None:
 
 
 async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: WebSite) -> None:
-    """web 6.10: Teams and a bucket by the form; who uses it is named before it is disconnected"""
+    """Teams and a bucket by the form; who uses it is named before it is disconnected.
+
+    See docs/design/web.md#connections.
+    """
     facts = web.site.sandbox.facts
     secret = facts["teams"]["webhook_url"]
     owner = await web.signed("owner")
@@ -88,7 +94,10 @@ async def test_accounts_are_connected_used_and_disconnected(looking: Look, web: 
 async def test_a_bucket_takes_the_right_key_alone_and_the_same_bucket_again(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.10: a refused key is told and nothing is saved; reconnected after its keys were erased"""
+    """A refused key is told and nothing is saved; reconnected after its keys were erased.
+
+    See docs/design/web.md#connections.
+    """
     bucket = web.site.sandbox.facts["cloud_s3"]
     owner = await web.signed("owner")
     seen = await looking("owner")
@@ -127,7 +136,7 @@ async def _fill_bucket(page: Page, settings: dict[str, str]) -> None:
 
 
 async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Look, web: WebSite) -> None:
-    """web 6.10: Check now tells what it found; others see whom to ask"""
+    """Check now tells what it found; others see whom to ask. See docs/design/web.md#connections."""
     seen = await looking("owner")
     await seen.open(f"/connections/{web.site.store}")
     await seen.page.get_by_role("button", name="Check now").click()
@@ -147,7 +156,10 @@ async def test_a_store_is_looked_at_by_its_owner_and_read_by_members(looking: Lo
 
 
 async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSite) -> None:
-    """web 6.10: the key file says whose it is; a sign-in comes back connected, or says why not"""
+    """The key file says whose it is; a sign-in comes back connected, or says why not.
+
+    See docs/design/web.md#connections.
+    """
     sheets = web.site.sandbox.facts["spreadsheet"]
     seen = await looking("keeper")
     heard = Overheard(seen.page)
@@ -172,7 +184,10 @@ async def test_spreadsheets_by_key_file_and_by_sign_in(looking: Look, web: WebSi
 
 
 async def test_two_kinds_of_keys_are_asked_for_one_at_a_time(looking: Look) -> None:
-    """web 6.5.2: fields that do not go together; messages at theirs before anything is sent"""
+    """Fields that do not go together; messages at theirs before anything is sent.
+
+    See docs/design/web.md#inputs-form.
+    """
     seen = await looking("owner")
     page = await _kind(seen, "Shopify", "A store")
     await expect(page.get_by_label("Client ID of the app")).to_be_visible()

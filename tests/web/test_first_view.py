@@ -1,4 +1,4 @@
-"""How much the first view loads (web 10)."""
+"""How much the first view loads. See docs/design/web.md#speed."""
 
 import gzip
 
@@ -13,7 +13,7 @@ def _zipped(name: str) -> int:
 
 
 def test_the_script_of_the_first_view_stays_small(built: None) -> None:
-    """web 10: entry and what it imports at once, at most 100 KB gzip"""
+    """Entry and what it imports at once, at most 100 KB gzip. See docs/design/web.md#speed."""
     chunks = manifest()
     [entry] = [name for name, chunk in chunks.items() if chunk.get("isEntry")]
     wanted, found = [entry], set[str]()
@@ -29,14 +29,14 @@ def test_the_script_of_the_first_view_stays_small(built: None) -> None:
 
 
 def test_the_sheet_of_the_first_view_stays_small(built: None) -> None:
-    """web 10: at most 15 KB gzip; one sheet for all screens"""
+    """At most 15 KB gzip; one sheet for all screens. See docs/design/web.md#speed."""
     sheets = [path.name for path in (STATIC / "assets").glob("*.css")]
     assert len(sheets) == 1
     assert _zipped(f"assets/{sheets[0]}") <= 15 * 1024
 
 
 def test_the_graph_is_fetched_apart_and_stays_small(built: None) -> None:
-    """web 10, Lazy parts: the graph, with its sheet, at most 90 KB gzip"""
+    """The graph, with its sheet, at most 90 KB gzip. See docs/design/web.md#speed."""
     chunks = manifest()
     graph = chunks["src/parts/plan/Drawing.svelte"]
     assert graph["isDynamicEntry"]

@@ -25,7 +25,7 @@ SOLD = flow(
 
 
 async def test_a_flow_is_drawn_with_its_ports_and_says_what_a_shop_lacks(looking: Look) -> None:
-    """web 6.9, 6.9.1; imports 7.1, 8.3"""
+    """See docs/design/web.md#imports and docs/design/web.md#plan-graph."""
     seen = await looking("member")
     page = seen.page
     await seen.open("/imports/new")

@@ -1,4 +1,7 @@
-"""Flow 13 of web 12: an export dropped or pasted, its report, graph and bindings, run as an automation."""
+"""Flow 13 of an export dropped or pasted, its report, graph and bindings, run as an automation.
+
+See docs/design/web.md#tests.
+"""
 
 import json
 import re
@@ -36,7 +39,7 @@ def _step(page: Page, name: str) -> Locator:
 async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.9, 6.9.1, 6.5.3: flow 13"""
+    """Flow 13. See docs/design/web.md#imports and docs/design/web.md#plan-graph."""
     account = await sheet(web, "sheet-prices")
     await sheet(web, "sheet-log")
     owner = await web.signed("owner")
@@ -95,7 +98,10 @@ async def test_an_export_is_read_at_once_kept_bound_and_run_as_an_automation(
 
 
 async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Look, web: WebSite) -> None:
-    """web 6.9: by paste; unreadable text, removed secrets, blocked steps; keyboard alone"""
+    """By paste; unreadable text, removed secrets, blocked steps; keyboard alone.
+
+    See docs/design/web.md#imports.
+    """
     seen = await looking("member")
     page = seen.page
     await seen.open("/imports/new")
@@ -139,7 +145,7 @@ async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Lo
 async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.9, Errors: nothing given is lost; one may be deleted in the list"""
+    """Nothing given is lost; one may be deleted in the list. See docs/design/web.md#imports."""
     seen = await looking("member")
     page = seen.page
     member = await web.signed("member")
@@ -172,7 +178,10 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
 
 
 async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
-    """web 9, 8: report, steps with the graph, set-up; and what is read before it is kept"""
+    """Report, steps with the graph, set-up; and what is read before it is kept.
+
+    See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
+    """
     export = morning("Looked at")
     export["nodes"].append(node("Told by chat", "slack", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}

@@ -1,4 +1,7 @@
-"""What cannot be undone is approved only with its number typed (web 6.8, Decide); by the keyboard alone."""
+"""What cannot be undone is approved only with its number typed (Decide); by the keyboard alone.
+
+See docs/design/web.md#approvals.
+"""
 
 from playwright.async_api import Route, expect
 
@@ -11,8 +14,7 @@ ASKED = {"older_than_hours": 1, "statuses": ["pending", "on_hold"]}
 
 
 async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSite) -> None:
-    """web 6.8: marked in every row; a wrong number and Escape send nothing; what is left out is not counted;
-    a lost answer stays in the dialog with what was typed"""
+    """A wrong number sends nothing; a lost answer keeps what was typed. See docs/design/web.md#approvals."""
     schedule = {"cadence": "manual"}
     made = await web.automation(
         "Cancel unpaid", template_id="cancel-unpaid-orders", inputs=ASKED, schedule=schedule

@@ -1,4 +1,7 @@
-"""Every screen in both themes: nothing serious for axe, no sideways scrolling, no words cut off (web 9)."""
+"""Every screen in both themes: nothing serious for axe, no sideways scrolling, no words cut off.
+
+See docs/design/web.md#accessibility.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -74,7 +77,10 @@ STATES: tuple[tuple[str, Callable[[Seen], Awaitable[None]]], ...] = (
 
 
 async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite) -> None:
-    """web 9: axe, serious and critical: 0; web 8: from 360 px without sideways scrolling"""
+    """Axe, serious and critical: 0; from 360 px without sideways scrolling.
+
+    See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
+    """
     made = await web.automation("Looked at")
     run = await web.run(made["id"], "look")
     faults: list[str] = []
@@ -94,7 +100,7 @@ async def test_every_screen_is_sound_in_both_themes(looking: Look, web: WebSite)
 
 
 async def test_a_browser_that_asks_for_dark_is_given_it_before_the_first_paint(looking: Look) -> None:
-    """web 3: dark follows the system unless chosen"""
+    """Dark follows the system unless chosen. See docs/design/web.md#look."""
     seen = await looking("member", theme="dark")
     await seen.open("/account")
     await expect(seen.page.locator("html")).to_have_class("dark")

@@ -1,4 +1,7 @@
-"""Flows 5, 6 and 18 of web 12: thousands of changes at once, a hostile store, nobody deciding on own runs."""
+"""Flows 5, 6 and 18 of thousands of changes at once, a hostile store, nobody deciding on own runs.
+
+See docs/design/web.md#tests.
+"""
 
 import asyncio
 import csv
@@ -45,7 +48,10 @@ async def _rows(page: Page) -> int:
 async def test_thousands_of_changes_are_searched_left_out_and_sent_as_shown(
     seen: Seen, many: WebSite
 ) -> None:
-    """web 6.8, flow 5: all counted, at most 80 rows in the page, the body is what was shown"""
+    """All counted, at most 80 rows in the page, the body is what was shown.
+
+    See docs/design/web.md#approvals.
+    """
     made = await hiding(many, "Many", [f"Product {number:04}" for number in range(MANY)])
     run = await many.run(made["id"], "many")
     asked = (await many.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}"))["approval"]
@@ -119,7 +125,10 @@ async def _visit(seen: Seen, path: str) -> str:
 
 
 async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: WebSite) -> None:
-    """web 2, safety 4, flow 18: 60 strings in every field: no dialog, no policy report, marks visible"""
+    """60 strings in every field: no dialog, no policy report, marks visible.
+
+    See docs/design/web.md#rules-for-every-screen and docs/design/security.md#sessions.
+    """
     assert len(TEXTS) == 60
     name = "<img src=x onerror=alert(1)>\u202eevil"
     made = await hiding(many, name, [*TEXTS, LONG])
@@ -158,7 +167,7 @@ async def test_a_hostile_store_is_shown_as_text_with_marks(seen: Seen, many: Web
 
 
 async def test_who_started_a_run_does_not_decide_on_it(browser: Browser, many: WebSite) -> None:
-    """web 6.8, flow 6: told in plain words; what was chosen stays"""
+    """Told in plain words; what was chosen stays. See docs/design/web.md#approvals."""
     made = await hiding(many, "Own run", ["Own a", "Own b"])
     run = await many.run(made["id"], "own-run")
     seen = await look(browser, many, "owner")

@@ -1,4 +1,7 @@
-"""Invitations, and a person of two organisations: nothing of the other is left (web 12, flows 16 and 17)."""
+"""Invitations, and a person of two organisations: nothing of the other is left (flows 16 and 17).
+
+See docs/design/web.md#tests.
+"""
 
 from urllib.parse import urlsplit
 
@@ -13,7 +16,7 @@ from tests.web.site import WebSite
 async def test_an_invited_person_gets_in_once_and_moves_between_organisations(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.1, 6.11; the invitation's token leaves the address at once"""
+    """The invitation's token leaves the address at once. See docs/design/web.md#sign-in."""
     await web.automation("Only of the test shop", **await in_minutes(web))
     owner = await web.signed("owner")
     keeper = await web.signed("keeper")

@@ -8,7 +8,7 @@ from tests.web.site import WebSite
 
 
 async def test_what_waits_is_told_with_its_changes_and_expiry(looking: Look, web: WebSite) -> None:
-    """web 6.2: approvals waiting, per automation"""
+    """Approvals waiting, per automation. See docs/design/web.md#overview."""
     made = await web.automation("Hide <b>what</b> is gone")
     run = await web.run(made["id"], "overview-waits")
     assert run["status"] == "waiting_approval"
@@ -38,7 +38,10 @@ _COUNT_CALLS = """() => {
 
 
 async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, web: WebSite) -> None:
-    """web 10: with rows and without any; the card of the first steps asks afterwards"""
+    """With rows and without any; the card of the first steps asks afterwards.
+
+    See docs/design/web.md#speed.
+    """
     for name in ("owner", "keeper"):
         if name == "owner":
             await web.automation("To be first", **await in_minutes(web))
@@ -54,7 +57,7 @@ async def test_at_most_seven_calls_go_out_before_the_first_row(looking: Look, we
 
 
 async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSite) -> None:
-    """web 2, Actions: a quiet note with Undo"""
+    """A quiet note with Undo. See docs/design/web.md#rules-for-every-screen."""
     made = await web.automation("To skip", **await in_minutes(web))
     [row, *_] = await coming(web, made["id"])
     seen = await looking("member")
@@ -69,7 +72,10 @@ async def test_a_coming_run_is_skipped_and_taken_back(looking: Look, web: WebSit
 
 
 async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite) -> None:
-    """web 6.2, 7: j and k through rows; g o from everywhere; keys are text in fields"""
+    """J and k through rows; g o from everywhere; keys are text in fields.
+
+    See docs/design/web.md#overview and docs/design/web.md#keyboard.
+    """
     for name in ("To walk", "To walk on"):
         await web.automation(name, **await in_minutes(web))
     seen = await looking("member")
@@ -94,7 +100,10 @@ async def test_the_rows_are_walked_with_the_keyboard(looking: Look, web: WebSite
 
 
 async def test_a_service_that_goes_away_is_told_and_asked_again(looking: Look, web: WebSite) -> None:
-    """web 2, Offline: shown data stay, actions say why they are off; the page goes on by itself"""
+    """Shown data stay, actions say why they are off; the page goes on by itself.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     seen = await looking("member")
     page = seen.page
     await web.automation("To stay", **await in_minutes(web))

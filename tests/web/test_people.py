@@ -1,4 +1,7 @@
-"""Flows 16 and 17 of web 12: inviting, roles, removing; nothing of another organisation is left."""
+"""Flows 16 and 17 of inviting, roles, removing; nothing of another organisation is left.
+
+See docs/design/web.md#tests.
+"""
 
 from urllib.parse import urlsplit
 
@@ -10,7 +13,10 @@ from tests.web.site import WebSite
 
 
 async def test_a_person_is_invited_given_a_role_and_removed(looking: Look, web: WebSite) -> None:
-    """web 6.11: the link is shown once; a role holds from the next call; removal ends the session"""
+    """The link is shown once; a role holds from the next call; removal ends the session.
+
+    See docs/design/web.md#people-organization-account.
+    """
     seen = await looking("owner")
     page = seen.page
     await seen.open("/people")

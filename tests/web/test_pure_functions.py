@@ -1,4 +1,7 @@
-"""The app's pure functions against what others say: Python's zones, the schemas of all templates (web 12)."""
+"""The app's pure functions against what others say: Python's zones, the schemas of all templates.
+
+See docs/design/web.md#tests.
+"""
 
 import json
 import os
@@ -81,10 +84,12 @@ def _wall_clocks() -> list[Case]:
 
 
 def test_what_the_page_works_out_is_what_python_and_the_service_say(built: None, tmp_path: Path) -> None:
-    """web 5, 12: wall clocks in all zones on every change day of 2020 to 2035; web 6.5.2: a form for each
-    template's schema; web 12, flow 11, and 6.6: schedules in words, and after "this and later".
+    """Wall clocks in all zones on every change day of 2020 to 2035; a form for each
+    template's schema, flow 11, and 6.6: schedules in words, and after "this and later".
 
     One process for all of them: starting it costs more than what it tests.
+
+    See docs/design/web.md#time and docs/design/web.md#tests.
     """
     clocks = {"WALL_CLOCK": _wall_clocks()}
     try:

@@ -1,4 +1,7 @@
-"""Flows 19 and 20 of web 12: runs listed and followed, each step once, a lost answer, cancelling."""
+"""Flows 19 and 20 of runs listed and followed, each step once, a lost answer, cancelling.
+
+See docs/design/web.md#tests.
+"""
 
 import json
 import sqlite3
@@ -17,7 +20,10 @@ HIDE_TAB = """(hidden) => {
 
 
 async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web: WebSite) -> None:
-    """web 6.7, Runs list; web 2, Addresses: a filter is part of the address and says when nothing matches"""
+    """A filter is part of the address and says when nothing matches.
+
+    See docs/design/web.md#run and docs/design/web.md#rules-for-every-screen.
+    """
     made = await hiding(web, "Listed", ["Listed a"])
     test = await web.run(made["id"], "listed", mode="test")
     seen = await looking("member")
@@ -44,7 +50,10 @@ async def test_runs_are_listed_filtered_by_address_and_opened(looking: Look, web
 
 
 async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: WebSite) -> None:
-    """web 6.7, flow 19: the key made with the question makes the repeat safe; the service stops between"""
+    """The key made with the question makes the repeat safe; the service stops between.
+
+    See docs/design/web.md#run.
+    """
     made = await hiding(web, "Lost answer", ["Lost a"])
     run = await web.run(made["id"], "lost-answer", mode="test")
     seen = await looking("member")
@@ -77,7 +86,7 @@ async def test_a_lost_answer_to_run_again_starts_one_run(looking: Look, web: Web
 
 
 async def test_cancelling_says_what_stays(looking: Look, web: WebSite) -> None:
-    """web 6.7, Cancel"""
+    """See docs/design/web.md#run."""
     made = await hiding(web, "To cancel", ["Cancel a"])
     run = await web.run(made["id"], "to-cancel")
     seen = await looking("member")
@@ -126,7 +135,7 @@ class _Log:
 async def test_a_thousand_steps_come_each_once_in_order_and_not_in_a_hidden_tab(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.7, flow 20: polled by the highest seq seen; stops at the end and in a hidden tab"""
+    """Polled by the highest seq seen; stops at the end and in a hidden tab. See docs/design/web.md#run."""
     made = await hiding(web, "Followed", ["Followed a"])
     run = await web.run(made["id"], "followed")
     log = _Log(web, run)

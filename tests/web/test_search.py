@@ -1,4 +1,7 @@
-"""The search box of the top bar: automations by name while one types, by keyboard (web 2, Frame)."""
+"""The search box of the top bar: automations by name while one types, by keyboard (Frame).
+
+See docs/design/web.md#rules-for-every-screen.
+"""
 
 from playwright.async_api import expect
 
@@ -9,7 +12,10 @@ from tests.web.site import WebSite
 async def test_an_automation_is_found_by_typing_and_opened_with_the_keyboard(
     looking: Look, web: WebSite
 ) -> None:
-    """web 2, 7: the one chosen, or the list of all that match; Escape puts it away"""
+    """The one chosen, or the list of all that match; Escape puts it away.
+
+    See docs/design/web.md#rules-for-every-screen and docs/design/web.md#keyboard.
+    """
     made = await web.automation("Searched <b>for</b> quinces")
     await web.automation("Searched for pears")
     seen = await looking("member")

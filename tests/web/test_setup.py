@@ -1,4 +1,7 @@
-"""Flows 2 and 12 of web 12: from nothing to a test run; every form, and where messages land."""
+"""Flows 2 and 12 of from nothing to a test run; every form, and where messages land.
+
+See docs/design/web.md#tests.
+"""
 
 import re
 from typing import Any
@@ -19,7 +22,10 @@ async def _next(page: Page, heading: str) -> None:
 
 
 async def test_first_run_from_nothing_to_the_end_of_a_test_run(looking: Look, web: WebSite) -> None:
-    """web 2, First run; flow 2: connect the pretend shop, pick a template, try it; no write in the store"""
+    """Connect the pretend shop, pick a template, try it; no write in the store.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     seen = await looking("stranger")
     page = seen.page
     await seen.open("/")
@@ -98,7 +104,10 @@ async def _draft(seen: Seen, template: dict[str, Any], **changes: Any) -> None:
 
 
 async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
-    """flow 12, web 6.5.2: all templates the service has; nothing is left to a JSON box"""
+    """Flow 12, all templates the service has; nothing is left to a JSON box.
+
+    See docs/design/web.md#inputs-form.
+    """
     owner = await web.signed("owner")
     offered = (await owner.call("GET", "/v1/automations/templates?limit=200"))["templates"]
     assert offered
@@ -124,7 +133,10 @@ async def test_every_template_has_its_form(looking: Look, web: WebSite) -> None:
 
 
 async def test_what_only_the_service_knows_lands_at_its_field(looking: Look, web: WebSite) -> None:
-    """web 2, 422: the step it belongs to opens, the field has the focus, nothing typed is lost"""
+    """The step it belongs to opens, the field has the focus, nothing typed is lost.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     owner = await web.signed("owner")
     made = await sheet(web, "sheet-prices")
     found = await owner.call("GET", "/v1/automations/templates/price-update-from-spreadsheet")

@@ -1,4 +1,7 @@
-"""The screens of setting up, in both themes: templates, wizard, connections, people, organisation (web 9)."""
+"""The screens of setting up, in both themes: templates, wizard, connections, people, organisation.
+
+See docs/design/web.md#accessibility.
+"""
 
 from playwright.async_api import expect
 
@@ -8,7 +11,10 @@ from tests.web.site import WebSite
 
 
 async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite) -> None:
-    """web 6.4, 9: every step, with nothing chosen and with messages at its fields"""
+    """Every step, with nothing chosen and with messages at its fields.
+
+    See docs/design/web.md#set-up and docs/design/web.md#accessibility.
+    """
     seen = await looking("member")
     page = seen.page
     await seen.open("/automations/new")
@@ -35,7 +41,10 @@ async def test_the_gallery_and_the_wizard_are_sound(looking: Look, web: WebSite)
 
 
 async def test_connections_people_and_the_organisation_are_sound(looking: Look, web: WebSite) -> None:
-    """web 6.10, 6.11, 9: as an owner with the dialogs open, and as a member who may only read"""
+    """As an owner with the dialogs open, and as a member who may only read.
+
+    See docs/design/web.md#connections and docs/design/web.md#people-organization-account.
+    """
     await web.automation("On the shop of the looks")
     member = await looking("member")
     faults = await _member(member, web)

@@ -1,4 +1,7 @@
-"""Flow 1 of web 12: wrong password, too many tries, a session that ends while somebody types."""
+"""Flow 1 of wrong password, too many tries, a session that ends while somebody types.
+
+See docs/design/web.md#tests.
+"""
 
 import httpx
 from playwright.async_api import expect
@@ -11,7 +14,7 @@ from tests.web.site import WebSite
 async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_where_was_asked(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.1: after sign-in the address first asked for"""
+    """After sign-in the address first asked for. See docs/design/web.md#sign-in."""
     seen = await looking(None)
     page = seen.page
     await seen.open("/account")
@@ -31,7 +34,10 @@ async def test_a_wrong_password_keeps_what_was_typed_and_the_right_one_goes_wher
 async def test_too_many_tries_are_told_with_the_seconds_and_the_button_waits(
     looking: Look, web: WebSite
 ) -> None:
-    """web 2, 429: for an action says the seconds and keeps the button off until then"""
+    """For an action says the seconds and keeps the button off until then.
+
+    See docs/design/web.md#rules-for-every-screen.
+    """
     seen = await looking(None)
     async with httpx.AsyncClient(base_url=web.origin) as client:
         for _ in range(10):
@@ -49,7 +55,7 @@ async def test_too_many_tries_are_told_with_the_seconds_and_the_button_waits(
 
 
 async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: Look, web: WebSite) -> None:
-    """web 2, 401: sign in over the page, and it goes on"""
+    """Sign in over the page, and it goes on. See docs/design/web.md#rules-for-every-screen."""
     session = await web.sign_in("visitor")
     seen = await looking("visitor", cookie=session.cookie)
     page = seen.page
@@ -72,7 +78,7 @@ async def test_a_session_that_ends_while_somebody_types_loses_nothing(looking: L
 
 
 async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
-    """web 2, Unsaved"""
+    """See docs/design/web.md#rules-for-every-screen."""
     seen = await looking("member")
     page = seen.page
     await seen.open("/account")
@@ -87,7 +93,7 @@ async def test_leaving_what_was_typed_asks_first(looking: Look) -> None:
 
 
 async def test_nobody_is_sent_elsewhere_after_signing_in(looking: Look, web: WebSite) -> None:
-    """web 6.1: only an address of the app"""
+    """Only an address of the app. See docs/design/web.md#sign-in."""
     seen = await looking(None)
     page = seen.page
     await seen.open("/sign-in?next=https%3A%2F%2Fevil.example%2F")

@@ -1,4 +1,7 @@
-"""The Steps tab of a workflow's automation: bindings, how it sends, list and graph (web 6.5, 6.5.3)."""
+"""The Steps tab of a workflow's automation: bindings, how it sends, list and graph.
+
+See docs/design/web.md#automation and docs/design/web.md#binding-steps.
+"""
 
 import re
 
@@ -27,7 +30,12 @@ async def _made(web: WebSite, export: object, name: str, store: int | None = Non
 async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_aside(
     looking: Look, web: WebSite
 ) -> None:
-    """web 6.5, Steps and Save bar; interface 9 plan_version: a new binding supersedes what waits"""
+    """A new binding supersedes what waits.
+
+    See docs/design/web.md#automation and docs/design/api/conventions.md#versions.
+
+    Interface statements: 9 plan_version.
+    """
     prices, log = await sheet(web, "sheet-prices"), await sheet(web, "sheet-log")
     owner = await web.signed("owner")
     await owner.call("PATCH", "/app/organization", {"send_without_approval": True})
@@ -69,7 +77,10 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
 
 
 async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: WebSite) -> None:
-    """web 6.9.1, 9: choosing in one chooses in the other, kept in the address; who may not change reads"""
+    """Choosing in one chooses in the other, kept in the address; who may not change reads.
+
+    See docs/design/web.md#plan-graph and docs/design/web.md#accessibility.
+    """
     automation = await _made(web, morning("Looked at as steps"), "Looked at as steps", web.site.store)
     seen = await looking("member")
     page = seen.page

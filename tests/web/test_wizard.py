@@ -1,4 +1,7 @@
-"""Setting up by the keyboard alone, and an automation that the store's events start (web 6.4, 7)."""
+"""Setting up by the keyboard alone, and an automation that the store's events start.
+
+See docs/design/web.md#set-up and docs/design/web.md#keyboard.
+"""
 
 import re
 
@@ -11,7 +14,10 @@ from tests.web.site import WebSite
 
 
 async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, web: WebSite) -> None:
-    """web 6.4, 7: from the overview to the end of a test run; faults take the focus, steps their heading"""
+    """From the overview to the end of a test run; faults take the focus, steps their heading.
+
+    See docs/design/web.md#set-up and docs/design/web.md#keyboard.
+    """
     seen = await looking("member")
     page = seen.page
     await seen.open("/")
@@ -54,7 +60,10 @@ async def test_an_automation_is_set_up_and_tried_without_a_mouse(looking: Look, 
 
 
 async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Look, web: WebSite) -> None:
-    """web 6.4, step 4: created as a draft, switched on; web 6.5.1: the store is listened to"""
+    """Created as a draft, switched on; the store is listened to.
+
+    See docs/design/web.md#set-up and docs/design/web.md#schedule-editor.
+    """
     seen = await looking("member")
     page = seen.page
     await seen.open("/automations/new/tag-orders-by-rule/where")

@@ -58,7 +58,10 @@ FIXED = {"shop_domain": "teapots.myshopify.com", "access_token": "shpat_fixed012
     ],
 )
 def test_the_form_takes_an_app_or_a_token(given: dict[str, Any], fields: set[str]) -> None:
-    """contract 6.4: exactly one of the two; interface 6"""
+    """Exactly one of the two.
+
+    See docs/design/api/connections.md#connecting and docs/design/api/events.md#from-event-to-run.
+    """
     connector = Shopify(version="2026-10", url=None, read_s=20.0)
     if not fields:
         settings = connector.settings(given)
@@ -91,7 +94,10 @@ def test_the_form_takes_an_app_or_a_token(given: dict[str, Any], fields: set[str
     ],
 )
 def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> None:
-    """contract 6.4: trimmed and in lower case; a client that checks by the schema refuses none of them"""
+    """Trimmed and in lower case; a client that checks by the schema refuses none of them.
+
+    See docs/design/api/connections.md#connecting.
+    """
     connector = Shopify(version="2026-10", url=None, read_s=20.0)
     schema: Any = connector.facts.settings_schema
     given = {**FIXED, "shop_domain": written}
@@ -105,7 +111,7 @@ def test_the_served_schema_takes_the_domains_the_service_takes(written: str) -> 
 
 
 async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> None:
-    """connectors 2 Health, 10"""
+    """See docs/design/connectors.md#interface."""
     health = await bench.check()
     assert (health.ok, health.name, health.zone, health.currency) == (True, "Teapots", "Europe/Berlin", "EUR")
     assert [place.name for place in health.channels] == ["Online Store", "Point of Sale"]
@@ -116,7 +122,7 @@ async def test_a_check_tells_rights_places_zone_and_currency(bench: Bench) -> No
 
 
 async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) -> None:
-    """connectors 10: missing rights are named; 4: ACCESS_DENIED"""
+    """Missing rights are named; 4: ACCESS_DENIED. See docs/design/api/connections.md#connecting."""
     bench.store.app.scopes = ("read_products", "read_orders")
     health = await bench.check()
     assert health.ok
@@ -134,7 +140,7 @@ async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) 
 async def test_a_store_that_does_not_let_us_in_is_told_apart(
     bench: Bench, status: int, error: type[Exception]
 ) -> None:
-    """connectors 4, Mapping, Shopify"""
+    """See docs/design/connectors.md#errors."""
     bench.store.fault("status", status=status, count=-1)
     health = await bench.check()
     assert not health.ok
@@ -142,14 +148,17 @@ async def test_a_store_that_does_not_let_us_in_is_told_apart(
 
 
 async def test_another_store_than_the_one_named_is_refused(bench: Bench) -> None:
-    """contract 6.4: the same store"""
+    """The same store. See docs/design/api/connections.md#connecting."""
     bench.store.domain = "other.myshopify.com"
     health = await bench.check()
     assert (health.ok, health.error_field) == (False, "shop_domain")
 
 
 async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: FakeClock) -> None:
-    """connectors 7.1: asked again at 80 % of its life, one at a time per connection"""
+    """Asked again at 80 % of its life, one at a time per connection.
+
+    See docs/design/connectors.md#shopify.
+    """
     await asyncio.gather(*(bench.all(VARIANTS, ProductsAsk()) for _ in range(4)))
     assert bench.store.exchanges == 1
     await clock.advance(timedelta(hours=19).total_seconds())
@@ -161,7 +170,7 @@ async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: Fa
 
 
 async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(bench: Bench) -> None:
-    """connectors 7.1, 4: Unauthorized"""
+    """Unauthorized. See docs/design/connectors.md#shopify and docs/design/connectors.md#errors."""
     await bench.all(VARIANTS, ProductsAsk())
     bench.store.tokens.clear()
     assert await bench.all(VARIANTS, ProductsAsk())
@@ -172,7 +181,10 @@ async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(be
 
 
 async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFake) -> None:
-    """connectors 7.1, Old custom apps; contract 6.4: without webhook_secret events cannot be verified"""
+    """Without webhook_secret events cannot be verified.
+
+    See docs/design/connectors.md#shopify and docs/design/api/connections.md#connecting.
+    """
     bench = Bench(clock, store, given=FIXED)
     health = await bench.check()
     assert {warned.code for warned in health.warnings} == {"events_unverified"}
@@ -181,7 +193,7 @@ async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFa
 
 
 async def test_no_secret_is_in_any_line(bench: Bench) -> None:
-    """connectors 5.6: canary secrets through every error"""
+    """Canary secrets through every error. See docs/design/connectors.md#redaction."""
     bench.store.fault("status", status=500, body={"errors": bench.store.app.client_secret}, count=-1)
     task = asyncio.create_task(bench.check())
     for _ in range(6):
@@ -195,7 +207,7 @@ async def test_no_secret_is_in_any_line(bench: Bench) -> None:
 
 
 async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
-    """connectors 7.1, Pace: at most 70 % of the bucket; the true numbers are taken over"""
+    """At most 70 % of the bucket; the true numbers are taken over. See docs/design/connectors.md#shopify."""
     bench.store.bucket.maximum, bench.store.bucket.rate = 2_000.0, 100.0
     bench.store.bucket.take(1_000.0)
     await bench.check()  # tells what the bucket holds
@@ -211,7 +223,10 @@ async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
 
 
 async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_up(bench: Bench) -> None:
-    """connectors 7.1: (requested − currentlyAvailable) / restoreRate, plus up to half a second"""
+    """(requested − currentlyAvailable) / restoreRate, plus up to half a second.
+
+    See docs/design/connectors.md#shopify.
+    """
     status = {"maximumAvailable": 2000, "currentlyAvailable": 20, "restoreRate": 100}
     cost = {"requestedQueryCost": 720, "actualQueryCost": None, "throttleStatus": status}
     body = {

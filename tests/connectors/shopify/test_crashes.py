@@ -57,7 +57,10 @@ async def on_sqlite(
 
 
 async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) -> None:
-    """engine 11.3, 11.4: keyed and readable, effectively once; the crash matrix extended by connector"""
+    """Keyed and readable, effectively once; the crash matrix extended by connector.
+
+    See docs/design/writes.md#idempotency-classes and docs/design/writes.md#reconciliation.
+    """
     run = await here.play(dry := Killer())
     assert await here.judge(run) == []
     assert len(here.store.applied()) == len(OPERATIONS)
@@ -72,13 +75,16 @@ async def test_every_change_is_made_once_wherever_the_process_dies(here: Stand) 
 
 @pytest.mark.parametrize("what", FAULTS)
 async def test_every_change_is_made_once_whatever_is_lost(on_sqlite: Stand, what: str) -> None:
-    """engine 11.2, 11.3; safety 1 promise 3"""
+    """See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes."""
     run = await on_sqlite.play(Killer(), FAULTS[what])
     assert await on_sqlite.judge(run) == []
 
 
 async def test_what_carries_a_key_is_asked_again_as_the_same_batch(here: Stand) -> None:
-    """engine 11.1, 11.3 keyed: every attempt and every settling repeats exactly that batch"""
+    """Every attempt and every settling repeats exactly that batch.
+
+    See docs/design/writes.md#keys and docs/design/writes.md#idempotency-classes.
+    """
     lost = [{"kind": "drop_after", "operation": name, "count": 2} for name in ("SetStock", "Refund")]
     run = await here.play(Killer(), lost)
     assert await here.judge(run) == []
@@ -91,7 +97,7 @@ async def test_what_carries_a_key_is_asked_again_as_the_same_batch(here: Stand) 
 
 
 async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(here: Stand) -> None:
-    """engine 11.3 keyed: quiet 0, since the account itself removes duplicates"""
+    """Quiet 0, since the account itself removes duplicates. See docs/design/writes.md#idempotency-classes."""
     lost = [{"kind": "drop_after", "operation": "SetStock"}]
     for point in ("before_repeat", "after_repeat"):
         run = await here.play(killer := Killer(points=[point]), lost)
@@ -100,7 +106,7 @@ async def test_a_worker_killed_while_it_asks_again_leaves_it_to_the_next(here: S
 
 
 async def test_after_the_window_of_a_key_the_value_is_read_back(here: Stand) -> None:
-    """engine 11.3 keyed: age < window − 4 h: repeat; older: as readable"""
+    """Age < window − 4 h: repeat; older: as readable. See docs/design/writes.md#idempotency-classes."""
     here.refurnish()
     await here.shop.restart()
     run = await here.shop.run_now(await here.automation())
@@ -118,7 +124,10 @@ async def test_after_the_window_of_a_key_the_value_is_read_back(here: Stand) -> 
 
 
 async def test_a_test_run_sends_nothing_but_reads(here: Stand) -> None:
-    """connectors 3 rule 6: for every operation; contract 9.2: a test run makes no write entry at all"""
+    """For every operation; a test run makes no write entry at all.
+
+    See docs/design/connectors.md#test-mode and docs/design/fake-platforms.md#control.
+    """
     run = await here.shop.drained(await here.automation(), Mode.TEST)
     assert len(await here.shop.changes(run)) == len(OPERATIONS)
     assert here.store.writes() == []
@@ -126,7 +135,10 @@ async def test_a_test_run_sends_nothing_but_reads(here: Stand) -> None:
 
 
 async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlite: Stand) -> None:
-    """contract 6.4: without webhook_secret the shop's events cannot be verified and `topics` is empty"""
+    """Without webhook_secret the shop's events cannot be verified and `topics` is empty.
+
+    See docs/design/api/connections.md#connecting.
+    """
     shop = on_sqlite.shop
     rules = shop.service.ctx.automation_rules
     assert "orders/paid" in rules.topics_of(shop.connections["shopify"])

@@ -1,4 +1,7 @@
-"""Every document against the platform's own schema, of every version there is (connectors 11.2)."""
+"""Every document against the platform's own schema, of every version there is.
+
+See docs/design/connectors.md#tests.
+"""
 
 import pytest
 from graphql import GraphQLError, parse, validate
@@ -39,7 +42,7 @@ def wrong(version: str, document: Document) -> list[GraphQLError]:
 
 @pytest.mark.parametrize("version", SHIPPED)
 def test_every_document_is_valid_in_every_version(version: str) -> None:
-    """connectors 11.2"""
+    """See docs/design/connectors.md#tests."""
     against = {
         each.name: [error.message for error in errors] for each in ALL if (errors := wrong(version, each))
     }
@@ -47,7 +50,7 @@ def test_every_document_is_valid_in_every_version(version: str) -> None:
 
 
 def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
-    """connectors 7.1: pinned, and compared"""
+    """Pinned, and compared. See docs/design/connectors.md#shopify."""
     assert set(VERSIONS) == set(SHIPPED) - {"2025-10", "unstable"}
     with pytest.raises(ValueError, match="2026-01"):
         Shopify(version="2025-10", url=None, read_s=20.0)
@@ -55,7 +58,7 @@ def test_the_versions_spoken_are_shipped_and_an_older_one_is_refused() -> None:
 
 @pytest.mark.parametrize("document", ALL, ids=lambda each: each.name)
 def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(document: Document) -> None:
-    """connectors 7.1, Pace: one query at most 1,000 points"""
+    """One query at most 1,000 points. See docs/design/connectors.md#shopify."""
     if document.max_cost == 0:  # run as a bulk operation, which is not counted so
         assert document.name.startswith("Bulk")
         return
@@ -64,7 +67,10 @@ def test_no_document_costs_more_than_it_says_and_none_more_than_one_query_may(do
 
 
 def test_every_topic_is_one_of_the_platforms_own() -> None:
-    """connectors 8: a test compares every one; interface 2.5 topics"""
+    """A test compares every one; topics.
+
+    See docs/design/connectors.md#topics and docs/design/api/automations.md#trigger.
+    """
     for version in ("2026-01", "2026-10"):
         known = set(schema_of(version).type_map["WebhookSubscriptionTopic"].values)
         assert set(ASKED_FOR) <= known
@@ -94,7 +100,7 @@ class _Needs(Visitor):
 
 
 def test_the_rights_asked_for_are_those_the_schema_names() -> None:
-    """connectors 7.1, Rights: the smallest set, computed from offline_scopes"""
+    """The smallest set, computed from offline_scopes. See docs/design/connectors.md#shopify."""
     needed: list[frozenset[str]] = []
     for document in ALL:
         info = TypeInfo(schema_of("2026-10"))
@@ -110,7 +116,7 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
 
 
 def test_a_document_that_writes_is_none_that_reads() -> None:
-    """connectors 3 rule 3"""
+    """See docs/design/connectors.md#test-mode."""
     registered = DocumentRegistry("/x", ALL, read_only_mutations=READING_MUTATIONS)
     assert {each.name for each in ALL if registered.only_reads(each)} == {each.name for each in READS}
     assert {each.operation_type for each in WRITES} == {"mutation"}
@@ -131,7 +137,7 @@ def test_a_document_that_writes_is_none_that_reads() -> None:
     ],
 )
 def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
-    """connectors 3 rule 3"""
+    """See docs/design/connectors.md#test-mode."""
     with pytest.raises(ValueError, match="operation"):
         operation_of(text)
 
@@ -150,5 +156,5 @@ def test_what_is_not_one_named_operation_is_no_document(text: str) -> None:
     ],
 )
 def test_what_a_document_does_is_told_from_its_words(text: str, found: tuple[str, tuple[str, ...]]) -> None:
-    """connectors 3 rule 3: texts and comments hold any word"""
+    """Texts and comments hold any word. See docs/design/connectors.md#test-mode."""
     assert operation_of(text) == found

@@ -35,7 +35,10 @@ from tests.fakes.shopify.objects import holds_of
     ],
 )
 async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, bad: tuple[Any, ...]) -> None:
-    """connectors 6, Values: checked by plan before anything is sent; a field without a row is refused"""
+    """Checked by plan before anything is sent; a field without a row is refused.
+
+    See docs/design/connectors.md#operations.
+    """
     [product, *_] = await bench.all(PRODUCTS, ProductsAsk())
     [pot] = await bench.all(FIELDS, FieldsAsk("Product", product.id))
     for value in bad:
@@ -49,7 +52,10 @@ async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, 
 
 
 async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
-    """connectors 2.1 plan, same: an address whatever its letters' case; no value and an empty one are one"""
+    """An address whatever its letters' case; no value and an empty one are one.
+
+    See docs/design/connectors.md#change-operations.
+    """
     row = bench.store.of("Customer")[0]
     [person] = await bench.all(FIELDS, FieldsAsk("Customer", str(number(row))))
     asked = SetFields(person, {"firstName": row["firstName"], "taxExempt": None})
@@ -73,7 +79,10 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
 
 
 async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Bench) -> None:
-    """engine 11.2: the object that was shown is gone, whatever stands in its place"""
+    """The object that was shown is gone, whatever stands in its place.
+
+    See docs/design/writes.md#protocol-of-one-write.
+    """
     old = bench.store.make("UrlRedirect", path="/a", target="/b")
     [there] = await bench.all(REDIRECT, RedirectAsk("/a"))
     [proposal] = bench.plan("redirect.set", SetRedirect(there, "/c")).proposals
@@ -84,7 +93,10 @@ async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Ben
 
 
 async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
-    """connectors 7.1 Compare-and-swap: null where the object has none; an object that is gone is told"""
+    """Null where the object has none; an object that is gone is told.
+
+    See docs/design/connectors.md#shopify.
+    """
     row = bench.store.of("Product")[0]
     ask = MetafieldAsk("Product", str(number(row)), "custom", "care")
     assert await bench.all(METAFIELD, ask) == []
@@ -99,7 +111,7 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
 
 
 async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: Bench) -> None:
-    """safety 1 promise 2: what is applied is exactly what was shown"""
+    """What is applied is exactly what was shown. See docs/design/security.md#promises."""
     row = bench.store.add_order(bench.store.of("ProductVariant")[:1])
     sending = bench.store.rows[row["fulfillmentOrders"][0]]
     sending.update(status="ON_HOLD", holds=["first"])
@@ -117,7 +129,10 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
 
 
 async def test_a_reserved_payment_that_ran_out_is_not_told_as_taken(bench: Bench) -> None:
-    """engine 11.2, 11.3: neither "already so" before the call nor "applied" after an answer was lost"""
+    """Neither "already so" before the call nor "applied" after an answer was lost.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
+    """
     row = bench.store.add_order(bench.store.of("ProductVariant")[:1], payment="AUTHORIZED")
     [order] = await bench.all(ORDER, ById(str(number(row))))
     [proposal] = bench.plan("order.capture", CapturePayment(order)).proposals

@@ -54,7 +54,10 @@ def walked(chance: random.Random, root: str) -> str:
 
 
 def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() -> None:
-    """imports 8.2: validated against the real schema; connectors 7.1 Pace: at most 1,000 points a query"""
+    """Validated against the real schema; Pace: at most 1,000 points a query.
+
+    See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#shopify.
+    """
     assert schema_table().versions == VERSIONS
     chance = random.Random(SEED)
     dear = 0
@@ -75,7 +78,10 @@ def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() ->
 
 
 def test_what_cannot_be_read_is_told_path_by_path() -> None:
-    """imports 8.2: a path the schema does not have is a finding of its own, the others stand"""
+    """A path the schema does not have is a finding of its own, the others stand.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     paths = (
         *("order.name", "order.bogus.x", "order.name.x", "order.metafields.tgg.breadcrumb", "product.title"),
         *("order.customer.loyaltyTier.value", "order.lineItems.product.tags", "order.lineItems.size"),
@@ -99,7 +105,10 @@ def test_what_cannot_be_read_is_told_path_by_path() -> None:
 
 
 async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
-    """imports 8.1: names as they are, lists plain, a metafield under its handle; long lists to the end"""
+    """Names as they are, lists plain, a metafield under its handle; long lists to the end.
+
+    See docs/design/imports-shopify-flow.md#environment.
+    """
     store = bench.store
     person = store.add_customer("Ann", email="ann@shop.example")
     store.make("Metafield", owner=person["id"], namespace="custom", key="tier", type="text", value="gold")
@@ -134,7 +143,10 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
 async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounded(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """imports 8.2: lists of at most 250; connectors 7.1"""
+    """Lists of at most 250.
+
+    See docs/design/imports-shopify-flow.md#reading-objects and docs/design/connectors.md#shopify.
+    """
     many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(251)))
     few = bench.store.add_product("Few", options=tuple(f"Size {at}" for at in range(250)))
     for row, length in ((many, 250), (few, 250)):
@@ -148,7 +160,7 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
 
 
 async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench) -> None:
-    """imports 8.3: get data by query, sort and maximum; at most 100"""
+    """Get data by query, sort and maximum; at most 100. See docs/design/imports-shopify-flow.md#tasks."""
     for at in range(110):
         bench.store.add_product(f"More {at:03}", tags=["fresh"])
     paths = ("products.title", "products.variants.sku")
@@ -165,7 +177,10 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
 
 @pytest.mark.parametrize("recipe", [Recipe(Reads.OBJECT, "order", ("order.x",)), "query A { shop { name } }"])
 async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -> None:
-    """connectors 3 rule 3: names go in, never text; a recipe that makes no query is refused"""
+    """Names go in, never text; a recipe that makes no query is refused.
+
+    See docs/design/connectors.md#test-mode.
+    """
     http = bench.outbound.read_client(ORG, NUMBER, bench.connector.link(bench.secrets))
     with pytest.raises((CallRefused, AttributeError)):
         await http.execute_compiled(recipe, {})

@@ -49,7 +49,10 @@ ADDRESS = "https://steward.example/v1/store-events/abc"
 
 
 async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> None:
-    """connectors 2.2; templates E9, E10: read to the last page, in the order of ids"""
+    """Read to the last page, in the order of ids.
+
+    See docs/design/connectors.md#common-records and docs/design/templates.md#e9-variants.
+    """
     many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(130)), sku="M")
     for at in range(15):
         bench.store.add_channel(f"Channel {at}")
@@ -71,7 +74,7 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
 async def test_a_large_store_is_read_by_a_bulk_operation(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """connectors 7.1, Bulk: the same records, streamed; nothing else is written"""
+    """The same records, streamed; nothing else is written. See docs/design/connectors.md#shopify."""
     paged = [
         await bench.all_products(),
         await bench.all(VARIANTS, ProductsAsk()),
@@ -102,7 +105,7 @@ def _at_once(bench: Bench) -> Any:
 
 
 async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(bench: Bench) -> None:
-    """templates E14; connectors 2.2 stock"""
+    """See docs/design/templates.md#e14-locations and docs/design/connectors.md#common-records."""
     second, closed = bench.store.add_location("Shop"), bench.store.add_location("Old", active=False)
     product = bench.store.add_product("Two places", stock=4)
     item = bench.store.rows[bench.store.owned(product["id"])[0]["item"]]
@@ -128,7 +131,7 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
 
 @pytest.mark.parametrize("sku", ["A'B", 'A"B', "A\\", "A OR sku:X", "a:b", "(", "*", "ä ö"])
 async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
-    """connectors 1 rule 7: search languages go through one quoting function"""
+    """Search languages go through one quoting function. See docs/design/connectors.md#rules."""
     bench.store.add_product("Odd", sku=sku)
     found = await bench.all(VARIANTS, ProductsAsk(skus=(sku, "none such")))
     assert [each.sku for each in found] == [sku]
@@ -136,7 +139,9 @@ async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
 
 
 async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Bench) -> None:
-    """connectors 2.2 Order; templates 8, 9, 23"""
+    """See docs/design/connectors.md#common-records
+    and docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     variants = bench.store.of("ProductVariant")
     held = bench.store.add_order(variants[:12], payment="AUTHORIZED", risk="HIGH")
     done = bench.store.add_order(variants[:1], payment="PAID", fulfilment="FULFILLED", risk=None)
@@ -176,7 +181,7 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
 async def test_a_bad_price_is_refused_before_it_is_sent(
     bench: Bench, price: str, compare: str | None, code: str
 ) -> None:
-    """connectors 6, Values; 2.1 plan"""
+    """Values; 2.1 plan. See docs/design/connectors.md#operations."""
     [variant, *_] = await bench.all(VARIANTS, ProductsAsk())
     planned = bench.plan("variant.set_price", SetPrice(variant, price, compare_at=compare))
     assert [each.code for each in planned.problems] == [code]
@@ -193,7 +198,7 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
     ],
 )
 async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None:
-    """connectors 1 rule 8, 11.1 Hostile answers"""
+    """1 Hostile answers. See docs/design/connectors.md#rules."""
     bench.store.fault("status", "Variants", status=200, body=body)
     with pytest.raises(UnusableResponse):
         await bench.all(VARIANTS, ProductsAsk())
@@ -209,7 +214,7 @@ async def upkeep(bench: Bench, *natives: str, **known: str) -> list[Any]:
 
 
 async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> None:
-    """connectors 9.3: found by address, compared, made, removed"""
+    """Found by address, compared, made, removed. See docs/design/events.md#subscriptions."""
     made = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE")
     assert {each.state for each in made} == {SubscriptionState.MADE}
     known = {each.native: each.remote_id for each in made}
@@ -233,7 +238,7 @@ async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> N
 
 
 async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic(bench: Bench) -> None:
-    """connectors 9.1, 9.2; safety 9"""
+    """See docs/design/api/events.md#deduplication and docs/design/connectors.md#listening."""
     await upkeep(bench, "INVENTORY_LEVELS_UPDATE", "CUSTOMER_TAGS_ADDED")
     level = bench.store.of("InventoryLevel")[0]
     await bench.store.tell("INVENTORY_LEVELS_UPDATE", level, event_id="e1")
@@ -263,7 +268,10 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
 
 
 async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: Bench) -> None:
-    """connectors 9.4: by updated_at; what became of an order is told from what was last seen"""
+    """By updated_at; what became of an order is told from what was last seen.
+
+    See docs/design/events.md#catch-up.
+    """
     begun = bench.clock.now()
     await bench.clock.advance(60)
     order = bench.store.add_order(bench.store.of("ProductVariant")[:1], payment="PAID")
@@ -280,7 +288,7 @@ async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: B
 
 
 def test_every_change_says_how_it_is_recovered() -> None:
-    """connectors 6, 1 rule 3"""
+    """See docs/design/connectors.md#operations and docs/design/connectors.md#rules."""
     changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
     keyed = {name for name, op in changes.items() if op.recovery is Recovery.IDEMPOTENT}
     assert keyed == {"inventory.set", "refund.create"}

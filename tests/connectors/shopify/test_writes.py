@@ -44,7 +44,10 @@ def once(store: ShopifyFake) -> None:
 
 
 async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
-    """connectors 6, 2.1: applied only when the echo is as wanted; contract 9.2: each under its own key"""
+    """Applied only when the echo is as wanted; each under its own key.
+
+    See docs/design/connectors.md#operations and docs/design/connectors.md#change-operations.
+    """
     for name, proposal in (await proposed(bench)).items():
         for part in proposal.parts:
             before = len(bench.store.applied())
@@ -60,7 +63,7 @@ async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
 
 
 async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> None:
-    """connectors 2.1, predict: the value after, as it is then read"""
+    """The value after, as it is then read. See docs/design/connectors.md#change-operations."""
     for name, proposal in (await proposed(bench)).items():
         operation = bench.connector.changes[name]
         for part in proposal.parts:
@@ -78,7 +81,10 @@ async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> No
 async def test_a_lost_request_or_answer_is_unknown_and_found_out(
     bench: Bench, clock: FakeClock, operation: str, kind: str
 ) -> None:
-    """engine 11.2, 11.3: never repeated by itself; then read back, or asked again under the same key"""
+    """Never repeated by itself; then read back, or asked again under the same key.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
+    """
     proposal = (await proposed(bench))[operation]
     [part, *_] = proposal.parts
     batch = bench.batch([part])
@@ -105,7 +111,10 @@ async def test_a_lost_request_or_answer_is_unknown_and_found_out(
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeClock, operation: str) -> None:
-    """engine 11.2: 429; connectors 4: THROTTLED with status 200; 401, 402 and a missing right are refused"""
+    """429; THROTTLED with status 200; 401, 402 and a missing right are refused.
+
+    See docs/design/writes.md#protocol-of-one-write and docs/design/connectors.md#errors.
+    """
     [part, *_] = (await proposed(bench))[operation].parts
     bench.store.fault("throttle", retry_after=7)
     [limited] = await bench.send(bench.batch([part]))
@@ -146,7 +155,7 @@ async def test_what_the_store_did_not_do_is_not_sent(bench: Bench, clock: FakeCl
     ],
 )
 async def test_an_answer_that_tells_nothing_is_unknown(bench: Bench, body: Any) -> None:
-    """connectors 11.1, Hostile answers: wrong types, missing fields, HTML with 200; 2.1 another echo"""
+    """Wrong types, missing fields, HTML with 200; 2.1 another echo. See docs/design/connectors.md#tests."""
     [part] = (await proposed(bench))["variant.set_price"].parts
     bench.store.fault("status_after", status=200, body=body)
     [outcome] = await bench.send(bench.batch([part]))
@@ -155,7 +164,7 @@ async def test_an_answer_that_tells_nothing_is_unknown(bench: Bench, body: Any) 
 
 
 async def test_another_echo_is_no_success(bench: Bench) -> None:
-    """connectors 1 rule 5: a status of 200 proves nothing"""
+    """A status of 200 proves nothing. See docs/design/connectors.md#rules."""
     [part] = (await proposed(bench))["variant.set_price"].parts
     row = {"id": f"gid://shopify/ProductVariant/{part.target}", "price": "1.00", "compareAtPrice": None}
     payload = {"productVariants": [{**row, "updatedAt": "2026-05-01T06:00:00Z"}], "userErrors": []}
@@ -166,7 +175,7 @@ async def test_another_echo_is_no_success(bench: Bench) -> None:
 
 
 async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> None:
-    """connectors 6: variants of one product, at most 250; 2.1 Batches"""
+    """Variants of one product, at most 250; 2.1 Batches. See docs/design/connectors.md#operations."""
     product = bench.store.add_product("Many", price="5.00", options=tuple(f"Size {at}" for at in range(252)))
     own = [each for each in await bench.all(VARIANTS, ProductsAsk(ids=(str(number(product)),)))]
     planned = bench.plan("variant.set_price", *[SetPrice(each, "6.00") for each in own])
@@ -180,7 +189,10 @@ async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> N
 
 
 async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) -> None:
-    """connectors 6 inventory.set, 4: CHANGE_FROM_QUANTITY_STALE; all or nothing, the others may go again"""
+    """CHANGE_FROM_QUANTITY_STALE; all or nothing, the others may go again.
+
+    See docs/design/connectors.md#operations.
+    """
     seen = [each for each in await stocked(bench) if each.stock][:3]
     planned = bench.plan("inventory.set", *[SetStock(each, 99) for each in seen])
     parts = [part for proposal in planned.proposals for part in proposal.parts]
@@ -199,7 +211,10 @@ async def test_stock_is_swapped_only_for_the_number_that_was_seen(bench: Bench) 
 
 
 async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock) -> None:
-    """connectors 4, 6: the same key with other values is a defect; a concurrent one waits; 24 h"""
+    """The same key with other values is a defect; a concurrent one waits; 24 h.
+
+    See docs/design/connectors.md#errors and docs/design/connectors.md#operations.
+    """
     [variant, other] = [each for each in await stocked(bench) if each.stock][:2]
     [part] = bench.plan("inventory.set", SetStock(variant, 50)).proposals[0].parts
     [second] = bench.plan("inventory.set", SetStock(other, 51)).proposals[0].parts
@@ -222,7 +237,10 @@ async def test_a_key_means_one_request_for_a_day(bench: Bench, clock: FakeClock)
 
 
 async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
-    """connectors 6: tagsAdd, tagsRemove of the difference; without regard to case"""
+    """tagsAdd, tagsRemove of the difference; without regard to case.
+
+    See docs/design/connectors.md#operations.
+    """
     product = bench.store.of("Product")[0]
     product["tags"] = ["Old", "Kept"]
     [read] = [each for each in await bench.all_products() if each.id == str(number(product))]
@@ -235,7 +253,7 @@ async def test_tags_are_added_and_taken_off_in_two_parts(bench: Bench) -> None:
 
 
 async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
-    """connectors 4: NotFound of a write"""
+    """NotFound of a write. See docs/design/connectors.md#errors."""
     for name, proposal in (await proposed(bench)).items():
         if name in ("redirect.create", "refund.create", "order.capture", "order.cancel"):
             continue
@@ -260,7 +278,10 @@ async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
 async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
     bench: Bench, changed: dict[str, str], outcome: WriteState
 ) -> None:
-    """templates 5.8: just before cancelling the order is read again"""
+    """Just before cancelling the order is read again.
+
+    See docs/design/templates-catalogue.md#cancel-unpaid-orders.
+    """
     [part] = (await proposed(bench))["order.cancel"].parts
     bench.store.rows[f"gid://shopify/Order/{part.target}"].update(changed)
     settled: WriteOutcome = await bench.reader().confirm(part)
@@ -268,7 +289,7 @@ async def test_an_order_that_was_paid_meanwhile_is_not_cancelled(
 
 
 async def test_a_part_of_another_batch_key_never_leaves(bench: Bench) -> None:
-    """connectors 3 rule 2: a write carries the key of its effects"""
+    """A write carries the key of its effects. See docs/design/connectors.md#test-mode."""
     [part] = (await proposed(bench))["order.set_note"].parts
     keys = bench.keys(2)
     wrong = Batch((part,), (keys[0],), batch_key(keys))

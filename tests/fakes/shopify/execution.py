@@ -49,7 +49,7 @@ _ONE = ("product", "order", "customer", "draftOrder", "inventoryItem", "node")
 
 @dataclass
 class Keys:
-    """What was answered under a key, for 24 h (connectors 11.3)."""
+    """What was answered under a key, for 24 h. See docs/design/connectors.md#tests."""
 
     kept: dict[tuple[str, str], tuple[str, datetime, Row]] = field(default_factory=dict)
     under_way: set[str] = field(default_factory=set)

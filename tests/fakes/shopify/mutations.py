@@ -375,5 +375,5 @@ MUTATIONS: dict[str, Callable[[Write, dict[str, Any]], Row]] = {
     "urlRedirectUpdate": set_redirect,
     "fulfillmentOrderReleaseHold": release,
 }
-# Refused without a key (connectors 7.1, 11.3).
+# Refused without a key (docs/design/connectors.md#shopify, docs/design/connectors.md#tests).
 KEYED = frozenset({"inventorySetQuantities", "refundCreate"})

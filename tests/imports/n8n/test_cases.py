@@ -12,7 +12,7 @@ ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8
 
 
 async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
-    """imports 14: each accepted difference is named with its reason"""
+    """Each accepted difference is named with its reason. See docs/design/imports-n8n.md#recorded-cases."""
     paths = cases_of(case_data("n8n_cases"))
     children = Children(2)
     try:
@@ -25,7 +25,10 @@ async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
 
 
 async def test_a_called_workflow_gives_back_what_ran_last_not_what_first_ran_last() -> None:
-    """imports 6: its loop step ran before the step inside, and again after it, with all that came back"""
+    """Its loop step ran before the step inside, and again after it, with all that came back.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     loop, inside = node("Loop", "splitInBatches", 3, {"batchSize": 1}), node("Inside", "noOp", 1, {})
     call = calling([loop, inside])
     within = json.loads(call["parameters"]["workflowJson"])

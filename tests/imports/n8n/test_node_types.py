@@ -1,4 +1,7 @@
-"""What parameters of single node types do, beside the recorded cases (imports 4, 6, 11)."""
+"""What parameters of single node types do, beside the recorded cases.
+
+See docs/design/imports-n8n.md#conditions and docs/design/imports-n8n.md#node-types.
+"""
 
 import json
 from typing import Any
@@ -55,7 +58,10 @@ def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[
     ],
 )
 async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], json: dict[str, Any]) -> None:
-    """imports 6: as the libraries do that the origin names for these types"""
+    """As the libraries do that the origin names for these types.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     kind, version, parameters, item = step
     assert await outputs_of(kind, version, parameters, [item]) == [[json]]
 
@@ -78,13 +84,16 @@ async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], j
 async def test_what_a_file_leaves_out_is_the_default_of_its_version(
     kind: str, version: float, parameters: Any, outputs: Any
 ) -> None:
-    """imports 2.2"""
+    """See docs/design/imports-n8n.md#nodes."""
     items = [{"n": number} for number in range(12)]
     assert await outputs_of(kind, version, parameters, items) == outputs
 
 
 async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
-    """imports 6: nested lists, escapes and tables; each item with options of its own"""
+    """Nested lists, escapes and tables; each item with options of its own.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     texts = ["- a\n    - b\n\n\\*no\\*", "a | b\n--|--\n1 | 2", "line\nbreak"]
     options = {"tables": True, "simpleLineBreaks": "={{ $json.s }}"}
     parameters = {"mode": "markdownToHtml", "markdown": "={{ $json.t }}", "options": options}
@@ -97,7 +106,7 @@ async def test_markdown_becomes_html_by_the_library_with_its_options() -> None:
 
 
 async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
-    """imports 4: what comes after it may be of any type"""
+    """What comes after it may be of any type. See docs/design/imports-n8n.md#conditions."""
     rows = [
         {"leftValue": "={{ $json.n }}", "rightValue": 1, "operator": {"type": "number", "operation": "gt"}},
         {"leftValue": "={{ $json.s }}", "rightValue": 1, "operator": {"type": "number", "operation": "gt"}},
@@ -114,7 +123,7 @@ async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
 
 
 async def test_patterns_take_every_blank_for_one() -> None:
-    """imports 4: as the origin's language reads them, google-re2 does not"""
+    """As the origin's language reads them, google-re2 does not. See docs/design/imports-n8n.md#conditions."""
     row = {
         "leftValue": "={{ $json.s }}",
         "rightValue": "^a\\sb$",
@@ -136,7 +145,7 @@ async def test_patterns_take_every_blank_for_one() -> None:
 async def test_a_comparing_script_that_never_says_before_sorts_nothing(
     comparing: str, order: list[int]
 ) -> None:
-    """imports 6: as the origin's engine does it"""
+    """As the origin's engine does it. See docs/design/imports-n8n.md#node-types."""
     items = [{"n": 3}, {"n": 1}, {"n": 2}]
     found = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
     assert found == [[{"n": number} for number in order]]
@@ -174,7 +183,7 @@ _ROW = {"leftValue": "a", "rightValue": "b", "operator": {"type": "string", "ope
     ],
 )
 def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, parameters: Any) -> None:
-    """imports 1 rule 2: nothing is passed over in silence, nothing is guessed"""
+    """Nothing is passed over in silence, nothing is guessed. See docs/design/imports-n8n.md#rules."""
     assert [one.code for one in errors_of(kind, version, parameters)] == ["parameter"]
 
 
@@ -188,7 +197,7 @@ def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, para
     ],
 )
 def test_a_called_workflow_takes_all_fields_or_none(version: float, given: Any, codes: list[str]) -> None:
-    """imports 1 rule 2: which fields a trigger lets in alone is not carried"""
+    """Which fields a trigger lets in alone is not carried. See docs/design/imports-n8n.md#rules."""
     within = workflow_of("noOp", 1, {})
     kind = "n8n-nodes-base.executeWorkflowTrigger"
     within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": given}
@@ -197,7 +206,7 @@ def test_a_called_workflow_takes_all_fields_or_none(version: float, given: Any, 
 
 
 async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
-    """imports 6: a list without items is another thing"""
+    """A list without items is another thing. See docs/design/imports-n8n.md#node-types."""
     by = {"mode": "combine", "fieldsToMatchString": "id", "joinMode": "keepEverything"}
     assert "id" in str(await outputs_of("merge", 3, by, [{"a": 1}]))
     assert await outputs_of("merge", 3, by, [{"id": 1}, {"a": 2}]) == [[{"id": 1}, {"a": 2}]]
@@ -205,14 +214,17 @@ async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:
 
 @pytest.mark.parametrize(("keep", "kept"), [("firstItems", [1]), ("lastItems", [2]), ("someItems", None)])
 async def test_what_an_expression_chooses_is_known_too(keep: str, kept: list[int] | None) -> None:
-    """imports 1 rule 2: what is told by data alone fails the step"""
+    """What is told by data alone fails the step. See docs/design/imports-n8n.md#rules."""
     items = [{"n": 1, "k": keep}, {"n": 2, "k": keep}]
     found = await outputs_of("limit", 1, {"keep": "={{ $json.k }}"}, items)
     assert "someItems" in found if kept is None else found == [[{"n": number, "k": keep} for number in kept]]
 
 
 def test_what_is_known_is_none() -> None:
-    """imports 11: a wait of the newer version counts seconds, and a missing unit is its own"""
+    """A wait of the newer version counts seconds, and a missing unit is its own.
+
+    See docs/design/imports-n8n.md#findings.
+    """
     assert errors_of("wait", 1.1, {"amount": 3000}) == []
     assert errors_of("wait", 1, {"amount": 3000}) != []
     assert errors_of("googleSheets", 4.5, {"options": {"cellFormat": "RAW"}}) == []

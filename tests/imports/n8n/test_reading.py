@@ -1,4 +1,7 @@
-"""Reading: any node gives a step and a finding, what starts it, and never a failure (imports 2, 10, 11)."""
+"""Reading: any node gives a step and a finding, what starts it, and never a failure.
+
+See docs/design/imports-n8n.md#export-file and docs/design/imports-n8n.md#triggers-and-schedules.
+"""
 
 import json
 import time
@@ -21,7 +24,7 @@ def started_by(kind: str, parameters: dict[str, Any], version: float = 1) -> Any
 
 
 def test_a_daily_schedule_is_proposed() -> None:
-    """imports 10"""
+    """See docs/design/imports-n8n.md#triggers-and-schedules."""
     rule = {"rule": {"interval": [{"field": "days", "triggerAtHour": 7, "triggerAtMinute": 30}]}}
     shown = started_by("scheduleTrigger", rule, 1.2)
     assert shown["schedule"]["cadence"] == "daily"
@@ -29,12 +32,12 @@ def test_a_daily_schedule_is_proposed() -> None:
 
 
 def test_a_workflow_started_by_hand_proposes_nothing() -> None:
-    """contract 3.6"""
+    """See docs/design/api/imports.md#findings."""
     assert started_by("manualTrigger", {}) is None
 
 
 def test_an_unknown_node_is_a_step_and_an_error() -> None:
-    """imports 2"""
+    """See docs/design/imports-n8n.md#export-file."""
     read = read_value(chain(code("One", "return []"), node("Odd", "fluxCapacitor", 9, {"a": [1]})))
     assert [step.operation for step in read.plan.steps] == ["code", "unsupported"]
     [found] = [one for one in read.findings if one.level == "error"]
@@ -42,7 +45,7 @@ def test_an_unknown_node_is_a_step_and_an_error() -> None:
 
 
 def test_equal_and_long_names_are_renamed_and_said() -> None:
-    """imports 2.2"""
+    """See docs/design/imports-n8n.md#nodes."""
     read = read_value(
         {"nodes": [node("A" * 300, "noOp", 1, {}), node("Go", "manualTrigger", 1, {})], "connections": {}}
     )
@@ -70,7 +73,10 @@ REST = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit":
     ],
 )
 def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], kind: str | None) -> None:
-    """imports 6: and one that waits, goes on after a change, or needs two connections is refused"""
+    """And one that waits, goes on after a change, or needs two connections is refused.
+
+    See docs/design/imports-n8n.md#node-types.
+    """
     read = read_value(chain(calling(steps)))
     refused = [one.step for one in read.findings if one.code == "sub_workflow_missing"]
     assert refused == ([] if kind else ["Call"])
@@ -81,14 +87,17 @@ def test_a_called_workflow_is_what_its_steps_are(steps: list[dict[str, Any]], ki
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"nodes": 1}, {"nodes": [3]}])
 def test_what_is_no_workflow_is_refused_in_words(value: Any) -> None:
-    """imports 2"""
+    """See docs/design/imports-n8n.md#export-file."""
     with pytest.raises(Unreadable) as refused:
         read_value(value)
     assert refused.value.message.endswith(".")
 
 
 def test_the_longest_chain_and_circle_are_read_at_once() -> None:
-    """imports 12: a thousand steps, in time that does not grow with their square"""
+    """A thousand steps, in time that does not grow with their square.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     export = chain(*(node(f"N{number}", "noOp", 1, {}) for number in range(1000 - 1)))
     began = time.perf_counter()
     assert len(read_value(export).plan.steps) == 999
@@ -99,7 +108,10 @@ def test_the_longest_chain_and_circle_are_read_at_once() -> None:
 
 
 def test_no_expression_decides_whether_a_sheet_is_written() -> None:
-    """imports 6, safety 7: data must not turn a step that reads into one that writes"""
+    """Data must not turn a step that reads into one that writes.
+
+    See docs/design/imports-n8n.md#node-types and docs/design/security.md#imported-workflows.
+    """
     asked = {"operation": "={{ 'append' }}", "documentId": {"value": "x"}, "sheetName": {"value": "y"}}
     read = read_value(chain(node("Rows", "googleSheets", 4.5, asked)))
     assert [one.step for one in read.findings if one.level == "error"] == ["Rows"]
@@ -118,7 +130,7 @@ def test_no_expression_decides_whether_a_sheet_is_written() -> None:
     ],
 )
 def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None:
-    """imports 6.1: strings and comments end where GraphQL ends them"""
+    """Strings and comments end where GraphQL ends them. See docs/design/imports-n8n.md#http-steps."""
     assert only_asks(document) is asks
 
 
@@ -147,21 +159,21 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
     ],
 )
 def test_no_key_survives_in_json_written_as_text(parameters: dict[str, Any]) -> None:
-    """imports 12.2"""
+    """See docs/design/imports-n8n.md#safety."""
     read = read_value(chain(node("Ask", "httpRequest", 4.2, parameters)))
     assert "s3cr3t" not in json.dumps(read.cleaned) + repr(read.plan) + repr(read.findings)
     assert ("Ask", "secret_removed") in [(one.step, one.code) for one in read.findings]
 
 
 def test_a_text_of_blanks_is_looked_through_at_once() -> None:
-    """imports 12: in time that does not grow with the square of its length"""
+    """In time that does not grow with the square of its length. See docs/design/imports-n8n.md#safety."""
     began = time.perf_counter()
     read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": '"token"' + " " * 200_000})))
     assert time.perf_counter() - began < 10
 
 
 def test_json_without_keys_stays_as_it_was_written() -> None:
-    """imports 12.2"""
+    """See docs/design/imports-n8n.md#safety."""
     body = '{ "name": "token of thanks",  "count": 1.0, "token": "{{ $json.t }}" }'
     body += "// if (token === 'expired') token = `${a}`; const key = 'name', { secret } = 'x' in y"
     read = read_value(chain(node("Ask", "httpRequest", 4.2, {"jsonBody": "=" + body})))

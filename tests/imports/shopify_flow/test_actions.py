@@ -97,7 +97,10 @@ async def run_of(standing: Standing, steps: list[tuple[str, dict[str, Any]]]) ->
 
 
 async def test_every_action_is_asked_for_at_once_and_made_once(standing: Standing) -> None:
-    """imports 8.3: actions; safety 1 promises 2 and 3: exactly what was shown, once; connectors 6"""
+    """Actions; exactly what was shown, once.
+
+    See docs/design/imports-shopify-flow.md#tasks and docs/design/security.md#promises.
+    """
     made = furnished(standing.store)
     made["product7"]["publications"] = []
     made["product1"]["tags"] = made["person1"]["tags"] = ["Gone", "kept"]
@@ -181,7 +184,10 @@ def requests(made: dict[str, Row], store: ShopifyFake) -> dict[str, dict[str, An
 
 
 async def test_of_requests_only_changes_that_are_known_are_made(standing: Standing) -> None:
-    """imports 8.3 admin_api_operation: always a change to approve; the request itself is never sent"""
+    """Always a change to approve; the request itself is never sent.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     made = furnished(standing.store)
     made["product7"]["publications"] = []
     asked = requests(made, standing.store)
@@ -218,7 +224,7 @@ BLOBS: tuple[tuple[str, Any], ...] = (
 
 
 def test_a_request_that_is_no_json_is_found_at_import() -> None:
-    """imports 8.3; 12.1: however deep, and with a name that stands twice"""
+    """However deep, and with a name that stands twice. See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
     for blob in ("[" * 5_000, "x", '{"id": "1", "tags": "a", "id": "2"}', None, 7):
         asked = FlowAsked("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
@@ -227,7 +233,7 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
 
 @pytest.mark.parametrize(("name", "arguments"), BLOBS)
 def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
-    """imports 8.3: else `parameter` (error)"""
+    """Else `parameter` (error). See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
     asked = FlowAsked("Request", REQUEST, {"api_call": called(name, **arguments)})
     found = [(one.level, one.code) for one in kind.check(asked)]
@@ -235,7 +241,10 @@ def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, argumen
 
 
 async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Standing) -> None:
-    """safety 7.2: values are data; a text of the store cannot become another field of the request"""
+    """Values are data; a text of the store cannot become another field of the request.
+
+    See docs/design/security.md#imported-workflows.
+    """
     blob = '{"input": {"id": "{{ order.customer.id }}", "note": "{{ order.note }}"}}'
     value = flow(began(), task(2, REQUEST, api_call={"name": "customerUpdate", "blob": blob}))
     automation = await standing.automation(value, "orders/create")
@@ -258,6 +267,6 @@ async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Stan
 )
 @pytest.mark.parametrize("name", ["refund", "restock"])
 def test_a_switch_that_is_neither_on_nor_off_is_an_error(name: str, value: str, levels: list[str]) -> None:
-    """imports 1 rule 2: never guessed"""
+    """Never guessed. See docs/design/imports-n8n.md#rules."""
     asked = FlowAsked("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
     assert [one.level for one in FLOW_TYPES[ADMIN + "cancel_order"].check(asked)] == levels

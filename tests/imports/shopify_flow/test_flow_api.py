@@ -1,4 +1,7 @@
-"""Flows over HTTP: kept, listed, previewed, set up, refused, and bound again (contract 2.8, 3.6)."""
+"""Flows over HTTP: kept, listed, previewed, set up, refused, and bound again.
+
+See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+"""
 
 import json
 from collections.abc import Mapping
@@ -71,7 +74,7 @@ async def connected(service: Service, kind: str) -> int:
     ids=["nothing", "no objects", "only a trigger", "a step without a task", "a blank task"],
 )
 async def test_a_flow_without_a_usable_step_is_refused(service: Service, steps: list[Any]) -> None:
-    """contract 2.8 no step in it: when keeping and when previewing"""
+    """When keeping and when previewing. See docs/design/api/imports.md#requests."""
     member = await service.token("member")
     content = text_of({"__metadata": {"version": 0.1}, "root": {"steps": steps, "links": []}})
     for path, more in ((PATH, {"name": "Mine"}), (f"{PATH}/preview", {})):
@@ -91,7 +94,10 @@ async def kept(member: Member, value: Any, **more: Any) -> dict[str, Any]:
 
 
 async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service) -> None:
-    """interface 4.3 imports; contract 2.8, 3.6"""
+    """See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
+
+    Interface statements: 4.3 imports.
+    """
     member = await service.token("member")
     made = await kept(member, PRESALE, name="Presale")
     assert made["step_count"] == 5
@@ -123,7 +129,7 @@ async def test_a_flow_is_kept_once_with_its_graph_and_findings(service: Service)
 
 
 async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
-    """contract 3.6 trigger"""
+    """See docs/design/api/imports.md#findings."""
     made = await kept(await service.token("member"), SCHEDULED)
     assert made["trigger"]["kind"] == "schedule"
     assert made["trigger"]["timezone"] == "Europe/Berlin"
@@ -131,7 +137,7 @@ async def test_a_schedule_is_proposed_with_its_zone(service: Service) -> None:
 
 
 async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> None:
-    """contract 1.2, 2.8"""
+    """See docs/design/api/conventions.md#requests and docs/design/api/imports.md#requests."""
     member = await service.token("member")
     for content in (
         "",
@@ -149,7 +155,10 @@ async def test_what_is_no_flow_is_refused_naming_the_field(service: Service) -> 
 
 
 async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service) -> None:
-    """contract 1.2: escapes of halves, in the file or in the JSON within it, can be stored nowhere"""
+    """Escapes of halves, in the file or in the JSON within it, can be stored nowhere.
+
+    See docs/design/api/conventions.md#requests.
+    """
     member = await service.token("member")
     steps = [
         began(),
@@ -175,7 +184,7 @@ async def test_half_a_character_is_refused_and_a_whole_one_kept(service: Service
 
 
 async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Service) -> None:
-    """imports 12.5: never run"""
+    """Never run. See docs/design/imports-n8n.md#safety."""
     member = await service.token("member")
     broken = flow(
         began(),
@@ -195,7 +204,7 @@ async def test_scripts_and_liquid_are_compiled_when_they_are_kept(service: Servi
 
 
 async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
-    """imports 12.2, safety 7"""
+    """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     member = await service.token("member")
     value = flow(began(), http(2, headers=[["Authorization", "Token s3cr3t-value"]]))
     made = await kept(member, value)
@@ -209,7 +218,10 @@ async def test_no_secret_of_a_flow_is_kept(service: Service) -> None:
 
 
 async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: Service) -> None:
-    """imports 8.3, issue of flows, 5: shown in the preview, refused with the steps where it cannot run"""
+    """Shown in the preview, refused with the steps where it cannot run.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     member = await service.token("member")
     value = flow(began(), task(2, ADMIN + "archive_order", order_id="{{ order.id }}"))
     made = await kept(member, value)
@@ -237,7 +249,10 @@ async def test_what_a_store_has_no_counterpart_for_is_named_at_set_up(service: S
 
 
 async def test_a_start_that_a_store_never_tells_of_is_named_in_the_preview(service: Service) -> None:
-    """imports 10, 13: and refused at set-up, naming the topic"""
+    """And refused at set-up, naming the topic.
+
+    See docs/design/imports-n8n.md#triggers-and-schedules.
+    """
     member = await service.token("member")
     store = await connected(service, "woocommerce")
     made = await kept(member, flow(began("draft_order_created"), http(2)))

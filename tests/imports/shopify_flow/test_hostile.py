@@ -1,4 +1,7 @@
-"""Files made to break the reader, and values made to change what a flow asks for (safety 7, 12)."""
+"""Files made to break the reader, and values made to change what a flow asks for.
+
+See docs/design/security.md#imported-workflows and docs/guides/contributors.md#tests.
+"""
 
 import json
 import time
@@ -26,14 +29,14 @@ KEY = "shpat_0123456789abcdef0123456789abcdef"
     ],
 )
 def test_a_key_in_a_step_of_another_shape_is_taken_out_too(given: dict[str, Any]) -> None:
-    """imports 12.2: wherever it stands, and nothing fails of it"""
+    """Wherever it stands, and nothing fails of it. See docs/design/imports-n8n.md#safety."""
     whole = read_value(flow(began(), {**http(2), **given}))
     assert KEY not in json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
     assert "secret_removed" in [one.code for one in whole.findings]
 
 
 def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> None:
-    """imports 12.2"""
+    """See docs/design/imports-n8n.md#safety."""
     whole = read_value(
         {**flow(began(), http(2)), "root.steps": {"a": {"password": KEY}, "9": {"token": KEY}}}
     )
@@ -43,7 +46,7 @@ def test_a_key_beside_the_flow_is_taken_out_whatever_its_place_is_called() -> No
 
 @pytest.mark.parametrize("depth", [150, 151, 900])
 def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(depth: int) -> None:
-    """imports 12.1: what lies deeper is taken for a text"""
+    """What lies deeper is taken for a text. See docs/design/imports-n8n.md#safety."""
     tags = "[" * depth + "]" * depth
     [step] = read_value(
         flow(began(), task(2, ADMIN + "add_order_tags", order_id="order.id", tags=tags))
@@ -52,7 +55,7 @@ def test_a_setting_nested_within_its_own_text_is_read_so_deep_and_no_deeper(dept
 
 
 def test_blanks_behind_a_condition_hold_nothing_up() -> None:
-    """imports 12: reading takes time that grows with a text's length"""
+    """Reading takes time that grows with a text's length. See docs/design/imports-n8n.md#safety."""
     long = " || ".join(["a nil?"] * 4000) + " " * 450_000
     began_at = time.process_time()
     read_value(flow(began(), *(condition(number, long) for number in range(2, 8)), links=[]))
@@ -60,7 +63,10 @@ def test_blanks_behind_a_condition_hold_nothing_up() -> None:
 
 
 def test_a_step_named_as_an_object_hides_it_from_no_other() -> None:
-    """imports 8.1, 8.2: the object is read all the same"""
+    """The object is read all the same.
+
+    See docs/design/imports-shopify-flow.md#environment.
+    """
     script = {**code(2, "{ order { name } }", "export default () => ({ a: 1 })"), "name": "Order"}
     whole = read_value(flow(began(), script, condition(3, "(order.name == '#1')")))
     assert [step.origin.alias for step in whole.plan.steps if step.origin] == ["runCode", None]
@@ -69,7 +75,10 @@ def test_a_step_named_as_an_object_hides_it_from_no_other() -> None:
 
 
 def test_two_steps_never_share_a_variable() -> None:
-    """imports 7.2: also where a step's own name is that of another's variable"""
+    """Also where a step's own name is that of another's variable.
+
+    See docs/design/imports-shopify-flow.md#names-of-steps.
+    """
     script = "export default () => ({ a: 1 })"
     steps = [code(number, "{ order { name } }", script) for number in (2, 3, 4)]
     steps[0]["name"] = "Run code 1"
@@ -79,7 +88,10 @@ def test_two_steps_never_share_a_variable() -> None:
 
 
 async def test_a_text_of_the_store_puts_no_field_into_a_request(standing: Standing) -> None:
-    """safety 7.2: values are data; one that is on the list is no exception"""
+    """Values are data; one that is on the list is no exception.
+
+    See docs/design/security.md#imported-workflows.
+    """
     blob = '{"input": {"id": "{{ order.customer.id }}", "note": "{{ order.note }}"}}'
     request = task(2, ADMIN + "admin_api_operation", api_call={"name": "customerUpdate", "blob": blob})
     automation = await standing.automation(flow(began(), request), "orders/create")
@@ -92,7 +104,7 @@ async def test_a_text_of_the_store_puts_no_field_into_a_request(standing: Standi
 
 @pytest.mark.parametrize("quantity", ["--5", "²"])
 async def test_a_quantity_that_is_none_fails_in_words(standing: Standing, quantity: str) -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     ids = {"inventory_item_id": "gid://shopify/InventoryItem/1", "location_id": "gid://shopify/Location/1"}
     step = task(2, ADMIN + "set_inventory_quantity", **ids, quantity="{{ order.note }}")
     order = standing.store.of("Order")[0]
@@ -104,7 +116,7 @@ async def test_a_quantity_that_is_none_fails_in_words(standing: Standing, quanti
 
 
 async def test_headers_that_data_makes_no_headers_fail_in_words(standing: Standing) -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     order = standing.store.of("Order")[0]
     standing.store.touch(order, note="5")
     value = flow(began(), http(2, headers="{{ order.note }}"))
@@ -114,7 +126,7 @@ async def test_headers_that_data_makes_no_headers_fail_in_words(standing: Standi
 
 @pytest.mark.parametrize("body", ['{"a": 1e999}', '{"a": NaN}', '{"a": "\\ud800"}'])
 async def test_an_answer_that_cannot_be_kept_as_data_is_kept_as_text(standing: Standing, body: str) -> None:
-    """imports 6.1, 8.3"""
+    """See docs/design/imports-n8n.md#http-steps and docs/design/imports-shopify-flow.md#tasks."""
     standing.outside.answers[:] = [
         httpx.Response(200, text=body, headers={"content-type": "application/json"})
     ]

@@ -1,4 +1,7 @@
-"""A flow's internal mail goes to the channel or sheet bound to it, approved like any send (imports 8.3)."""
+"""A flow's internal mail goes to the channel or sheet bound to it, approved like any send.
+
+See docs/design/imports-shopify-flow.md#tasks.
+"""
 
 import json
 from collections.abc import AsyncIterator

@@ -101,7 +101,9 @@ async def test_what_has_no_counterpart_is_named_with_its_step_or_its_field(stand
 
 
 def test_a_field_is_told_of_only_where_the_shop_has_it() -> None:
-    """imports 8.2; connectors 2.2"""
+    """See docs/design/imports-shopify-flow.md#reading-objects
+    and docs/design/connectors.md#common-records.
+    """
     paths = (
         *(
             "order.name",

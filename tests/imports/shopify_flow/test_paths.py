@@ -1,4 +1,7 @@
-"""Every path a flow uses is collected, checked against the schema and read by one query (imports 8.2)."""
+"""Every path a flow uses is collected, checked against the schema and read by one query.
+
+See docs/design/imports-shopify-flow.md#reading-objects.
+"""
 
 from typing import Any
 
@@ -72,12 +75,15 @@ def asked(text: str) -> set[str]:
     ],
 )
 def test_a_text_is_asked_for_what_it_shows(text: str, paths: str) -> None:
-    """imports 8.2, 8.4: names a text gives itself are followed back"""
+    """Names a text gives itself are followed back.
+
+    See docs/design/imports-shopify-flow.md#reading-objects and docs/design/imports-shopify-flow.md#liquid.
+    """
     assert asked(text) == set(paths.split())
 
 
 def test_names_are_followed_so_far_and_no_further() -> None:
-    """imports 12: a text of 64 KiB cannot hold up the reading"""
+    """A text of 64 KiB cannot hold up the reading. See docs/design/imports-n8n.md#safety."""
     one = "{% assign a = order.f0 %}"
     one += "".join(f"{{% assign a = a | default: order.f{number} %}}" for number in range(1, 32))
     assert len(asked(one + "{{ a.x }}")) == 64
@@ -90,7 +96,7 @@ def test_names_are_followed_so_far_and_no_further() -> None:
 
 
 def test_a_field_whose_name_is_worked_out_is_told() -> None:
-    """imports 1: what would silently be empty"""
+    """What would silently be empty. See docs/design/imports-n8n.md#rules."""
     assert paths_of("{{ order[shop.name] }}", ROOTS).unclear == ["order"]
     value = flow(began(), http(2, body="{{ order[shop.name] }}"))
     assert [one.code for one in errors(value)] == ["expression_feature"]
@@ -107,7 +113,7 @@ def roots_of(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object() -> None:
-    """imports 8.2"""
+    """See docs/design/imports-shopify-flow.md#reading-objects."""
     steps = [
         began(),
         condition(2, joined("AND", compared("order.customer.tier.value", "==", "gold"))),
@@ -139,7 +145,7 @@ def test_conditions_loops_texts_and_code_are_collected_into_one_query_an_object(
 
 
 def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
-    """imports 8.2"""
+    """See docs/design/imports-shopify-flow.md#reading-objects."""
     found = errors(flow(began(), http(2, body="{{ order.colour }}{{ order.name }}")))
     assert [(one.step, one.code) for one in found] == [("Send HTTP request", "parameter")]
     assert "order.colour" in found[0].message
@@ -155,7 +161,7 @@ def test_a_path_the_schema_does_not_have_names_step_and_path() -> None:
     ],
 )
 def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
-    """imports 1, 8.1"""
+    """See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#environment."""
     steps = [began(), foreach(2, "order.lineItems"), http(3, body="x"), http(4, body=body)]
     links = [(1, "output", 2), (2, "loop_body", 3), (2, "after", 4)]
     assert [(one.step, one.code) for one in errors(flow(*steps, links=links))] == [
@@ -176,7 +182,10 @@ def test_names_that_are_not_there_are_errors(body: str, code_: str) -> None:
     ],
 )
 def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, is_there: bool) -> None:
-    """imports 1, 8.3: it would silently be empty"""
+    """It would silently be empty.
+
+    See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks.
+    """
     types = "type Output { n: Int, rows: [Row!]! } type Row { sku: String }"
     script = code(2, "{ order { name } }", "export default () => ({})", types)
     found = errors(flow(began(), script, http(3, body=f"{{{{ {path} }}}}")))
@@ -186,7 +195,10 @@ def test_a_field_that_the_types_of_an_output_do_not_name_is_an_error(path: str, 
 
 
 def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
-    """imports 8.2, 8.3: on a schedule"""
+    """On a schedule.
+
+    See docs/design/imports-shopify-flow.md#reading-objects and docs/design/imports-shopify-flow.md#tasks.
+    """
     steps = [
         began(
             FLOW + "scheduled_time",
@@ -223,7 +235,10 @@ def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
 
 
 def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:
-    """imports 8.2: data is read again, results of get, sum and count are gone"""
+    """Data is read again, results of get, sum and count are gone.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     count = task(2, FLOW + "count", listpath="order.lineItems")
     script = code(3, "{ order { name } }", "export default () => ({ n: 1 })")
     wait = task(4, FLOW + "wait", "WAIT", duration="P1D")
@@ -246,7 +261,7 @@ def warned(value: Any, words: str) -> list[str | None]:
 
 
 def test_what_a_wait_holds_up_here_alone_is_said() -> None:
-    """imports 1 rule 2: in the origin branches and elements go their own ways"""
+    """In the origin branches and elements go their own ways. See docs/design/imports-n8n.md#rules."""
     wait, steps = task(2, FLOW + "wait", "WAIT", duration="P1D"), [http(3), http(4)]
     assert warned(flow(began(), wait, *steps), "wait") == []
     fork = flow(began(), wait, *steps, links=[(1, "output", 2), (2, "output", 3), (1, "output", 4)])
@@ -259,7 +274,7 @@ def test_what_a_wait_holds_up_here_alone_is_said() -> None:
 
 
 def test_a_variable_told_by_the_order_of_the_file_alone_is_said() -> None:
-    """imports 7.1: steps are in no order"""
+    """Steps are in no order. See docs/design/imports-shopify-flow.md#file."""
     counts = [task(number, FLOW + "count", listpath="order.lineItems") for number in (2, 3)]
     assert warned(flow(began(), *counts, http(4, body="{{ count }}")), "order of the file") == []
     said = warned(flow(began(), *counts, http(4, body="{{ count }} {{ count1 }}")), "order of the file")

@@ -1,4 +1,7 @@
-"""Reading flows: files, names, conditions, settings, limits, and what is found (imports 7, 8)."""
+"""Reading flows: files, names, conditions, settings, limits, and what is found.
+
+See docs/design/imports-shopify-flow.md#file and docs/design/imports-shopify-flow.md#execution.
+"""
 
 import json
 import time
@@ -41,14 +44,14 @@ def words_of(value: Any) -> str:
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n"])
 def test_a_checksum_is_of_the_bytes_but_for_a_line_break_at_the_end(ending: str) -> None:
-    """imports 7.1"""
+    """See docs/design/imports-shopify-flow.md#file."""
     text = text_of(flow(began(), http(2), name="Größe ✓"))
     assert [one.code for one in read(content_of(text + ending)).findings if one.step is None] == []
 
 
 @pytest.mark.parametrize("change", ["bare", "other", "object", "blank"])
 def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
-    """imports 7.1: a mismatch, or none at all"""
+    """A mismatch, or none at all. See docs/design/imports-shopify-flow.md#file."""
     value = flow(began(), http(2))
     text = text_of(value)
     sent: Any = {
@@ -69,7 +72,7 @@ def test_a_flow_without_its_checksum_is_read_and_said(change: str) -> None:
     [None, 3, [], {}, {"root": []}, {"root": {"steps": {}}}, flow(), flow(http(2)), flow(began())],
 )
 def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
-    """imports 7.1: exactly one trigger, and a step"""
+    """Exactly one trigger, and a step. See docs/design/imports-shopify-flow.md#file."""
     for one in (value, flow(began(), {**began(), "step_id": 2})):
         with pytest.raises(Unreadable) as refused:
             read_value(one)
@@ -77,7 +80,7 @@ def test_what_is_no_flow_is_refused_in_words(value: Any) -> None:
 
 
 def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
-    """imports 12.1"""
+    """See docs/design/imports-n8n.md#safety."""
     steps = [began(), *(http(number) for number in range(2, 1001))]
     began_at = time.perf_counter()
     assert len(read_value(flow(*steps)).plan.steps) == 999
@@ -91,7 +94,7 @@ def test_a_thousand_steps_and_ten_thousand_links_are_read_and_no_more() -> None:
 
 
 def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_does() -> None:
-    """imports 7.2"""
+    """See docs/design/imports-shopify-flow.md#names-of-steps."""
     steps = [
         began(),
         code(2, "{ order { name } }", "export default function main() { return {} }"),
@@ -119,7 +122,7 @@ def test_steps_are_named_by_label_or_own_name_and_their_variables_as_the_origin_
 
 
 def test_all_ports_lead_on_and_others_are_errors() -> None:
-    """imports 7.1, 9"""
+    """See docs/design/imports-shopify-flow.md#file and docs/design/imports-n8n.md#plan."""
     steps = [began(), condition(2, "(order.test == true)"), foreach(3, "order.lineItems"), http(4), http(5)]
     links = [(1, "output", 2), (2, "true", 3), (3, "loop_body", 4), (3, "after", 5), (2, "false", 5)]
     edges = {(one.source, one.port, one.target) for one in read_value(flow(*steps, links=links)).plan.edges}
@@ -140,20 +143,20 @@ def test_all_ports_lead_on_and_others_are_errors() -> None:
 
 
 def test_what_no_trigger_reaches_is_kept_and_marked() -> None:
-    """imports 9"""
+    """See docs/design/imports-n8n.md#plan."""
     plan = read_value(flow(began(), http(2), task(3, "app::x::y"), links=[(1, "output", 2)])).plan
     assert [step.origin.reachable for step in plan.steps if step.origin] == [True, False]
 
 
 def test_a_circle_is_an_error() -> None:
-    """imports 7: no flow of the product has one"""
+    """No flow of the product has one. See docs/design/imports-shopify-flow.md#file."""
     steps = [began(), http(2), http(3)]
     links = [(1, "output", 2), (2, "output", 3), (3, "output", 2)]
     assert ("Send HTTP request", "parameter") in found(flow(*steps, links=links), FindingLevel.ERROR)
 
 
 def test_unknown_tasks_settings_and_versions_are_found_and_never_guessed() -> None:
-    """imports 1, 8.3, 11"""
+    """See docs/design/imports-n8n.md#rules and docs/design/imports-shopify-flow.md#tasks."""
     value = flow(
         began(),
         task(2, "vendor::thing::do_it"),
@@ -212,14 +215,14 @@ def _without_types(tree: Any) -> Any:
 
 @pytest.mark.parametrize(("text", "tree"), SPELLINGS)
 def test_both_spellings_of_a_condition_are_one_tree(text: str, tree: Any) -> None:
-    """imports 7.3"""
+    """See docs/design/imports-shopify-flow.md#conditions."""
     one, other = read_condition(text), read_condition(json.dumps(tree))
     assert _without_types(one) == _without_types(other)
 
 
 @pytest.mark.parametrize("operator", [*WITH_VALUE, *ALONE])
 def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
-    """imports 7.3: the list there, whole"""
+    """The list there, whole. See docs/design/imports-shopify-flow.md#conditions."""
     value = "" if operator in ALONE else " 'x'"
     one = read_condition(f"(order.note {operator}{value})")
     assert one["operator"] == operator
@@ -230,7 +233,9 @@ def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
 
 
 def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
-    """imports 7.3, 8.2"""
+    """See docs/design/imports-shopify-flow.md#conditions
+    and docs/design/imports-shopify-flow.md#reading-objects.
+    """
     tree = read_condition(json.dumps(SPELLINGS[0][1]))
     assert tree == {"path": "order.totalPrice", "operator": ">", "value": "500", "type": "Decimal"}
     assert set(paths_in(read_condition(SPELLINGS[3][0]))) == {
@@ -272,7 +277,7 @@ def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
     ],
 )
 def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: str) -> None:
-    """imports 7.3"""
+    """See docs/design/imports-shopify-flow.md#conditions."""
     with pytest.raises(Unclear):
         read_condition(text)
     said = [
@@ -284,7 +289,10 @@ def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: 
 
 
 def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
-    """imports 12: in JSON the product nests them to the left, at most a hundred deep"""
+    """In JSON the product nests them to the left, at most a hundred deep.
+
+    See docs/design/imports-n8n.md#safety.
+    """
     parts = read_condition(" && ".join(["(order.name == 'x')"] * 1000))["and"]
     assert isinstance(parts, list)
     assert len(parts) == 1000
@@ -301,7 +309,7 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
 
 
 def test_settings_are_unwrapped_and_kept_as_templates() -> None:
-    """imports 7.1"""
+    """See docs/design/imports-shopify-flow.md#file."""
     fields = {"headers": [["X-Note", BOTH]], "body": '{"a": "{{ order.name }}"}'}
     given = {"url": {"value": "https://a.example/{{ order.name }}", "default_value": ""}}
     [step] = read_value(flow(began(), http(2, **fields, **given))).plan.steps
@@ -322,7 +330,10 @@ def test_settings_are_unwrapped_and_kept_as_templates() -> None:
     ],
 )
 def test_an_id_is_one_text_however_the_file_spells_it(given: Any) -> None:
-    """imports 7.1: wrapped, its default alone, or a bare path as in older files"""
+    """Wrapped, its default alone, or a bare path as in older files.
+
+    See docs/design/imports-shopify-flow.md#file.
+    """
     tags = task(2, "shopify::admin::add_order_tags", order_id=given, tags=["A", "{{ order.name }}"])
     [step] = read_value(flow(began(), tags)).plan.steps
     assert step.config["order_id"]["expr"] == "{{ order.id }}"  # type: ignore[call-overload, index]
@@ -330,7 +341,10 @@ def test_an_id_is_one_text_however_the_file_spells_it(given: Any) -> None:
 
 
 def test_a_value_beside_the_object_is_read_of_the_object() -> None:
-    """imports 8.1: the level of risk, which the origin hands over by itself"""
+    """The level of risk, which the origin hands over by itself.
+
+    See docs/design/imports-shopify-flow.md#environment.
+    """
     tree = joined("AND", compared("orderRiskLevel", "!=", "High"))
     steps = [
         began("order_risk_analyzed"),
@@ -350,7 +364,10 @@ def test_a_value_beside_the_object_is_read_of_the_object() -> None:
     ("of", "shown"), [("Customer", True), ("CUSTOMER", True), ("DRAFT_ORDER", False), ("Order", False)]
 )
 def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
-    """imports 8.2: however the file spells the type, its arguments as JSON or as an object"""
+    """However the file spells the type, its arguments as JSON or as an object.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     added = {**patched(of, "tier", "custom", "tier"), "arguments": {"key": "tier", "namespace": "custom"}}
     value = flow(began(), http(2, body="{{ order.customer.tier.value }}"), patched_fields=[added])
     assert (found(value, FindingLevel.ERROR) == []) is shown
@@ -374,7 +391,7 @@ def test_a_metafield_is_a_field_of_its_type_alone(of: str, shown: bool) -> None:
     ],
 )
 def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config: Any) -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     whole = read_value(flow(began(), task(2, FLOW + "wait", "WAIT", **fields)))
     errors = [one.code for one in whole.findings if one.level is FindingLevel.ERROR]
     if config is None:
@@ -384,7 +401,7 @@ def test_waits_are_seconds_or_a_time_of_at_most_ninety_days(fields: Any, config:
 
 
 def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
-    """imports 12.1"""
+    """See docs/design/imports-n8n.md#safety."""
     most, liquid = 512 * 1024, 64 * 1024
     assert found(flow(began(), http(2, body="x" * most)), FindingLevel.ERROR) == []
     assert found(flow(began(), http(2, body="x" * (most + 1))), FindingLevel.ERROR) == [
@@ -398,7 +415,7 @@ def test_texts_are_as_long_as_they_may_be_and_no_longer() -> None:
 
 
 def test_ids_of_one_store_are_pointed_out() -> None:
-    """contract 3.6 store_specific_value"""
+    """See docs/design/api/imports.md#findings."""
     value = flow(
         began(),
         condition(2, "(order.customer.id == 'gid://shopify/Customer/1234567')"),
@@ -432,7 +449,7 @@ def test_ids_of_one_store_are_pointed_out() -> None:
     ],
 )
 def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
-    """imports 12.2, safety 7"""
+    """See docs/design/imports-n8n.md#safety and docs/design/security.md#imported-workflows."""
     whole = read_value(flow(began(), http(2, **fields)))
     kept = json.dumps(whole.cleaned) + repr(whole.plan) + repr(whole.findings)
     assert "s3cr3t" not in kept
@@ -441,7 +458,7 @@ def test_no_key_survives_and_each_place_is_named(fields: Any) -> None:
 
 
 def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
-    """imports 6.1, 12.2"""
+    """See docs/design/imports-n8n.md#http-steps and docs/design/imports-n8n.md#safety."""
     address = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
     whole = read_value(flow(began(), http(2, url=address)))
     assert "abcdefghijkl" not in json.dumps(whole.cleaned) + repr(whole.plan)
@@ -449,13 +466,16 @@ def test_an_address_that_is_a_key_is_no_address_any_more() -> None:
 
 
 def test_a_signature_without_its_key_is_none() -> None:
-    """imports 1, 12.2: what would be signed with nothing is not sent"""
+    """What would be signed with nothing is not sent.
+
+    See docs/design/imports-n8n.md#rules and docs/design/imports-n8n.md#safety.
+    """
     whole = read_value(flow(began(), http(2, body="{{ order.id | hmac_sha256: 'a key' }}")))
     assert [one.code for one in whole.findings if one.level is FindingLevel.ERROR] == ["credential"]
 
 
 def test_what_is_no_key_stays() -> None:
-    """imports 12.2: metafields have keys too, and Liquid holds none"""
+    """Metafields have keys too, and Liquid holds none. See docs/design/imports-n8n.md#safety."""
     fields = {"headers": [["Authorization", "Bearer {{ runCode.token }}"]], "body": '{"key": "tier"}'}
     steps = [
         began(),
@@ -468,7 +488,10 @@ def test_what_is_no_key_stays() -> None:
 
 
 def test_an_internal_mail_is_a_message_to_the_channel_bound_to_it() -> None:
-    """imports 8.3 and the order of it: a send where a channel is bound, a finding that says so"""
+    """A send where a channel is bound, a finding that says so.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     mail = task(2, FLOW + "send_email", address="a@b.example", subject=BOTH, message="x")
     whole = read_value(flow(began(), mail))
     [step] = whole.plan.steps

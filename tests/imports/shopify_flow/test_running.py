@@ -1,4 +1,7 @@
-"""Flows as runs: what they see, ask and send, what waits, sleeps and goes on (imports 8, engine 10)."""
+"""Flows as runs: what they see, ask and send, what waits, sleeps and goes on.
+
+See docs/design/imports-shopify-flow.md#execution and docs/design/runs.md#execution.
+"""
 
 import json
 from contextlib import suppress
@@ -35,7 +38,9 @@ def in_loop(*more: Any) -> dict[str, Any]:
 
 
 async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone(anywhere: Standing) -> None:
-    """imports 7.3, 8.1, 8.2; engine 10"""
+    """See docs/design/imports-shopify-flow.md#conditions
+    and docs/design/imports-shopify-flow.md#environment.
+    """
     value = flow(
         began(),
         condition(2, "(order.totalPrice > 500)"),
@@ -57,7 +62,10 @@ async def test_what_an_event_tells_of_is_read_and_one_way_of_a_condition_is_gone
 
 
 async def test_all_of_a_for_each_is_asked_for_at_once(standing: Standing) -> None:
-    """engine 10.1 rule 4: a held change of one element stops no other; contract 3.3: its rows say which"""
+    """A held change of one element stops no other; its rows say which.
+
+    See docs/design/runs.md#execution and docs/design/api/runs.md#step.
+    """
     automation = await standing.automation(in_loop(), "orders/create")
     run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
     assert [row for row in await standing.rows(run) if row[2] == "held"] == [
@@ -76,7 +84,10 @@ async def test_all_of_a_for_each_is_asked_for_at_once(standing: Standing) -> Non
 async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_declined(
     standing: Standing,
 ) -> None:
-    """engine 10.1 rules 2, 6, 7: a held action is waited for, also by what reads nothing of it"""
+    """A held action is waited for, also by what reads nothing of it.
+
+    See docs/design/approvals.md#held-changes.
+    """
     links = [(1, "output", 2), (2, "output", 3), (1, "output", 4), (4, "output", 5), (5, "output", 6)]
     value = flow(began(), *(http(number, body=f"step {number}") for number in range(2, 7)), links=links)
     automation = await standing.automation(value, "orders/create")
@@ -95,7 +106,7 @@ async def test_what_follows_asks_in_a_second_round_and_not_at_all_where_it_was_d
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_an_address_put_together_from_data_fails_in_words(standing: Standing, method: str) -> None:
-    """imports 6.1: data may hold anything"""
+    """Data may hold anything. See docs/design/imports-n8n.md#http-steps."""
     order = standing.store.of("Order")[0]
     automation = await standing.automation(
         flow(began(), http(2, method=method, url="https://hooks.example/{{ order.note }}", body="")),
@@ -113,7 +124,7 @@ async def test_an_address_put_together_from_data_fails_in_words(standing: Standi
 async def test_a_wait_worked_out_is_ninety_days_at_most(
     standing: Standing, days: int, status: RunStatus
 ) -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     until = f"{{{{ 'now' | date_plus: '{days} days' }}}}"
     value = flow(began(), task(2, FLOW + "wait", "WAIT", until=until), http(3))
     automation = await standing.automation(value, "orders/create")
@@ -124,7 +135,10 @@ async def test_a_wait_worked_out_is_ninety_days_at_most(
 async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_meanwhile(
     standing: Standing,
 ) -> None:
-    """engine 12: of every element what is about to be sent is compared with the set that was approved"""
+    """Of every element what is about to be sent is compared with the set that was approved.
+
+    See docs/design/approvals.md#decisions.
+    """
     shop = standing.shop
     automation = await standing.automation(in_loop(), "orders/create")
     run = await standing.told(automation, "ORDERS_CREATE", standing.store.of("Order")[0])
@@ -145,7 +159,10 @@ async def test_what_was_not_approved_is_not_sent_though_it_was_written_over_mean
 
 
 async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> None:
-    """engine 10, 11: killed at points all through a run, nothing is made twice, nothing left out"""
+    """Killed at points all through a run, nothing is made twice, nothing left out.
+
+    See docs/design/runs.md#execution and docs/design/writes.md#two-tables.
+    """
     item = "{{ lineItemsForeachitem.product.id }}"
     value = flow(
         began(),
@@ -189,7 +206,10 @@ async def test_a_killed_for_each_changes_each_thing_once(standing: Standing) -> 
 
 
 async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: Standing) -> None:
-    """engine 10.2: what only a real answer tells is not guessed, what only comes after it runs"""
+    """What only a real answer tells is not guessed, what only comes after it runs.
+
+    See docs/design/runs.md#test-runs.
+    """
     value = flow(
         began(),
         http(2, body="first"),
@@ -223,7 +243,10 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: 
 
 
 async def test_a_wait_reads_anew_and_goes_on_after_a_restart(standing: Standing) -> None:
-    """imports 8.2: what was read and fetched before a wait is gone after it, what code gave is not"""
+    """What was read and fetched before a wait is gone after it, what code gave is not.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     value = flow(
         began(),
         code(2, "{ order { lineItems { title } } }", SCRIPT, "type Output { big: Boolean! }"),
@@ -251,7 +274,10 @@ async def test_a_wait_reads_anew_and_goes_on_after_a_restart(standing: Standing)
 
 
 async def test_what_is_fetched_on_a_schedule_is_gone_through(standing: Standing) -> None:
-    """imports 8.3: only what is looked at is read, at most so many, and a list may be empty"""
+    """Only what is looked at is read, at most so many, and a list may be empty.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     for cents in range(3):
         standing.store.add_order(standing.store.of("ProductVariant")[:1], tags=["odd"] if cents else [])
     recurrence = ["DTSTART;TZID=Europe/Berlin:20260101T060000\nRRULE:FREQ=DAILY"]
@@ -282,7 +308,7 @@ async def test_what_is_fetched_on_a_schedule_is_gone_through(standing: Standing)
 async def test_what_a_refusing_address_does_is_the_flows_to_say(
     standing: Standing, answer: httpx.Response, settings: dict[str, str], expected: RunStatus
 ) -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     standing.outside.answers[:] = [answer]
     value = flow(began(), http(2, method="GET", body="", **settings))
     run = await standing.told(

@@ -40,7 +40,10 @@ def order_of(standing: Standing) -> Row:
 
 
 async def test_a_large_order_is_tagged_once_approved_and_a_small_one_left_alone(anywhere: Standing) -> None:
-    """issue of flows, bars: tag high-value orders; imports 8.2: its data as it is when the run starts"""
+    """Issue of flows, bars: tag high-value orders; its data as it is when the run starts.
+
+    See docs/design/imports-shopify-flow.md#reading-objects.
+    """
     value = flow(
         began(),
         condition(2, "(order.totalPrice > 500)"),
@@ -93,7 +96,10 @@ async def test_a_risky_order_is_held_until_it_is_looked_at(standing: Standing) -
 
 
 async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standing: Standing) -> None:
-    """issue of flows, bars: scheduled get-data with for-each; engine 10.1 rule 4: one approval for all"""
+    """Issue of flows, bars: scheduled get-data with for-each; one approval for all.
+
+    See docs/design/runs.md#execution.
+    """
     for at in range(12):
         standing.store.add_product(f"Draft {at:02}", status="DRAFT", vendor="Oven" if at % 2 else "Kiln")
     recurrence = ["DTSTART;TZID=Europe/Berlin:20260101T060000\nRRULE:FREQ=DAILY;INTERVAL=1"]
@@ -129,7 +135,10 @@ async def test_what_is_fetched_on_a_schedule_is_asked_for_in_one_approval(standi
 
 
 async def test_every_element_may_put_a_tag_of_its_own_on_one_order(standing: Standing) -> None:
-    """engine 10.1 rule 4: changes of one object by several elements, and two branches, do not collide"""
+    """Changes of one object by several elements, and two branches, do not collide.
+
+    See docs/design/runs.md#execution.
+    """
     value = flow(
         began(),
         foreach(2, "order.lineItems"),
@@ -231,7 +240,7 @@ async def test_both_branches_of_conditions_lead_on(standing: Standing) -> None:
 
 
 async def test_a_test_run_shows_all_of_it_and_changes_nothing(standing: Standing) -> None:
-    """engine 10.2; safety 1 promise 4"""
+    """See docs/design/runs.md#test-runs and docs/design/security.md#promises."""
     value = flow(
         began(),
         foreach(2, "order.lineItems"),

@@ -1,4 +1,7 @@
-"""What starts a flow: topics of the store, and cadences where they equal its rule (imports 10)."""
+"""What starts a flow: topics of the store, and cadences where they equal its rule.
+
+See docs/design/imports-n8n.md#triggers-and-schedules.
+"""
 
 from typing import Any
 
@@ -46,12 +49,12 @@ def cadence(rule: str, start: str = NEW_YORK) -> dict[str, Any] | None:
     ],
 )
 def test_a_rule_that_a_cadence_equals(rule: str, given: dict[str, Any]) -> None:
-    """imports 10"""
+    """See docs/design/imports-n8n.md#triggers-and-schedules."""
     assert cadence(rule) == given
 
 
 def test_hours_are_cadences_on_the_hour() -> None:
-    """imports 10"""
+    """See docs/design/imports-n8n.md#triggers-and-schedules."""
     noon = "DTSTART;TZID=Asia/Kolkata:20260101T120000"
     assert cadence("FREQ=HOURLY", noon) == {"cadence": "hourly"}
     assert cadence("FREQ=HOURLY;INTERVAL=6", noon) == {"cadence": "every_6_hours"}
@@ -78,7 +81,7 @@ def test_hours_are_cadences_on_the_hour() -> None:
     ],
 )
 def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> None:
-    """imports 10"""
+    """See docs/design/imports-n8n.md#triggers-and-schedules."""
     recurrence = [f"{NEW_YORK}\nRRULE:{rule}"]
     whole = read_value(flow(began(FLOW + "scheduled_time", recurrence=recurrence), http(2)))
     assert [(one.step, one.code) for one in whole.findings][:1] == [
@@ -103,17 +106,20 @@ def test_a_rule_that_no_cadence_equals_is_said_with_the_nearest(rule: str) -> No
     ],
 )
 def test_a_recurrence_that_cannot_be_read_is_no_cadence(text: str) -> None:
-    """imports 10: several rules, none, or another text"""
+    """Several rules, none, or another text. See docs/design/imports-n8n.md#triggers-and-schedules."""
     assert read_recurrence(text).schedule is None
 
 
 def test_every_trigger_has_topics_the_store_sends() -> None:
-    """connectors 8: a proposed topic is one a Shopify store can be listened to for"""
+    """A proposed topic is one a Shopify store can be listened to for.
+
+    See docs/design/connectors.md#topics.
+    """
     assert {topic for one in TRIGGERS.values() for topic in one.topics} <= set(TOPICS)
 
 
 def test_triggers_become_topics_and_what_differs_is_said() -> None:
-    """imports 8.3, 10"""
+    """See docs/design/imports-shopify-flow.md#tasks and docs/design/imports-n8n.md#triggers-and-schedules."""
     exact = read_value(flow(began("order_paid"), http(2)))
     assert shown_trigger(exact.plan) == {
         "kind": "event",

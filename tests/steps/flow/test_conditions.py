@@ -1,4 +1,7 @@
-"""Every operator of a flow's conditions, and what they do with values that are not there (imports 7.3)."""
+"""Every operator of a flow's conditions, and what they do with values that are not there.
+
+See docs/design/imports-shopify-flow.md#conditions.
+"""
 
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -98,7 +101,7 @@ BROKEN: list[tuple[JsonValue, str, JsonValue, str | None]] = [
 
 @pytest.mark.parametrize(("left", "operator", "right", "type_"), TRUE)
 def test_these_comparisons_hold(left: JsonValue, operator: str, right: JsonValue, type_: str | None) -> None:
-    """imports 7.3"""
+    """See docs/design/imports-shopify-flow.md#conditions."""
     assert compared(left, operator, right, type_=type_, zone=ZONE) is True
 
 
@@ -106,7 +109,7 @@ def test_these_comparisons_hold(left: JsonValue, operator: str, right: JsonValue
 def test_these_comparisons_do_not_hold(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """imports 7.3"""
+    """See docs/design/imports-shopify-flow.md#conditions."""
     assert compared(left, operator, right, type_=type_, zone=ZONE) is False
 
 
@@ -114,7 +117,7 @@ def test_these_comparisons_do_not_hold(
 def test_what_cannot_be_compared_is_said(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """imports 1 rule 2: never guessed"""
+    """Never guessed. See docs/design/imports-n8n.md#rules."""
     with pytest.raises(ItemFailed):
         compared(left, operator, right, type_=type_, zone=ZONE)
 
@@ -134,13 +137,16 @@ def _each(operator: str, path: str = "order.lines") -> dict[str, Any]:
     ],
 )
 def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool, bool, bool]) -> None:
-    """imports 7.3"""
+    """See docs/design/imports-shopify-flow.md#conditions."""
     seen = Environment({"order": {"lines": [{"quantity": one} for one in quantities]}})
     assert tuple(holds(_each(one), seen, ZONE) for one in ("any", "all", "none")) == expected
 
 
 def test_lists_within_lists_and_paths_on_both_sides() -> None:
-    """imports 7.3: an item is a name as any other, also for the list within"""
+    """An item is a name as any other, also for the list within.
+
+    See docs/design/imports-shopify-flow.md#conditions.
+    """
     tags = {
         "each": "line.tags",
         "item": "tag",
@@ -163,7 +169,7 @@ def test_lists_within_lists_and_paths_on_both_sides() -> None:
 
 
 def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
-    """engine 10.2"""
+    """See docs/design/runs.md#test-runs."""
     known = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}
     seen = Environment({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
@@ -196,7 +202,10 @@ _VALUES = st.one_of(
 def test_no_value_breaks_a_comparison(
     left: JsonValue, operator: str, right: JsonValue, type_: str | None
 ) -> None:
-    """imports 1: an answer, or words; a negated operator is the other way round"""
+    """An answer, or words; a negated operator is the other way round.
+
+    See docs/design/imports-n8n.md#rules.
+    """
     answers: list[bool | str] = []
     for one in (operator, OPERATORS[operator]):
         try:

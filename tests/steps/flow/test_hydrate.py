@@ -1,4 +1,7 @@
-"""Where reading steps stand in a flow's plan, and what they and fetching steps read (imports 8.2)."""
+"""Where reading steps stand in a flow's plan, and what they and fetching steps read.
+
+See docs/design/imports-shopify-flow.md#reading-objects.
+"""
 
 from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.steps.shopify_flow.hydrate import READ_TASK, variables_of, with_reads
@@ -32,7 +35,7 @@ PLAN = Plan(
 
 
 def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_of_another_name() -> None:
-    """imports 8.2"""
+    """See docs/design/imports-shopify-flow.md#reading-objects."""
     made = with_reads(PLAN, "Began")
     reads = {
         one.name: one for one in made.steps if one.origin is not None and one.origin.source_type == READ_TASK
@@ -55,6 +58,6 @@ def test_objects_are_read_after_the_trigger_and_after_each_wait_and_by_no_step_o
 
 
 def test_a_flow_that_looks_at_nothing_is_left_as_it_is() -> None:
-    """imports 8.2"""
+    """See docs/design/imports-shopify-flow.md#reading-objects."""
     plan = Plan(PLAN.steps, PLAN.edges)
     assert with_reads(plan, "Began") == plan

@@ -1,4 +1,7 @@
-"""The order of a flow's steps against a model that simply calls itself (imports 8, engine 10.1)."""
+"""The order of a flow's steps against a model that simply calls itself.
+
+See docs/design/imports-shopify-flow.md#execution and docs/design/approvals.md#held-changes.
+"""
 
 from collections.abc import Iterator
 
@@ -84,7 +87,7 @@ def walked(
 
 @given(flows())
 def test_one_branch_is_finished_before_the_next_begins(made: tuple[Plan, dict[str, Outputs]]) -> None:
-    """imports 8"""
+    """See docs/design/imports-shopify-flow.md#execution."""
     plan, outputs = made
     order = FlowOrder(plan, entry="trigger")
     ran, _ = walked(order, outputs, frozenset())
@@ -95,7 +98,10 @@ def test_one_branch_is_finished_before_the_next_begins(made: tuple[Plan, dict[st
 def test_what_does_not_follow_a_held_step_does_not_wait(
     made: tuple[Plan, dict[str, Outputs]], numbers: set[int]
 ) -> None:
-    """engine 10.1 rules 2-6: a round runs all that no held execution leads to; in the end all ran once"""
+    """A round runs all that no held execution leads to; in the end all ran once.
+
+    See docs/design/approvals.md#held-changes.
+    """
     plan, outputs = made
     held = frozenset(f"s{number}" for number in numbers)
     order = FlowOrder(plan, entry="trigger")
@@ -111,7 +117,10 @@ def test_what_does_not_follow_a_held_step_does_not_wait(
 
 @given(flows())
 def test_each_execution_has_a_number_of_its_own(made: tuple[Plan, dict[str, Outputs]]) -> None:
-    """contract 3.3: in a loop the number of its element, so that a row is one execution's"""
+    """In a loop the number of its element, so that a row is one execution's.
+
+    See docs/design/api/runs.md#step.
+    """
     plan, outputs = made
     order = FlowOrder(plan, entry="trigger")
     seen: set[tuple[str, str | None]] = set()

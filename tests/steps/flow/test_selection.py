@@ -1,4 +1,7 @@
-"""Inputs and outputs of run-code steps, and paths through lists (imports 8.3, 8.4)."""
+"""Inputs and outputs of run-code steps, and paths through lists.
+
+See docs/design/imports-shopify-flow.md#tasks and docs/design/imports-shopify-flow.md#liquid.
+"""
 
 import itertools
 from collections.abc import Callable
@@ -34,7 +37,10 @@ ORDER = {
 
 
 def test_a_selection_cuts_the_environment() -> None:
-    """imports 8.3: of lists the same of each element; what is not there is null"""
+    """Of lists the same of each element; what is not there is null.
+
+    See docs/design/imports-shopify-flow.md#tasks.
+    """
     text = "query Input {\n order { # mine\n name, lines { title } buyer: customer { id } nope } }"
     seen = Environment({"order": ORDER, "secret": 1})
     lines = [{"title": "A"}, {"title": "B"}, {"title": None}]
@@ -65,14 +71,14 @@ def test_a_selection_cuts_the_environment() -> None:
     ],
 )
 def test_what_is_no_selection_is_refused(text: str) -> None:
-    """imports 1 rule 2"""
+    """See docs/design/imports-n8n.md#rules."""
     with pytest.raises(Unreadable):
         read_selection(text)
 
 
 @pytest.mark.parametrize(("fields", "levels"), [(MOST, 1), (1, DEEPEST + 1)])
 def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
-    """imports 12.1: at them, and one past"""
+    """At them, and one past. See docs/design/imports-n8n.md#safety."""
 
     def written(names: int, depth: int) -> str:
         return "{ a " * (depth - 1) + "{ " + " ".join(f"f{n}" for n in range(names)) + " }" * depth
@@ -84,7 +90,7 @@ def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
 
 @given(st.text(alphabet='{}[]:!ab "#\n,query type', max_size=60))
 def test_no_text_breaks_the_readers(text: str) -> None:
-    """imports 1: read, or refused in words"""
+    """Read, or refused in words. See docs/design/imports-n8n.md#rules."""
     for read in (read_selection, read_schema):
         assert _read_or_refused(read, text) not in (None, "")
 
@@ -103,7 +109,7 @@ SCHEMA = read_schema(
 
 
 def test_an_output_is_made_to_fit() -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     given_ = {"n": 3.0, "f": 1, "ok": True, "id": 7, "rows": [{"t": "a", "more": 1}], "extra": 1}
     assert fitted(given_, SCHEMA) == {"n": 3, "f": 1, "ok": True, "id": "7", "rows": [{"t": "a"}]}
 
@@ -115,7 +121,7 @@ def test_an_output_is_made_to_fit() -> None:
      {"n": 1, "rows": [], "ok": "yes"}],
 )  # fmt: skip
 def test_an_output_that_does_not_fit_is_said(value: JsonValue) -> None:
-    """imports 8.3"""
+    """See docs/design/imports-shopify-flow.md#tasks."""
     with pytest.raises(Misfit):
         fitted(value, SCHEMA)
 
@@ -124,7 +130,7 @@ def test_an_output_that_does_not_fit_is_said(value: JsonValue) -> None:
     "text", ["", "type A { b: C }", "type A { b }", "enum E { X }", "type A { b: [Int }", "type { a: Int }"]
 )
 def test_what_is_no_schema_is_refused(text: str) -> None:
-    """imports 1 rule 2"""
+    """See docs/design/imports-n8n.md#rules."""
     with pytest.raises(Unreadable):
         read_schema(text)
 
@@ -136,12 +142,12 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
      ("order.name.size", 2), ("nope.a", None), ("order.lines.tags.size", 3)],
 )  # fmt: skip
 def test_a_path_through_lists_is_that_of_each_element(path: str, expected: JsonValue) -> None:
-    """imports 8.4"""
+    """See docs/design/imports-shopify-flow.md#liquid."""
     assert follow({"order": ORDER}, path) == expected
 
 
 async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
-    """imports 8.4: conditions and lists follow a path as texts do"""
+    """Conditions and lists follow a path as texts do. See docs/design/imports-shopify-flow.md#liquid."""
     keys = ("lines", "title", "tags", "customer", "name", "size", "first", "last", "none")
     ways = [way for depth in (1, 2, 3) for way in itertools.product(keys, repeat=depth)]
     paths = [".".join(("order", *way)) for way in ways]
