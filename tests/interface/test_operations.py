@@ -122,7 +122,10 @@ async def test_a_run_is_cancelled_and_a_finished_one_is_not(whole: Whole, token:
 
 
 async def test_a_move_names_its_missing_fields(whole: Whole, token: Caller) -> None:
-    """Interface statements: 4.2 automationId, required, slot_at, run_at, occurrence_version, automation_version."""
+    """Every field is required.
+
+    Interface statements: 4.2 automationId, required, slot_at, run_at, occurrence_version, automation_version.
+    """
     made = await created(whole, token)
     at = f"{PATH}/{made['id']}/occurrences/move"
     row = await coming(token, made)
