@@ -55,8 +55,8 @@ async def read(caller: Caller, automation: dict[str, Any]) -> dict[str, Any]:
 async def test_a_new_automation_has_its_fields(whole: Whole, token: Caller) -> None:
     """Every field of an automation.
 
-    Interface statements: 2.2 Id, Timestamp; 2.3 id, version, kind, import_id, template_id,
-    template_version, platform, integration_id, store_label, state, inputs, schedule, next_run_at, created_at, updated_at; 9
+    Interface statements: 2.2 Id, Timestamp; 2.3 id, version, kind, import_id, template_id, template_version,
+    platform, integration_id, store_label, state, inputs, schedule, next_run_at, created_at, updated_at; 9
     template_version.
     """
     made = await created(whole, token)
