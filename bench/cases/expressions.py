@@ -9,8 +9,8 @@ from functools import partial
 from bench.rounds import Case, Figure, Opened, Place
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.template import Template, read
-from steward.steps.workflow.expressions.views import Scope, World
+from steward.steps.workflow.expressions.template import ParameterTemplate, read
+from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables
 
 ITEMS = 1_000
 PATHS = ("={{ $json.address.geo.lat }}", "={{ $json.lines[0].code }}", "={{ $input.item.json['order no'] }}")
@@ -41,9 +41,9 @@ async def in_batches(place: Place) -> AsyncIterator[Opened]:
     """One run's evaluator, its child started and its functions compiled by a first message."""
     children = Children(1)
     evaluator = Evaluator(children, "organization", "run")
-    world = World(
+    world = ExpressionContext(
         items=[_item(number) for number in range(place.size(ITEMS, ITEMS // 4))],
-        scope=Scope(now=datetime(2026, 1, 15, tzinfo=UTC), timezone="Europe/Berlin"),
+        variables=ExpressionVariables(now=datetime(2026, 1, 15, tzinfo=UTC), timezone="Europe/Berlin"),
     )
     paths, others = [read(text) for text in PATHS], [read(text) for text in OTHERS]
     try:
@@ -54,7 +54,10 @@ async def in_batches(place: Place) -> AsyncIterator[Opened]:
 
 
 async def _round(
-    children: Children, world: World, paths: list[Template], others: list[Template]
+    children: Children,
+    world: ExpressionContext,
+    paths: list[ParameterTemplate],
+    others: list[ParameterTemplate],
 ) -> Mapping[str, float]:
     # A run has 120 s in all: each round is a run of its own, on the child of the first.
     evaluator = Evaluator(children, "organization", "run")
@@ -65,7 +68,9 @@ async def _round(
     return {"path": native * 1e6, "other": elsewhere * 1e6, "ten_steps": walked * 1e3}
 
 
-async def _seconds(evaluator: Evaluator, world: World, templates: list[Template], times: int) -> float:
+async def _seconds(
+    evaluator: Evaluator, world: ExpressionContext, templates: list[ParameterTemplate], times: int
+) -> float:
     began = time.perf_counter()
     for _ in range(times):
         await evaluator.evaluate(templates, world)

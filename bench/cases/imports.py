@@ -25,9 +25,9 @@ from steward.sandbox.pool import JAVASCRIPT, Children
 from steward.sandbox.protocol import Stopped
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import of_trigger
-from steward.steps.workflow.step_types import Scene
-from steward.steps.workflow.walk import InMemory, Means, walk
+from steward.steps.workflow.items import trigger_items
+from steward.steps.workflow.step_types import RunEnvironment
+from steward.steps.workflow.walk import InMemoryJournal, WalkContext, walk
 from steward.worker import Worker
 
 NODES = 100
@@ -159,14 +159,14 @@ async def _timed_walk(plan: Plan, items: list[JsonObject], children: Children) -
 
 async def _walk(plan: Plan, items: list[JsonObject], children: Children) -> None:
     clock = SystemClock()
-    means = Means(
+    means = WalkContext(
         evaluator=Evaluator(children, "organization", "run"),
-        scene=Scene(zone="Europe/Berlin", now=clock.now(), seed="run", mode=Mode.LIVE),
+        environment=RunEnvironment(zone="Europe/Berlin", now=clock.now(), seed="run", mode=Mode.LIVE),
         types=BY_TYPE,
         sleep=clock.sleep,
         clock=clock.now,
     )
-    done = await walk(plan, "Begin", of_trigger(items), means=means, journal=InMemory())
+    done = await walk(plan, "Begin", trigger_items(items), context=means, journal=InMemoryJournal())
     assert done.failed is None
 
 

@@ -19,8 +19,14 @@ from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import EXPRESSION, raw_parameters
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.template import Chunk, Lang, Template
-from steward.steps.workflow.expressions.views import CodeStopped, Mode, Problem, Script, ToCheck
+from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
+from steward.steps.workflow.expressions.views import (
+    CheckRequest,
+    CodeStopped,
+    ExpressionProblem,
+    Script,
+    ScriptMode,
+)
 
 _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
 SOURCES = tuple(_READERS)
@@ -85,14 +91,14 @@ def _marked(plan: Plan, findings: list[Finding]) -> Plan:
     return replace(plan, steps=steps)
 
 
-def templates_of(step: PlanStep) -> list[tuple[str, Template]]:
+def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
     """The expressions of a step, each with its parameter's path."""
-    found: list[tuple[str, Template]] = []
+    found: list[tuple[str, ParameterTemplate]] = []
 
     def look(value: Any, path: str) -> None:
         if isinstance(value, Mapping):
             if value.keys() == EXPRESSION:
-                found.append((path, template.read_kept(value)))
+                found.append((path, template.decode_template(value)))
                 return
             for name, one in value.items():
                 look(one, f"{path}.{name}" if path else str(name))
@@ -126,8 +132,8 @@ def _references(plan: Plan) -> list[tuple[str, str]]:
 
 async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
     """What compiling every expression and script found; nothing is run."""
-    asked: list[tuple[PlanStep, str, Template]] = []
-    liquid: list[tuple[PlanStep, str, Template]] = []
+    asked: list[tuple[PlanStep, str, ParameterTemplate]] = []
+    liquid: list[tuple[PlanStep, str, ParameterTemplate]] = []
     scripts: list[tuple[PlanStep, Script]] = []
     for step in plan.steps:
         if step.origin is None or not step.origin.supported:
@@ -141,7 +147,7 @@ async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
         return []
     try:
         checked = await evaluator.check(
-            ToCheck(
+            CheckRequest(
                 templates=[one for _, _, one in asked],
                 scripts=[script for _, script in scripts],
                 liquid=[one for _, _, one in liquid],
@@ -164,13 +170,13 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
     if step.origin is None:
         return None
     if plan.mode is DataMode.ENVIRONMENT:
-        return Script(str(step.config.get("script")), Mode.FLOW) if step.operation == "code" else None
+        return Script(str(step.config.get("script")), ScriptMode.FLOW) if step.operation == "code" else None
     if step.origin.source_type not in _SCRIPTS:
         return None
     return script_of(step.origin.source_type, raw_parameters(step.config))
 
 
-def _finding(step: PlanStep, problem: Problem, where: str) -> Finding:
+def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
     level = FindingLevel(problem.level)
     # What is no JavaScript at all fails here as there; a tolerated failure goes on as the origin's does.
     if (

@@ -24,16 +24,16 @@ from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.shopify_flow.walk import walk_flow
-from steward.steps.workflow.execute import Done, origin_of
+from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import Items, of_trigger, read_outputs
+from steward.steps.workflow.items import Items, decode_outputs, trigger_items
 from steward.steps.workflow.javascript import date_patterns as date_text
 from steward.steps.workflow.javascript import dates as js_dates
-from steward.steps.workflow.memory_budget import TooMuch
+from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
 from steward.steps.workflow.plan_order import Execution
-from steward.steps.workflow.repeats import repeating
-from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, Result, Scene
-from steward.steps.workflow.walk import Means, Settled, Waiting, walk
+from steward.steps.workflow.repeats import repeating_steps
+from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, NodeResult, RunEnvironment
+from steward.steps.workflow.walk import ExecutionHold, SettledExecution, WalkContext, walk
 
 T = TypeVar("T")
 # Codes of executions that hand nothing on, and what is said of the steps behind them.
@@ -67,7 +67,7 @@ async def advance(walk_: Walk) -> Ended | None:
     if entry is None:
         return None
     run = walk_.run
-    scene = Scene(
+    scene = RunEnvironment(
         zone=walk_.claimed.automation.timezone,
         now=walk_.ctx.clock.now(),
         seed=run.id,
@@ -77,29 +77,29 @@ async def advance(walk_: Walk) -> Ended | None:
         context=context.step_context(walk_.ctx, walk_.claimed, walk_.opened, {}, {}),
         binding=partial(_binding, walk_.bindings),
     )
-    means = Means(
+    means = WalkContext(
         evaluator=Evaluator(walk_.ctx.children, str(run.org), run.id),
-        scene=scene,
+        environment=scene,
         types=BY_TYPE,
         sleep=walk_.ctx.clock.sleep,
         clock=walk_.ctx.clock.now,
     )
-    rows = Rows(walk_, repeating(plan))
+    rows = Rows(walk_, repeating_steps(plan))
     try:
         if plan.mode is DataMode.ENVIRONMENT:
             began = run.slot_at or run.started_at or run.queued_at
             at: JsonObject = {"scheduledAt": js_dates.utc_iso(began)} if entry.kind == "schedule" else {}
             walked = await walk_flow(plan, entry.name, at, means=means, journal=rows)
         else:
-            walked = await walk(plan, entry.name, _given(walk_, entry), means=means, journal=rows)
+            walked = await walk(plan, entry.name, _given(walk_, entry), context=means, journal=rows)
     except CallError as error:
         return await rows.call_failed(error)
-    except TooMuch:
+    except MemoryBudgetExceeded:
         await rows.too_much()
         raise TooMuchData from None
     finally:
         walk_.ctx.progress.pop(run.id, None)
-    if walked.too_many and walked.failed is not None:
+    if walked.limit_exceeded and walked.failed is not None:
         words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
         return await rows.fail(walked.failed, "step_failed", words)
     if walked.failed is not None:
@@ -141,11 +141,11 @@ def _given(walk_: Walk, entry: PlanTrigger) -> Items:
     if isinstance(event, Mapping):
         payload = event.get("payload", {})
         if entry.replaced == "webhook":
-            return of_trigger([{"body": payload, "headers": {}, "query": {}, "params": {}}])
-        return of_trigger([payload if isinstance(payload, Mapping) else {"body": payload}])
+            return trigger_items([{"body": payload, "headers": {}, "query": {}, "params": {}}])
+        return trigger_items([payload if isinstance(payload, Mapping) else {"body": payload}])
     if entry.kind == "schedule":
-        return of_trigger([_moment(walk_)])
-    return of_trigger([{}])
+        return trigger_items([_moment(walk_)])
+    return trigger_items([{}])
 
 
 def _moment(walk_: Walk) -> JsonObject:
@@ -154,10 +154,10 @@ def _moment(walk_: Walk) -> JsonObject:
     began = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
     here = began.astimezone(js_dates.zone_of(name))
     day = f"{here.day}{_ending(here.day)}"
-    clock = date_text.luxon(here, "h:mm:ss") + (" am" if here.hour < 12 else " pm")
+    clock = date_text.format_luxon(here, "h:mm:ss") + (" am" if here.hour < 12 else " pm")
     return {
         "timestamp": js_dates.iso(here),
-        "Readable date": f"{date_text.luxon(here, 'LLLL')} {day} {here.year}, {clock}",
+        "Readable date": f"{date_text.format_luxon(here, 'LLLL')} {day} {here.year}, {clock}",
         "Readable time": clock,
         "Day of week": js_dates.DAYS[here.weekday()],
         "Year": f"{here.year}",
@@ -195,7 +195,7 @@ class Rows:
         """How the execution stands in the walk's journal."""
         return execution_key(execution.step.name, self.iteration(execution))
 
-    async def kept(self, execution: Execution) -> Settled | Waiting | None:
+    async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
         """What the rows have of it. Raises MustWait while it sleeps."""
         value = self.walk.journal.get(self.key(execution))
         if value is None:
@@ -205,7 +205,7 @@ class Rows:
         kept: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
         if kept.get("held"):
             # As it was when it ran, also where applying it failed: what was approved beside it is still due.
-            return Waiting.HELD
+            return ExecutionHold.HELD
         if value.state is ValueState.FAILED:
             return self._outcome(execution)
         if "until" in kept:
@@ -214,9 +214,9 @@ class Rows:
                 raise MustWait(left)
         return _settled(kept)
 
-    async def _undecided(self, execution: Execution) -> Settled | Waiting:
+    async def _undecided(self, execution: Execution) -> SettledExecution | ExecutionHold:
         if self._asks(execution.step):
-            return Waiting.HELD
+            return ExecutionHold.HELD
         await self._apply(execution)  # a send at its step that was cut short
         return self._outcome(execution)
 
@@ -239,7 +239,7 @@ class Rows:
         self.began[self.key(execution)] = began
         self.walk.show(execution.step, began)
 
-    async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
         """The work within what is left of the run's time. Raises TimedOut."""
         limit = asyncio.timeout(self.walk.seconds_left())
         try:
@@ -250,19 +250,19 @@ class Rows:
                 raise TimedOut from None
             raise
 
-    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+    async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
         """Writes its row. Raises MustWait for a wait that sleeps."""
         self.walk.ctx.progress.pop(self.walk.run.id, None)
         if done.outputs is None:
             await self.fail(execution, done.code or "step_failed", done.error or "This step failed.")
-            return Settled(None, done.error, done.code)
+            return SettledExecution(None, done.error, done.code)
         result = done.result
         if result is not None and result.proposals:
             if execution.step.kind not in (StepKind.CHANGE, StepKind.SEND):
                 # Nobody would be asked: whether a step asks was settled by its class when it was imported.
                 words = "This step only reads, and would have changed something. Nothing was sent."
                 await self.fail(execution, "step_failed", words)
-                return Settled(None, words, "step_failed")
+                return SettledExecution(None, words, "step_failed")
             return await self._propose(execution, done, result)
         output = _output(done)
         wait = self._wait(result)
@@ -274,14 +274,14 @@ class Rows:
             if left > SHORT_WAIT:
                 raise MustWait(left)
             await self.walk.ctx.clock.sleep(max(left, 0))
-        return Settled(done.outputs, done.error, done.code)
+        return SettledExecution(done.outputs, done.error, done.code)
 
-    def _wait(self, result: Result | None) -> datetime | None:
+    def _wait(self, result: NodeResult | None) -> datetime | None:
         if result is None or self.walk.run.mode is Mode.TEST:
             return None
         return result.wait_until
 
-    def _ended(self, execution: Execution, done: Done) -> Ended:
+    def _ended(self, execution: Execution, done: ExecutionResult) -> Ended:
         result = done.result
         off = origin_of(execution.step).disabled
         message = "Switched off in the tool: items passed it unchanged." if off else None
@@ -301,7 +301,9 @@ class Rows:
             code=done.code if left_out else None,
         )
 
-    async def _propose(self, execution: Execution, done: Done, result: Result) -> Settled | Waiting:
+    async def _propose(
+        self, execution: Execution, done: ExecutionResult, result: NodeResult
+    ) -> SettledExecution | ExecutionHold:
         asks = self._asks(execution.step)
         output = _output(done)
         if asks:
@@ -320,15 +322,15 @@ class Rows:
             )
         except StepFailed as failure:
             await self.fail(execution, failure.code, failure.message)
-            return Settled(None, failure.message, failure.code)
-        return Waiting.HELD if asks else self._outcome(execution)
+            return SettledExecution(None, failure.message, failure.code)
+        return ExecutionHold.HELD if asks else self._outcome(execution)
 
     async def _apply(self, execution: Execution) -> None:
         await self.walk.ctx.wait_for_lease(self.walk.lease)
         now = self.walk.ctx.clock.now()
         await proposals.apply_step(self.walk, execution.step, now, self.iteration(execution))
 
-    async def decided(self, execution: Execution) -> Settled | None:
+    async def decided(self, execution: Execution) -> SettledExecution | None:
         """What a held one hands on after the decision; None while it waits."""
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.HELD:
@@ -337,14 +339,14 @@ class Rows:
             await self._apply(execution)
         return self._outcome(execution)
 
-    def _outcome(self, execution: Execution) -> Settled:
+    def _outcome(self, execution: Execution) -> SettledExecution:
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.FAILED:
             code, words = self.walk.step_messages.get(self.key(execution), (None, None))
             # One that failed by itself, not by what it sent, has kept no output and ended the run.
             stops = value.output is None or origin_of(execution.step).on_error is OnError.STOP
             stops = stops or code == "outcome_unknown"
-            return Settled(None if stops else [], words, code)
+            return SettledExecution(None if stops else [], words, code)
         return _settled(value.output if isinstance(value.output, dict) else {})
 
     async def fail(self, execution: Execution, code: str, words: str) -> Ended:
@@ -406,13 +408,13 @@ class Rows:
         await self.walk.checkpoint(ended, {"out": []}, state=ValueState.SKIPPED)
 
 
-def _output(done: Done) -> dict[str, JsonValue]:
+def _output(done: ExecutionResult) -> dict[str, JsonValue]:
     outputs = done.outputs or []
-    kept: dict[str, JsonValue] = {"out": [[item.kept() for item in items] for items in outputs]}
+    kept: dict[str, JsonValue] = {"out": [[item.encoded() for item in items] for items in outputs]}
     if done.error is not None:
         kept["error"] = done.error
     return kept
 
 
-def _settled(kept: Mapping[str, Any]) -> Settled:
-    return Settled(read_outputs(kept.get("out")), kept.get("error"))
+def _settled(kept: Mapping[str, Any]) -> SettledExecution:
+    return SettledExecution(decode_outputs(kept.get("out")), kept.get("error"))

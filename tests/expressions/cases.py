@@ -12,7 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from steward.steps.workflow.expressions.paths import UNDEFINED
-from steward.steps.workflow.expressions.views import Scope, Seen, Spot, World
+from steward.steps.workflow.expressions.views import (
+    ExpressionContext,
+    ExpressionVariables,
+    ItemPosition,
+    StepView,
+)
 
 Json = Any
 NOW = datetime(2026, 1, 15, 10, 0, tzinfo=UTC)
@@ -27,7 +32,7 @@ class RecordedStep:
     items: Sequence[Mapping[str, Json]]
     put_out: Sequence[Mapping[str, Json]] | None
     failed: bool
-    world: World
+    world: ExpressionContext
     unstable: frozenset[str]
 
     @property
@@ -78,22 +83,22 @@ def _steps_of(case: Mapping[str, Json]) -> Iterator[RecordedStep]:
         )
 
 
-def _seen(recorded: Json, node: Mapping[str, Json]) -> Seen:
-    return Seen(runs=recorded or [[[]]], params=node["parameters"])
+def _seen(recorded: Json, node: Mapping[str, Json]) -> StepView:
+    return StepView(runs=recorded or [[[]]], params=node["parameters"])
 
 
 def _world(
     case: Mapping[str, Json],
     node: Mapping[str, Json],
     items: Sequence[Mapping[str, Json]],
-    seen: Mapping[str, Seen],
+    seen: Mapping[str, StepView],
     names: frozenset[str],
     source: str,
-) -> World:
-    def same_place(name: str, place: int) -> Spot:
+) -> ExpressionContext:
+    def same_place(name: str, place: int) -> ItemPosition:
         return 0, 0, place
 
-    scope = Scope(
+    scope = ExpressionVariables(
         now=NOW,
         timezone=case["workflow"]["settings"].get("timezone", "UTC"),
         seed=7,
@@ -106,7 +111,7 @@ def _world(
         previous={"name": source, "outputIndex": 0, "runIndex": 0},
         input_params={"a": 1},
     )
-    return World(items=items, scope=scope, seen=seen, names=names, pairing=same_place)
+    return ExpressionContext(items=items, variables=scope, steps=seen, names=names, pairing=same_place)
 
 
 def stored(value: Json) -> Json:

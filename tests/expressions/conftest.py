@@ -7,7 +7,7 @@ import pytest
 
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.views import Scope, World
+from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables
 from tests.expressions.cases import NOW
 
 
@@ -22,6 +22,8 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 
 @pytest.fixture
-def world() -> Callable[[Sequence[Any]], World]:
+def world() -> Callable[[Sequence[Any]], ExpressionContext]:
     """A world of some items and nothing else, in Berlin."""
-    return lambda items: World(items=items, scope=Scope(now=NOW, timezone="Europe/Berlin", seed=3))
+    return lambda items: ExpressionContext(
+        items=items, variables=ExpressionVariables(now=NOW, timezone="Europe/Berlin", seed=3)
+    )

@@ -5,7 +5,7 @@ See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#finding
 
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read, read_liquid
-from steward.steps.workflow.expressions.views import Mode, Script, ToCheck
+from steward.steps.workflow.expressions.views import CheckRequest, Script, ScriptMode
 
 TEMPLATES = {
     "={{ $json.a }}": [],
@@ -55,7 +55,7 @@ async def test_templates_are_judged_with_their_column(evaluator: Evaluator) -> N
 
     See docs/design/api/imports.md#findings and docs/design/imports-n8n.md#findings.
     """
-    checked = await evaluator.check(ToCheck(templates=[read(text) for text in TEMPLATES]))
+    checked = await evaluator.check(CheckRequest(templates=[read(text) for text in TEMPLATES]))
     for (text, wanted), problems in zip(TEMPLATES.items(), checked.templates, strict=True):
         assert [(one.code, one.level, one.syntax, one.column) for one in problems] == wanted, text
         assert all(one.message and one.what_to_do.endswith(".") for one in problems)
@@ -66,8 +66,10 @@ async def test_scripts_are_compiled_and_never_run(evaluator: Evaluator) -> None:
 
     See docs/design/imports-n8n.md#code-steps and docs/design/imports-n8n.md#safety.
     """
-    scripts = [Script(text, Mode.ALL) for text in SCRIPTS]
-    checked = await evaluator.check(ToCheck(scripts=[*scripts, Script("while (true) {}", Mode.ALL)]))
+    scripts = [Script(text, ScriptMode.ALL) for text in SCRIPTS]
+    checked = await evaluator.check(
+        CheckRequest(scripts=[*scripts, Script("while (true) {}", ScriptMode.ALL)])
+    )
     for (text, wanted), problems in zip(SCRIPTS.items(), checked.scripts, strict=False):
         assert [one.level for one in problems] == wanted, text
     assert checked.scripts[-1] == ()
@@ -87,7 +89,7 @@ async def test_liquid_is_parsed_and_its_filters_known(evaluator: Evaluator) -> N
         "{% if order %}": 1,
         "{{ order.lineItems[0].id }}": 1,
     }
-    checked = await evaluator.check(ToCheck(liquid=[read_liquid(text) for text in texts]))
+    checked = await evaluator.check(CheckRequest(liquid=[read_liquid(text) for text in texts]))
     assert [len(problems) for problems in checked.liquid] == list(texts.values())
 
 
@@ -95,6 +97,6 @@ async def test_flow_scripts_are_compiled_with_their_export(evaluator: Evaluator)
     """Export default function main(input). See docs/design/imports-shopify-flow.md#tasks."""
     good = "export default function main(input) { return { n: input.a + 1 }; }"
     checked = await evaluator.check(
-        ToCheck(scripts=[Script(good, Mode.FLOW), Script("export default (", Mode.FLOW)])
+        CheckRequest(scripts=[Script(good, ScriptMode.FLOW), Script("export default (", ScriptMode.FLOW)])
     )
     assert [len(problems) for problems in checked.scripts] == [0, 1]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read
-from steward.steps.workflow.expressions.views import Fault, World
+from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionError
 
 FAILS: Final = object()
 TOLD: Final = {
@@ -54,7 +54,7 @@ TOLD: Final = {
 
 
 async def test_extensions_do_what_is_told_of_them(
-    evaluator: Evaluator, world: Callable[[Sequence[Any]], World]
+    evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """What the documentation leaves open fails rather than giving another value.
 
@@ -62,4 +62,4 @@ async def test_extensions_do_what_is_told_of_them(
     """
     answers = await evaluator.evaluate([read(f"={{{{ {code} }}}}") for code in TOLD], world([{}]))
     for (code, wanted), (outcome,) in zip(TOLD.items(), answers, strict=True):
-        assert isinstance(outcome, Fault) if wanted is FAILS else outcome == wanted, (code, outcome)
+        assert isinstance(outcome, ExpressionError) if wanted is FAILS else outcome == wanted, (code, outcome)

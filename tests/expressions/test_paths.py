@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.native import natively
+from steward.steps.workflow.expressions.native import evaluate_paths
 from steward.steps.workflow.expressions.paths import UNDEFINED
-from steward.steps.workflow.expressions.template import Chunk, Lang, Template, read
-from steward.steps.workflow.expressions.views import Scope, Seen, Spot, Unpaired, World
+from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate, read
+from steward.steps.workflow.expressions.views import (
+    ExpressionContext,
+    ExpressionVariables,
+    ItemPosition,
+    StepView,
+    Unpaired,
+)
 from tests.expressions.cases import NOW, equal
 
 NAMES = ["a", "b", "length", "keys", "toString", "é", "0", "__proto__", "class", "valueOf", "x y"]
@@ -57,14 +63,14 @@ KEYS = st.lists(st.builds(_key, st.sampled_from([*NAMES, "1", "7"]), st.integers
 PATHS = st.lists(st.builds(lambda root, keys: root + keys, ROOTS, KEYS), min_size=4, max_size=8)
 
 
-def _by_the_child(text: str) -> Template:
+def _by_the_child(text: str) -> ParameterTemplate:
     """The same template, told to be more than a path."""
     template = read(text)
     parts = tuple(part if isinstance(part, str) else Chunk(part.code) for part in template.parts)
-    return Template(text, Lang.JS, parts, template.steps, template.paired)
+    return ParameterTemplate(text, Lang.JS, parts, template.steps, template.paired)
 
 
-def _pairing(name: str, place: int) -> Spot | Unpaired | None:
+def _pairing(name: str, place: int) -> ItemPosition | Unpaired | None:
     return [(0, 0, place), None, Unpaired("It cannot be told.")][place % 3]
 
 
@@ -76,15 +82,17 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
-    asked: list[tuple[list[str], World]] = []
+    asked: list[tuple[list[str], ExpressionContext]] = []
 
     @settings(max_examples=EXAMPLES, database=None, deadline=None, suppress_health_check=list(HealthCheck))
     @given(paths=PATHS, items=ITEMS)
     def gather(paths: list[str], items: list[Any]) -> None:
-        seen = {"X": Seen(runs=[[items]])}
-        scope = Scope(now=NOW, timezone="UTC")
+        seen = {"X": StepView(runs=[[items]])}
+        scope = ExpressionVariables(now=NOW, timezone="UTC")
         texts = [f"={{{{ {path} }}}}" for path in paths] + [f"=<{{{{{path}}}}}>" for path in paths]
-        world = World(items=items, scope=scope, seen=seen, names=frozenset({"X", "Y"}), pairing=_pairing)
+        world = ExpressionContext(
+            items=items, variables=scope, steps=seen, names=frozenset({"X", "Y"}), pairing=_pairing
+        )
         asked.append((texts, world))
 
     gather()
@@ -93,14 +101,16 @@ async def test_a_path_answers_as_javascript_does(evaluator: Evaluator) -> None:
         places = list(range(len(world.items)))
         there = await evaluator.evaluate([_by_the_child(text) for text in texts], world)
         for text, elsewhere in zip(texts, there, strict=True):
-            here = natively(read(text), world, places)
+            here = evaluate_paths(read(text), world, places)
             if here is not None:
                 compared += 1
                 assert all(map(equal, here, elsewhere)), (text, world.items, here, elsewhere)
     assert compared > EXAMPLES * 4
 
 
-async def test_paths_leave_this_process_for_nothing(world: Callable[[Sequence[Any]], World]) -> None:
+async def test_paths_leave_this_process_for_nothing(
+    world: Callable[[Sequence[Any]], ExpressionContext],
+) -> None:
     """78 of 100 chunks need no child. See docs/design/imports-n8n.md#where-expressions-run."""
     children = Children(1)
     items = [{"a": {"b": ["x"]}, "n": 2.5}, {"a": "y", "n": None}]
@@ -135,7 +145,7 @@ NUMBERS = [
 
 
 async def test_a_number_in_a_text_is_written_as_javascript_writes_it(
-    evaluator: Evaluator, world: Callable[[Sequence[Any]], World]
+    evaluator: Evaluator, world: Callable[[Sequence[Any]], ExpressionContext]
 ) -> None:
     """Values become text as JavaScript does. See docs/design/imports-n8n.md#chunks."""
     items = [{"n": number} for number in NUMBERS]

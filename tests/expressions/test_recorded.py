@@ -10,7 +10,14 @@ from typing import Any
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read
-from steward.steps.workflow.expressions.views import CodeFailed, CodeResult, Fault, Mode, Outcome, Script
+from steward.steps.workflow.expressions.views import (
+    CodeFailed,
+    CodeResult,
+    ExpressionError,
+    Outcome,
+    Script,
+    ScriptMode,
+)
 from tests.case_data import case_data
 from tests.expressions.cases import RecordedStep, equal, recorded_steps, stored
 
@@ -30,7 +37,7 @@ def _fields(step: RecordedStep) -> list[dict[str, Any]]:
 def _differences(step: RecordedStep, answers: Sequence[Sequence[Outcome]]) -> list[str]:
     fields = _fields(step)
     if "values" in step.node["parameters"]:
-        fault = any(isinstance(value, Fault) for answer in answers for value in answer)
+        fault = any(isinstance(value, ExpressionError) for answer in answers for value in answer)
         if fault or step.failed:
             return [] if fault == step.failed else [f"{step.name}: an expression error {fault}"]
     found = []
@@ -74,14 +81,14 @@ async def test_recorded_expressions_come_to_what_they_came_to(evaluator: Evaluat
     assert count > 1000
 
 
-_MODES = {"function": Mode.FUNCTION, "functionItem": Mode.FUNCTION_ITEM}
+_MODES = {"function": ScriptMode.FUNCTION, "functionItem": ScriptMode.FUNCTION_ITEM}
 SCRIPTS = ["code-all", "code-each", "code-each-fail", "code-fail", "function-v1"]
 
 
 async def _run(evaluator: Evaluator, step: RecordedStep) -> CodeResult | CodeFailed:
     parameters = step.node["parameters"]
     each = parameters.get("mode") == "runOnceForEachItem"
-    mode = _MODES.get(step.kind, Mode.EACH if each else Mode.ALL)
+    mode = _MODES.get(step.kind, ScriptMode.PER_ITEM if each else ScriptMode.ALL)
     text = parameters.get("jsCode", parameters.get("functionCode"))
     try:
         return await evaluator.run_code(Script(text, mode), step.world)

@@ -14,21 +14,23 @@ import pytest
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import (
     CodeFailed,
-    Made,
-    Mode,
-    Scope,
+    ExpressionContext,
+    ExpressionVariables,
     Script,
-    Seen,
+    ScriptItem,
+    ScriptMode,
+    StepView,
     Unpaired,
-    World,
 )
 from tests.expressions.cases import NOW
 
-World_ = Callable[[Sequence[Any]], World]
+World_ = Callable[[Sequence[Any]], ExpressionContext]
 TWO = [{"n": 1}, {"n": 2}]
 
 
-async def _all(evaluator: Evaluator, text: str, world: World, mode: Mode = Mode.ALL) -> tuple[Made, ...]:
+async def _all(
+    evaluator: Evaluator, text: str, world: ExpressionContext, mode: ScriptMode = ScriptMode.ALL
+) -> tuple[ScriptItem, ...]:
     return (await evaluator.run_code(Script(text, mode), world)).items
 
 
@@ -94,14 +96,14 @@ async def test_a_failure_says_whether_the_script_threw(
 async def test_each_item_fails_for_itself_with_its_line(evaluator: Evaluator, world: World_) -> None:
     """An error in the place of the failed item. See docs/design/imports-n8n.md#node-settings."""
     text = "const a = 1;\nif ($json.n === 2) throw new Error('two');\nreturn { a, at: $itemIndex };"
-    first, second = await _all(evaluator, text, world(TWO), Mode.EACH)
-    assert first == Made({"a": 1, "at": 0}, (0,))
-    assert second == Made({}, (1,), "two [line 2]")
+    first, second = await _all(evaluator, text, world(TWO), ScriptMode.PER_ITEM)
+    assert first == ScriptItem({"a": 1, "at": 0}, (0,))
+    assert second == ScriptItem({}, (1,), "two [line 2]")
     item = "const item = $input.item;\nif ($json.n === 2) item.gone.x;\nif ($json.n === 1) return item;"
-    first, second = await _all(evaluator, item, world(TWO), Mode.EACH)
-    assert first == Made({"n": 1}, (0,))
-    assert second == Made({}, (1,), "Cannot read properties of undefined (reading 'x') [line 2]")
-    (nothing, _) = await _all(evaluator, "const n = 1;", world(TWO), Mode.EACH)
+    first, second = await _all(evaluator, item, world(TWO), ScriptMode.PER_ITEM)
+    assert first == ScriptItem({"n": 1}, (0,))
+    assert second == ScriptItem({}, (1,), "Cannot read properties of undefined (reading 'x') [line 2]")
+    (nothing, _) = await _all(evaluator, "const n = 1;", world(TWO), ScriptMode.PER_ITEM)
     assert nothing.error is not None
     assert "[line" not in nothing.error
 
@@ -121,7 +123,7 @@ async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world
         const all = await Promise.all([1, Promise.resolve(2)]);
         return { text, back, hash, mac, waited, all, id: crypto.randomUUID().length };
     """
-    result = await evaluator.run_code(Script(text, Mode.ALL), world(TWO))
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
     assert result.items[0].json == {
         "text": "aMOpbGxv",
         "back": "héllo",
@@ -153,10 +155,14 @@ async def test_scripts_see_other_steps_through_pairing(evaluator: Evaluator) -> 
     def pairing(name: str, place: int) -> tuple[int, int, int] | Unpaired | None:
         return (0, 0, 1 - place) if place < 2 else Unpaired("It cannot be told which.")
 
-    seen = {"A": Seen(runs=[[[{"x": "p"}, {"x": "q"}]]])}
-    scope = Scope(now=NOW, timezone="UTC")
-    world = World(items=[*TWO, {"n": 3}], scope=scope, seen=seen, names=frozenset({"A"}), pairing=pairing)
-    made = await _all(evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", world, Mode.EACH)
+    seen = {"A": StepView(runs=[[[{"x": "p"}, {"x": "q"}]]])}
+    scope = ExpressionVariables(now=NOW, timezone="UTC")
+    world = ExpressionContext(
+        items=[*TWO, {"n": 3}], variables=scope, steps=seen, names=frozenset({"A"}), pairing=pairing
+    )
+    made = await _all(
+        evaluator, "return { x: $('A').item.json.x, n: $('A').all().length }", world, ScriptMode.PER_ITEM
+    )
     assert [one.json for one in made[:2]] == [{"x": "q", "n": 2}, {"x": "p", "n": 2}]
     assert "cannot be told" in (made[2].error or "")
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from steward.steps.workflow.expressions.message import fields_of
-from steward.steps.workflow.expressions.template import Chunk, Lang, read, read_kept, read_liquid
+from steward.steps.workflow.expressions.message import current_item_fields
+from steward.steps.workflow.expressions.template import Chunk, Lang, decode_template, read, read_liquid
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_a_chunk_ends_at_the_first_closing_braces(text: str, parts: list[str]) -
     """
     template = read(text)
     assert [part.code if isinstance(part, Chunk) else part for part in template.parts] == parts
-    assert read_kept(template.kept()) == template
+    assert decode_template(template.encoded()) == template
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_liquid_is_known_by_its_braces() -> None:
     """A value is plain text, Liquid or JSON. See docs/design/imports-shopify-flow.md#file."""
     assert read_liquid("Hello").lang is Lang.LITERAL
     assert read_liquid("Hello {{ order.id }}").lang is Lang.LIQUID
-    assert read_kept(read_liquid("{% if a %}x{% endif %}").kept()).lang is Lang.LIQUID
+    assert decode_template(read_liquid("{% if a %}x{% endif %}").encoded()).lang is Lang.LIQUID
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_only_the_fields_that_are_named_go_to_the_child(text: str, fields: set[s
 
     See docs/design/imports-n8n.md#where-expressions-run.
     """
-    assert fields_of([read(text)]) == fields
+    assert current_item_fields([read(text)]) == fields

@@ -11,18 +11,18 @@ import pytest
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
-from steward.steps.workflow.expressions.template import Template, read, read_kept, read_liquid
+from steward.steps.workflow.expressions.template import ParameterTemplate, decode_template, read, read_liquid
 from steward.steps.workflow.expressions.views import (
+    CheckRequest,
     CodeFailed,
     CodeStopped,
-    Fault,
-    Mode,
+    ExpressionContext,
+    ExpressionError,
+    ExpressionVariables,
     Outcome,
-    Scope,
     Script,
-    Seen,
-    ToCheck,
-    World,
+    ScriptMode,
+    StepView,
 )
 from tests.expressions.cases import NOW
 
@@ -58,7 +58,7 @@ VALUES = [
     {},
     {"a b": {}},
 ]
-KINDS = (str, int, float, bool, list, dict, type(None), Fault)
+KINDS = (str, int, float, bool, list, dict, type(None), ExpressionError)
 
 
 def _text(dice: random.Random) -> str:
@@ -76,15 +76,15 @@ def _item(dice: random.Random) -> dict[str, object]:
     return {key: dice.choice(VALUES) for key in ("a", "l", "s", "a b", "length", "keys")}
 
 
-def _world(dice: random.Random) -> World:
+def _world(dice: random.Random) -> ExpressionContext:
     items = [_item(dice) for _ in range(dice.randint(0, 4))]
-    seen = {"X": Seen(runs=[[[{"x": 1}] * len(items)]])}
+    seen = {"X": StepView(runs=[[[{"x": 1}] * len(items)]])}
     zone = dice.choice(["UTC", "Europe/Berlin", "America/St_Johns"])
-    scope = Scope(now=NOW, timezone=zone, seed=dice.randrange(99))
-    return World(items, scope, seen, frozenset({"X", "Y"}), lambda name, place: (0, 0, place))
+    scope = ExpressionVariables(now=NOW, timezone=zone, seed=dice.randrange(99))
+    return ExpressionContext(items, scope, seen, frozenset({"X", "Y"}), lambda name, place: (0, 0, place))
 
 
-def _batches(dice: random.Random) -> Iterator[list[Template]]:
+def _batches(dice: random.Random) -> Iterator[list[ParameterTemplate]]:
     for _ in range(ROUNDS):
         yield [read(_text(dice)) for _ in range(BATCH)]
 
@@ -123,7 +123,7 @@ async def _stopped_at(act: Awaitable[None]) -> str | None:
 async def test_no_expression_crashes_or_hangs_the_evaluator(children: Children, dice: random.Random) -> None:
     """0 crashes, 0 hangs; the next message works."""
 
-    async def work_out(templates: list[Template], world: World) -> None:
+    async def work_out(templates: list[ParameterTemplate], world: ExpressionContext) -> None:
         places = list(range(len(world.items) or 1))
         for outcomes in await Evaluator(children, "org", "run").evaluate(templates, world, places):
             assert _sensible(outcomes, len(places))
@@ -133,9 +133,9 @@ async def test_no_expression_crashes_or_hangs_the_evaluator(children: Children, 
         began = time.monotonic()
         assert await _stopped_at(work_out(templates, _world(dice))) != "code_crashed", texts
         assert time.monotonic() - began < SECONDS, texts
-        checked = await Evaluator(children, "org", "run").check(ToCheck(templates=templates))
+        checked = await Evaluator(children, "org", "run").check(CheckRequest(templates=templates))
         assert len(checked.templates) == len(templates)
-        assert [read_kept(template.kept()) for template in templates] == templates
+        assert [decode_template(template.encoded()) for template in templates] == templates
 
 
 async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
@@ -143,14 +143,14 @@ async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
 ) -> None:
     """The same for scripts of every mode, and for Liquid."""
 
-    async def run(script: Script, world: World) -> None:
+    async def run(script: Script, world: ExpressionContext) -> None:
         with contextlib.suppress(CodeFailed):
             result = await Evaluator(children, "org", "run").run_code(script, world)
             assert all(isinstance(made.json, dict) for made in result.items)
 
     for _ in range(ROUNDS):
         text = dice.choice(["return ", "", "return [{json:{}}]; "]) + _text(dice)[1:].strip("{}")
-        script = Script(text, dice.choice(list(Mode)[:4]))
+        script = Script(text, dice.choice(list(ScriptMode)[:4]))
         began = time.monotonic()
         assert await _stopped_at(run(script, _world(dice))) != "code_crashed", text
         assert time.monotonic() - began < 10 + SECONDS, text
@@ -158,4 +158,4 @@ async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
         answers = await Evaluator(children, "org", "run").render(
             [read_liquid(one) for one in texts], _item(dice), NOW
         )
-        assert all(isinstance(answer, str | Fault) for answer in answers), texts
+        assert all(isinstance(answer, str | ExpressionError) for answer in answers), texts

@@ -18,12 +18,12 @@ from typing import Any
 from steward.imports.n8n.read import read_value
 from steward.sandbox.pool import Children
 from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.workflow.execute import Done
+from steward.steps.workflow.execute import ExecutionResult
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import of_trigger
+from steward.steps.workflow.items import trigger_items
 from steward.steps.workflow.plan_order import Execution
-from steward.steps.workflow.step_types import Scene
-from steward.steps.workflow.walk import InMemory, Means, Settled, Waiting, walk
+from steward.steps.workflow.step_types import RunEnvironment
+from steward.steps.workflow.walk import ExecutionHold, InMemoryJournal, SettledExecution, WalkContext, walk
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 START = "Start"
@@ -31,15 +31,15 @@ LONGEST_S = 60.0  # of one case; those recorded take milliseconds
 
 
 @dataclass(slots=True)
-class Recording(InMemory):
+class Recording(InMemoryJournal):
     """A journal that keeps what each step gave, to be compared."""
 
-    given: dict[str, list[Done]] = field(default_factory=dict)
+    given: dict[str, list[ExecutionResult]] = field(default_factory=dict)
 
-    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+    async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
         """Noted, and handed on."""
         self.given.setdefault(execution.step.name, []).append(done)
-        return Settled(done.outputs, done.error, done.code)
+        return SettledExecution(done.outputs, done.error, done.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ async def run_case(case: Mapping[str, Any], children: Children) -> Verdict:
     unsupported = [step.name for step in plan.steps if step.operation == "unsupported"]
     if unsupported:
         return Verdict(case["name"], (f"not supported: {', '.join(unsupported)}",))
-    scene = Scene(
+    scene = RunEnvironment(
         zone=plan.timezone or case.get("process_timezone", "UTC"),
         now=NOW,
         seed=case["name"],
@@ -65,11 +65,15 @@ async def run_case(case: Mapping[str, Any], children: Children) -> Verdict:
         active=False,  # a case was called while it was not switched on
     )
     evaluator = Evaluator(children, "cases", "all")
-    means = Means(evaluator=evaluator, scene=scene, types=BY_TYPE, sleep=_no_sleep, clock=lambda: NOW)
+    means = WalkContext(
+        evaluator=evaluator, environment=scene, types=BY_TYPE, sleep=_no_sleep, clock=lambda: NOW
+    )
     journal = Recording()
     entry = plan.entry()
     assert entry is not None
-    walked = await walk(plan, entry.name, of_trigger(case["trigger_items"]), means=means, journal=journal)
+    walked = await walk(
+        plan, entry.name, trigger_items(case["trigger_items"]), context=means, journal=journal
+    )
     return Verdict(case["name"], tuple(_differences(case, journal, stopped=walked.failed is not None)))
 
 
@@ -111,7 +115,7 @@ def _error_differences(case: Mapping[str, Any], journal: Recording) -> Sequence[
 
 
 def _run_differences(
-    name: str, number: int, there: Any, done: Done, unstable: set[tuple[str, ...]]
+    name: str, number: int, there: Any, done: ExecutionResult, unstable: set[tuple[str, ...]]
 ) -> Sequence[str]:
     where = f"{name}[{number}]"
     if there is None or done.outputs is None:

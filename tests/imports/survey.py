@@ -19,7 +19,7 @@ from steward.imports.report import Survey
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read_liquid
-from steward.steps.workflow.expressions.views import ToCheck
+from steward.steps.workflow.expressions.views import CheckRequest
 
 SLOW_MS = 1000.0
 _SOURCES = {".json": "workflow_tool", ".flow": "store_flow"}
@@ -58,7 +58,7 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
         warm = Evaluator(children, "report", "report")
         # The first start of each kind, and the schema's first look, are not an export's.
         await warm.matches([("a", "", "a")])
-        await warm.check(ToCheck(liquid=[read_liquid("{{ a }}")]))
+        await warm.check(CheckRequest(liquid=[read_liquid("{{ a }}")]))
         compile_read("shop", ["shop.name"])
         found = await survey(paths, children)
     finally:

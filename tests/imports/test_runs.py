@@ -15,7 +15,7 @@ from steward.model.ids import IntegrationId
 from steward.model.plan import StepKind
 from steward.model.run import TERMINAL, Mode, RunStatus
 from steward.runs.checkpoint import change_wire
-from steward.steps.n8n.nodes.microsoft_teams import MicrosoftTeams
+from steward.steps.n8n.nodes.microsoft_teams import MicrosoftTeamsNode
 from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, told, wires
 from tests.runs.shop import HOST, Shop
@@ -99,7 +99,7 @@ async def test_what_was_kept_as_a_read_never_sends(shop: Shop, monkeypatch: pyte
 
     See docs/design/security.md#imported-workflows and docs/design/runs.md#execution.
     """
-    monkeypatch.setattr(MicrosoftTeams, "kind", StepKind.READ)
+    monkeypatch.setattr(MicrosoftTeamsNode, "kind", StepKind.READ)
     export = chain(code("One", "return [{json: {id: 7}}]"), told())
     run = await shop.drained(await automated(shop, export, bindings={"Tell": bound(shop)}))
     assert run.status is RunStatus.FAILED, run

@@ -17,7 +17,7 @@ import pytest
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read
-from steward.steps.workflow.expressions.views import Outcome, Scope, World
+from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables, Outcome
 from tests.expressions.cases import NOW
 
 
@@ -32,7 +32,7 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 
 async def _of(evaluator: Evaluator, code: str, items: list[Any], zone: str = "UTC") -> list[Outcome]:
-    world = World(items=items, scope=Scope(now=NOW, timezone=zone))
+    world = ExpressionContext(items=items, variables=ExpressionVariables(now=NOW, timezone=zone))
     (answer,) = await evaluator.evaluate([read(f"={{{{ {code} }}}}")], world)
     return answer
 

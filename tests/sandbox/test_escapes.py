@@ -11,10 +11,18 @@ from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read, read_liquid
-from steward.steps.workflow.expressions.views import Fault, Mode, Scope, Script, World
+from steward.steps.workflow.expressions.views import (
+    ExpressionContext,
+    ExpressionError,
+    ExpressionVariables,
+    Script,
+    ScriptMode,
+)
 from tests.expressions.cases import NOW
 
-ONE = World(items=[{"a": 1, "s": "x", "l": [3, 1, 2]}], scope=Scope(now=NOW, timezone="UTC"))
+ONE = ExpressionContext(
+    items=[{"a": 1, "s": "x", "l": [3, 1, 2]}], variables=ExpressionVariables(now=NOW, timezone="UTC")
+)
 
 
 @pytest.fixture
@@ -67,7 +75,10 @@ async def test_no_published_way_out_leads_anywhere(evaluator: Evaluator) -> None
     """Known published expression payload shapes written anew. See docs/guides/contributors.md#tests."""
     answers = await evaluator.evaluate([read(f"={{{{ {chunk} }}}}") for chunk in REACHING], ONE)
     for chunk, (outcome,) in zip(REACHING, answers, strict=True):
-        assert outcome is UNDEFINED or isinstance(outcome, Fault) or outcome in ({}, None), (chunk, outcome)
+        assert outcome is UNDEFINED or isinstance(outcome, ExpressionError) or outcome in ({}, None), (
+            chunk,
+            outcome,
+        )
 
 
 # What one expression tries to leave behind for the next.
@@ -138,9 +149,9 @@ async def test_a_script_leaves_nothing_for_another(evaluator: Evaluator) -> None
         "Object.prototype.z9 = 7; globalThis.z8 = 7; Array.prototype.map = null; $json.a = 5; return { z: 7 }"
     )
     look = "return { z9: typeof ({}).z9, z8: typeof z8, map: [1].map((x) => x), a: $input.item.json.a }"
-    made = await evaluator.run_code(Script(wild, Mode.EACH), ONE)
+    made = await evaluator.run_code(Script(wild, ScriptMode.PER_ITEM), ONE)
     assert made.items[0].json == {"z": 7}
-    clean = await evaluator.run_code(Script(look, Mode.EACH), ONE)
+    clean = await evaluator.run_code(Script(look, ScriptMode.PER_ITEM), ONE)
     assert clean.items[0].json == {"z9": "undefined", "z8": "undefined", "map": [1], "a": 1}
     assert await evaluator.evaluate([read("={{ ({}).z9 }}"), read("={{ $json.a + 0 }}")], ONE) == [
         [UNDEFINED],
@@ -166,7 +177,7 @@ async def test_scripts_reach_no_further(evaluator: Evaluator, text: str) -> None
 
     See docs/design/security.md#imported-workflows.
     """
-    result = await evaluator.run_code(Script(text, Mode.EACH), ONE)
+    result = await evaluator.run_code(Script(text, ScriptMode.PER_ITEM), ONE)
     assert [made.error is not None for made in result.items] == [True]
 
 
@@ -188,9 +199,9 @@ async def test_liquid_knows_no_python(evaluator: Evaluator) -> None:
     """
     answers = await evaluator.render([read_liquid(text) for text in LIQUID], ONE.items[0], NOW)
     for text, answer in zip(LIQUID, answers, strict=True):
-        shown = "" if isinstance(answer, Fault) else answer
+        shown = "" if isinstance(answer, ExpressionError) else answer
         assert "class" not in shown, text
         assert "function" not in shown, text
     for template in ("{% include 'x' %}", "{% render 'x' %}"):
         (answer,) = await evaluator.render([read_liquid(template)], {}, NOW)
-        assert isinstance(answer, Fault)
+        assert isinstance(answer, ExpressionError)

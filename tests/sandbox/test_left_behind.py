@@ -15,21 +15,21 @@ from steward.steps.workflow.expressions.template import read, read_liquid
 from steward.steps.workflow.expressions.views import (
     CodeFailed,
     CodeStopped,
-    Fault,
-    Mode,
-    Scope,
+    ExpressionContext,
+    ExpressionError,
+    ExpressionVariables,
     Script,
-    Seen,
-    World,
+    ScriptMode,
+    StepView,
 )
 from tests.expressions.cases import NOW
 
 OWNER = ("org", "run")
-ONE = World(
+ONE = ExpressionContext(
     items=[{"a": 1, "s": "x", "l": [3, 1, 2], "o": {"p": {"q": 1}}}],
-    scope=Scope(now=NOW, timezone="Europe/Berlin"),
+    variables=ExpressionVariables(now=NOW, timezone="Europe/Berlin"),
     names=frozenset({"A"}),
-    seen={"A": Seen(runs=[[[{"x": {"y": 1}}]]])},
+    steps={"A": StepView(runs=[[[{"x": {"y": 1}}]]])},
 )
 
 
@@ -60,13 +60,13 @@ def _scripts() -> dict[str, str]:
     return {name: script.strip().replace("FORGED", FORGED) for name, _, script in named}
 
 
-@pytest.mark.parametrize("mode", [Mode.ALL, Mode.EACH])
-async def test_no_script_answers_for_a_later_step(children: Children, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ScriptMode.ALL, ScriptMode.PER_ITEM])
+async def test_no_script_answers_for_a_later_step(children: Children, mode: ScriptMode) -> None:
     """A script that fails or lies does so for itself: what its run asks next is answered rightly."""
     evaluator = Evaluator(children, *OWNER)
     address = read("={{ 'https://shop.example/' + $json.a + $now.setZone('Asia/Tokyo').toFormat('HH') }}")
     for name, script in _scripts().items():
-        text = script if mode is Mode.ALL else script.replace(RETURN, "return { a: 1 }")
+        text = script if mode is ScriptMode.ALL else script.replace(RETURN, "return { a: 1 }")
         try:
             made = await evaluator.run_code(Script(text, mode), ONE)
             assert all("forged" not in item.json for item in made.items), name
@@ -74,7 +74,7 @@ async def test_no_script_answers_for_a_later_step(children: Children, mode: Mode
             pass
         assert await evaluator.evaluate([address], ONE) == [["https://shop.example/119"]], name
         again = await evaluator.run_code(
-            Script("return [{ json: { b: JSON.stringify([2]) } }]", Mode.ALL), ONE
+            Script("return [{ json: { b: JSON.stringify([2]) } }]", ScriptMode.ALL), ONE
         )
         assert [item.json for item in again.items] == [{"b": "[2]"}], name
         assert await evaluator.matches([("a", "", "a")]) == [True], name
@@ -96,7 +96,7 @@ async def test_what_a_script_replaces_does_not_change_what_it_returned(children:
     """The answer is judged and written by functions that were there before any script."""
     evaluator = Evaluator(children, *OWNER)
     for text, wanted in BENIGN.items():
-        made = await evaluator.run_code(Script(text, Mode.ALL), ONE)
+        made = await evaluator.run_code(Script(text, ScriptMode.ALL), ONE)
         assert [item.json["a"] for item in made.items] == wanted, text
 
 
@@ -107,7 +107,9 @@ WALK = (HERE / "walk.js").read_text("utf-8").partition("\n")[2].strip()
 async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: Children) -> None:
     """Neither another parameter, nor another item, nor a later step finds what an expression changed."""
     evaluator = Evaluator(children, *OWNER)
-    two = World(items=[*ONE.items, *ONE.items], scope=ONE.scope, names=ONE.names, seen=ONE.seen)
+    two = ExpressionContext(
+        items=[*ONE.items, *ONE.items], variables=ONE.variables, names=ONE.names, steps=ONE.steps
+    )
     walk = read("={{ " + WALK + " }}")
     for _ in range(2):
         for answers in await evaluator.evaluate([walk, read(f"={{{{ {WALK} }}}}")], two):
@@ -166,7 +168,7 @@ async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: Child
     for _ in range(2):
         whole, plain, failed, last = await evaluator.render(texts, {"a": forged, "b": "end"}, NOW)
         assert (whole, plain, last) == (forged, forged, "end")
-        assert isinstance(failed, Fault)
+        assert isinstance(failed, ExpressionError)
 
 
 # Processes that answer otherwise than a child does; `nonce` and `say` are there.

@@ -20,17 +20,17 @@ from steward.steps.workflow.expressions.template import read, read_liquid
 from steward.steps.workflow.expressions.views import (
     CodeFailed,
     CodeStopped,
-    Fault,
-    Mode,
+    ExpressionContext,
+    ExpressionError,
+    ExpressionVariables,
     Outcome,
-    Scope,
     Script,
-    World,
+    ScriptMode,
 )
 from tests.expressions.cases import NOW
 
-SCOPE = Scope(now=NOW, timezone="UTC")
-ONE = World(items=[{"a": 1}], scope=SCOPE)
+SCOPE = ExpressionVariables(now=NOW, timezone="UTC")
+ONE = ExpressionContext(items=[{"a": 1}], variables=SCOPE)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ async def children() -> AsyncIterator[Children]:
         await children.close()
 
 
-async def _come_to(children: Children, code: str, world: World = ONE) -> Outcome:
+async def _come_to(children: Children, code: str, world: ExpressionContext = ONE) -> Outcome:
     """What a chunk comes to, or the code it was stopped with; and that the next message works."""
     evaluator = Evaluator(children, "org", "run")
     outcome: Outcome
@@ -103,7 +103,7 @@ async def test_what_javascript_itself_refuses_is_undefined(children: Children) -
 async def test_what_is_too_deep_to_be_written_is_an_expression_error(children: Children) -> None:
     """A death is a failed step, never more. See docs/design/sandbox.md#sandbox-for-foreign-code."""
     deep = "(() => { let o = {}; for (let i = 0; i < 200000; i++) o = { o }; return o })()"
-    assert isinstance(await _come_to(children, deep), Fault)
+    assert isinstance(await _come_to(children, deep), ExpressionError)
 
 
 async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> None:
@@ -113,15 +113,15 @@ async def test_a_message_may_hold_so_much_and_no_more(children: Children) -> Non
     """
     room = MESSAGE_BYTES - 2000
     evaluator = Evaluator(children, "org", "run")
-    whole = World(items=[{"a": "x" * room}], scope=SCOPE)
+    whole = ExpressionContext(items=[{"a": "x" * room}], variables=SCOPE)
     assert await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], whole) == [[room + 1]]
-    much = World(items=[{"a": n, "b": "x" * 2**20} for n in range(9)], scope=SCOPE)
+    much = ExpressionContext(items=[{"a": n, "b": "x" * 2**20} for n in range(9)], variables=SCOPE)
     assert await evaluator.evaluate([read("={{ $json.a * 2 }}")], much) == [[n * 2 for n in range(9)]]
-    past = World(items=[{"a": "x" * MESSAGE_BYTES}], scope=SCOPE)
+    past = ExpressionContext(items=[{"a": "x" * MESSAGE_BYTES}], variables=SCOPE)
     with pytest.raises(CodeStopped) as stopped:
         await evaluator.evaluate([read("={{ $json.a.length + 1 }}")], past)
     assert stopped.value.code == "code_memory"
-    wide = World(items=[{"a": "x" * 1000}] * 5, scope=SCOPE)
+    wide = ExpressionContext(items=[{"a": "x" * 1000}] * 5, variables=SCOPE)
     with pytest.raises(CodeStopped) as stopped:
         await evaluator.evaluate([read("={{ 'x'.repeat(2 ** 21) }}")], wide)
     assert stopped.value.code == "code_memory"
@@ -135,14 +135,16 @@ async def test_a_script_may_take_longer_and_is_stopped_too(children: Children) -
     evaluator = Evaluator(children, "org", "run")
     longer = "let n = 0; for (let i = 0; i < 12e6; i++) n += i % 7; return { n };"
     total = 12_000_000 // 7 * 21 + sum(range(12_000_000 % 7))
-    assert (await evaluator.run_code(Script(longer, Mode.ALL), ONE)).items[0].json["n"] == total
+    assert (await evaluator.run_code(Script(longer, ScriptMode.ALL), ONE)).items[0].json["n"] == total
     with pytest.raises(CodeFailed, match="waits"):
-        await evaluator.run_code(Script("await new Promise(() => {}); return []", Mode.ALL), ONE)
+        await evaluator.run_code(Script("await new Promise(() => {}); return []", ScriptMode.ALL), ONE)
     hungry = "const a = []; while (true) a.push('x'.repeat(9e5) + a.length);"
     with pytest.raises(CodeStopped) as stopped:
-        await evaluator.run_code(Script(hungry, Mode.ALL), ONE)
+        await evaluator.run_code(Script(hungry, ScriptMode.ALL), ONE)
     assert stopped.value.code == "code_memory"
-    assert (await evaluator.run_code(Script("return { a: 1 }", Mode.ALL), ONE)).items[0].json == {"a": 1}
+    assert (await evaluator.run_code(Script("return { a: 1 }", ScriptMode.ALL), ONE)).items[0].json == {
+        "a": 1
+    }
 
 
 async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_much(
@@ -160,7 +162,7 @@ async def test_a_message_is_timed_by_the_cpu_it_used_and_goes_last_when_that_is_
     with pytest.raises(Stopped) as stopped:
         await children.ask(owner, JAVASCRIPT, asked, b"[]", 0.02)
     assert stopped.value.code == "code_timeout"
-    wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", Mode.ALL), ONE))
+    wild = asyncio.ensure_future(evaluator.run_code(Script("while (true);", ScriptMode.ALL), ONE))
     while not ((pid := _pid(children, owner)) and os.getpriority(os.PRIO_PROCESS, pid) > 0):
         ended, _ = await asyncio.wait({wild}, timeout=0.05)
         assert not ended
@@ -180,7 +182,7 @@ async def test_two_items_past_one_expression_begin_the_clock_anew(children: Chil
     """
     items = [{"a": n} for n in range(900)]
     slow = "={{ (() => { let n = 0; for (let i = 0; i < 15000; i++) n += i; return $json.a })() }}"
-    world = World(items=items, scope=SCOPE)
+    world = ExpressionContext(items=items, variables=SCOPE)
     (outcomes,) = await Evaluator(children, "org", "run").evaluate([read(slow)], world)
     assert outcomes == [item["a"] for item in items]
 
@@ -205,7 +207,7 @@ async def test_liquid_has_its_own_limits(children: Children) -> None:
     evaluator = Evaluator(children, "org", "run")
     for text, wanted in LIQUID.items():
         answers = await evaluator.render([read_liquid(text), read_liquid("{{ 1 }}")], {}, NOW)
-        assert answers[0] == wanted if wanted else isinstance(answers[0], Fault), text
+        assert answers[0] == wanted if wanted else isinstance(answers[0], ExpressionError), text
         assert answers[1] == "1"
 
 

@@ -13,7 +13,7 @@ from steward.sandbox.blake3 import blake3
 from steward.sandbox.pool import Children
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read_liquid
-from steward.steps.workflow.expressions.views import Fault
+from steward.steps.workflow.expressions.views import ExpressionError
 from tests.expressions.cases import NOW
 
 ORDER = {
@@ -85,7 +85,7 @@ async def test_texts_are_made_from_the_environment(evaluator: Evaluator) -> None
     assert dict(zip(TEXTS, answers, strict=False)) == TEXTS
     assert answers[-1] == "plain"
     for text, answer in zip(REFUSED, answers[len(TEXTS) :], strict=False):
-        assert isinstance(answer, Fault), text
+        assert isinstance(answer, ExpressionError), text
         assert answer.message.endswith(".")
 
 

@@ -45,13 +45,13 @@ def at(text: str, zone: str) -> datetime:
 )
 def test_dates_are_written_by_luxon_patterns(pattern: str, zone: str, written: str) -> None:
     """Runs of one sign are tokens; brackets are none; what is in quotes stands for itself."""
-    assert date_text.luxon(at(NEW_YEAR, zone), pattern) == written
+    assert date_text.format_luxon(at(NEW_YEAR, zone), pattern) == written
 
 
 def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
     """The pattern is refused at import: the name is not carried"""
-    assert date_text.unknown_in("yyyy ZZZZZ") == "ZZZZZ"
-    assert date_text.unknown_in("yyyy 'ZZZZZ' ZZZZ") is None
+    assert date_text.unsupported_token("yyyy ZZZZZ") == "ZZZZZ"
+    assert date_text.unsupported_token("yyyy 'ZZZZZ' ZZZZ") is None
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_whole_zone_name_is_told_from_a_pattern_that_has_none() -> None:
 )
 def test_older_steps_write_dates_by_moment_patterns(pattern: str, written: str) -> None:
     """The older version's patterns."""
-    assert date_text.moment(at(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
+    assert date_text.format_moment(at(NEW_YEAR, "America/Sao_Paulo"), pattern) == written
 
 
 @pytest.mark.parametrize(

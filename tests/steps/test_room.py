@@ -7,56 +7,69 @@ import pytest
 from steward.sandbox.pool import Children
 from steward.sandbox.protocol import MESSAGE_BYTES, MIB
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.views import CodeStopped, Mode, Scope, Script, World
+from steward.steps.workflow.expressions.views import (
+    CodeStopped,
+    ExpressionContext,
+    ExpressionVariables,
+    Script,
+    ScriptMode,
+)
 from steward.steps.workflow.items import Item
-from steward.steps.workflow.memory_budget import STEP_BYTES, WALK_BYTES, Gathered, Room, TooMuch, weight
+from steward.steps.workflow.memory_budget import (
+    RUN_BYTES,
+    STEP_BYTES,
+    MemoryBudget,
+    MemoryBudgetExceeded,
+    StepBudget,
+    json_size,
+)
 from tests.expressions.cases import NOW
 
-ONE = World(items=[{"a": 1}], scope=Scope(now=NOW, timezone="UTC"))
+ONE = ExpressionContext(items=[{"a": 1}], variables=ExpressionVariables(now=NOW, timezone="UTC"))
 ITEM = 16  # what an item takes besides its fields
 
 
 def _of(size: int) -> list[list[Item]]:
     """One item that counts as so many bytes."""
-    bare = weight({"text": ""}) + ITEM
+    bare = json_size({"text": ""}) + ITEM
     item = Item({"text": "x" * (size - bare)}, None)
-    assert weight(item.json) + ITEM == size
+    assert json_size(item.json) + ITEM == size
     return [[item]]
 
 
 def test_one_execution_may_give_so_much() -> None:
     """8 MiB as JSON"""
-    Room().take(_of(STEP_BYTES))
-    with pytest.raises(TooMuch):
-        Room().take(_of(STEP_BYTES + 1))
+    MemoryBudget().reserve(_of(STEP_BYTES))
+    with pytest.raises(MemoryBudgetExceeded):
+        MemoryBudget().reserve(_of(STEP_BYTES + 1))
 
 
 def test_all_executions_of_a_run_may_hold_so_much() -> None:
     """64 MiB, those of a called workflow among them"""
-    room = Room()
+    room = MemoryBudget()
     whole = _of(STEP_BYTES)
-    for _ in range(WALK_BYTES // STEP_BYTES):
-        room.take(whole)
-    assert room.left == 0
-    room.take([[]])
-    with pytest.raises(TooMuch):
-        room.take(_of(100))
-    half = Room()
-    for _ in range(WALK_BYTES // STEP_BYTES - 1):
-        half.take(whole)
-    half.within().take(whole)
-    half.take(whole)  # what the called workflow took is given back
-    with pytest.raises(TooMuch):
-        half.within().take(_of(100))
+    for _ in range(RUN_BYTES // STEP_BYTES):
+        room.reserve(whole)
+    assert room.remaining == 0
+    room.reserve([[]])
+    with pytest.raises(MemoryBudgetExceeded):
+        room.reserve(_of(100))
+    half = MemoryBudget()
+    for _ in range(RUN_BYTES // STEP_BYTES - 1):
+        half.reserve(whole)
+    half.for_sub_workflow().reserve(whole)
+    half.reserve(whole)  # what the called workflow took is given back
+    with pytest.raises(MemoryBudgetExceeded):
+        half.for_sub_workflow().reserve(_of(100))
 
 
 def test_what_stands_in_many_places_counts_in_each() -> None:
     """Written out it would take that"""
     shared = {"text": "x" * 1000}
-    assert weight([shared] * 1000) > 1_000_000
-    gathered = Gathered()
+    assert json_size([shared] * 1000) > 1_000_000
+    gathered = StepBudget()
     gathered.add("x" * (STEP_BYTES - 3))
-    with pytest.raises(TooMuch):
+    with pytest.raises(MemoryBudgetExceeded):
         gathered.add("")
 
 
@@ -72,7 +85,7 @@ async def evaluator() -> AsyncIterator[Evaluator]:
 
 async def _stops(evaluator: Evaluator, text: str) -> str | None:
     try:
-        await evaluator.run_code(Script(text, Mode.ALL), ONE)
+        await evaluator.run_code(Script(text, ScriptMode.ALL), ONE)
     except CodeStopped as end:
         return end.code
     return None
@@ -82,7 +95,7 @@ async def test_an_answer_of_a_script_may_be_so_long(evaluator: Evaluator) -> Non
     """8 MiB of JSON: at the limit it comes whole, one byte more is code_memory"""
     around = len('{"items":[{"json":{"a":""},"paired":null}],"lines":[]}')
     longest = MESSAGE_BYTES - around
-    made = await evaluator.run_code(Script(f"return {{ a: 'x'.repeat({longest}) }}", Mode.ALL), ONE)
+    made = await evaluator.run_code(Script(f"return {{ a: 'x'.repeat({longest}) }}", ScriptMode.ALL), ONE)
     assert made.items[0].json == {"a": "x" * longest}
     assert await _stops(evaluator, f"return {{ a: 'x'.repeat({longest + 1}) }}") == "code_memory"
     assert await _stops(evaluator, "return { a: 1 }") is None

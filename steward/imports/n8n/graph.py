@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan, PlanStep, StepKind
-from steward.steps.workflow.repeats import circles
+from steward.steps.workflow.repeats import cycles
 
 LOOP = "splitInBatches"
 
@@ -77,7 +77,7 @@ def _circles(plan: Plan) -> list[str]:
     for edge in plan.edges:
         if edge.source not in loops and edge.target not in loops:
             after.setdefault(edge.source, []).append(edge.target)
-    found = circles(after)
+    found = cycles(after)
     first = {step.name: number for number, step in enumerate(plan.steps)}
     return sorted(
         (min(circle, key=lambda name: first.get(name, 0)) for circle in found), key=first.__getitem__

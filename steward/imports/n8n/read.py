@@ -13,7 +13,7 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
 from steward.steps.n8n.nodes.subplan import inline
-from steward.steps.workflow.step_types import TOO_DEEP
+from steward.steps.workflow.step_types import MAX_SUB_WORKFLOW_DEPTH
 
 SOURCE = "workflow_tool"
 MOST_BOUND = 500
@@ -135,8 +135,8 @@ class _Reading:
             ):
                 continue
             try:
-                if depth >= TOO_DEEP:
-                    raise Unreadable(f"Workflows call each other more than {TOO_DEEP} deep.")
+                if depth >= MAX_SUB_WORKFLOW_DEPTH:
+                    raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
                 held = inline(node.parameters)
                 if _picks_fields(held):
                     raise Unreadable("Its trigger takes some fields only. Let it accept all data.")

@@ -9,8 +9,8 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import OnError, PlanStep, Retry, StepKind, StepSource
 from steward.steps.n8n.nodes import BY_TYPE
-from steward.steps.workflow.execute import EXPRESSION, kept_config
-from steward.steps.workflow.step_types import Asked, StepType
+from steward.steps.workflow.execute import EXPRESSION, encode_config
+from steward.steps.workflow.step_types import NodeDefinition, StepType
 
 LONGEST_TEXT = 512 * 1024
 LONGEST_EXPRESSION = 64 * 1024
@@ -76,7 +76,7 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
 
 def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
     parameters = _renamed(node.parameters, node, targets)
-    asked = Asked(node.name, node.version, parameters, node.credentials)
+    asked = NodeDefinition(node.name, node.version, parameters, node.credentials)
     found = _Found(node)
     found.texts(parameters)
     found.unknown(kind, asked)
@@ -95,7 +95,7 @@ def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[Plan
             "When it fails as a whole, its input goes on at the first output and nothing at the error output."
         )
         found.add(FindingLevel.WARNING, "parameter", f"{words} The tool does the same; check what follows.")
-    needs = kind.needs(asked)
+    needs = kind.required_connection(asked)
     if needs in ("spreadsheet", "teams"):
         found.add(
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
@@ -119,14 +119,14 @@ def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[Plan
         ports=_ports(kind, asked, on_error),
         place=node.place,
     )
-    config = kept_config(parameters)
+    config = encode_config(parameters)
     step = PlanStep(
         node.name, _title(kind.title(asked), node), step_kind, kind.operation(asked), config, origin
     )
     return step, found.findings
 
 
-def _ports(kind: StepType, asked: Asked, on_error: OnError) -> tuple[str, ...]:
+def _ports(kind: StepType, asked: NodeDefinition, on_error: OnError) -> tuple[str, ...]:
     ports = kind.ports(asked)
     if on_error is not OnError.ERROR_OUTPUT:
         return ports
@@ -204,10 +204,10 @@ class _Found:
                     f"The expression at {path[:120]} is over 64 KiB. Shorten it.",
                 )
 
-    def unknown(self, kind: StepType, asked: Asked) -> None:
+    def unknown(self, kind: StepType, asked: NodeDefinition) -> None:
         """Parameters the type does not name: what they would change is not known (imports 6)."""
         for name in asked.parameters:
-            if name not in kind.known and name not in _HARMLESS:
+            if name not in kind.parameters and name not in _HARMLESS:
                 words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
                 self.add(FindingLevel.ERROR, "parameter", words)
         given = asked.get("options")
@@ -216,7 +216,7 @@ class _Found:
                 words = f"Its option “{name[:80]}” is not known here. Remove it, or do without this step."
                 self.add(FindingLevel.ERROR, "parameter", words)
 
-    def odd(self, kind: StepType, asked: Asked) -> None:
+    def odd(self, kind: StepType, asked: NodeDefinition) -> None:
         """Choices that are none of those the type has."""
         for path, allowed in kind.choices.items():
             given = asked.literal(path)

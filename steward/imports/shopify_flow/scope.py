@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from steward.model.plan import PlanEdge, PlanStep
-from steward.steps.workflow.repeats import circles
+from steward.steps.workflow.repeats import cycles
 
 LOOP_BODY: Final = "loop_body"
 LISTED: Final = frozenset(
@@ -55,7 +55,7 @@ def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str
     for edge in edges:
         after.setdefault(edge.source, []).append(edge)
         left[edge.target] += 1
-    turning = circles({name: [edge.target for edge in out] for name, out in after.items()})
+    turning = cycles({name: [edge.target for edge in out] for name, out in after.items()})
     found = Scopes(
         steps,
         {name: Scope() for name in places},

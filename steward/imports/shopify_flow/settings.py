@@ -13,7 +13,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.execute import EXPRESSION
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.template import Lang
-from steward.steps.workflow.step_types import Problem
+from steward.steps.workflow.step_types import StepProblem
 
 LONGEST_TEXT: Final = 512 * 1024
 LONGEST_LIQUID: Final = 64 * 1024
@@ -34,12 +34,12 @@ class Settings:
     def __init__(self, task: Task) -> None:
         self.task = task
         self.config: dict[str, JsonValue] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[StepProblem] = []
         self._read: set[str] = set()
 
     def error(self, words: str, code: str = "parameter") -> None:
         """Something that cannot run."""
-        self.problems.append(Problem("error", code, words))
+        self.problems.append(StepProblem("error", code, words))
 
     def text(self, *names: str) -> str | None:
         """The first of the fields that is given."""
@@ -97,7 +97,7 @@ def _told(value: JsonValue, told: Mapping[str, str]) -> JsonValue:
         text = str(value["expr"])
         used = [name for name in told if re.search(rf"\b{name}\b", text)]
         given = "".join(f"{{% assign {name} = {told[name]} | capitalize %}}" for name in used)
-        return template.read_liquid(given + text).kept() if used else value
+        return template.read_liquid(given + text).encoded() if used else value
     return {
         name: told.get(str(one), one) if name in ("path", "value_path") else _told(one, told)
         for name, one in value.items()
@@ -139,7 +139,7 @@ def _liquid(found: Settings, name: str, text: str) -> JsonValue:
     if len(text) > LONGEST_LIQUID:
         found.error(f"The Liquid at {name[:80]} is over 64 KiB. Shorten it.")
         return None
-    return read.kept()
+    return read.encoded()
 
 
 def _condition(found: Settings) -> None:

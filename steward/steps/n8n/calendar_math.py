@@ -101,67 +101,67 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
     """The time from start to end in the units, largest first; the last one has the fraction."""
     if end < start:
         return {unit: -value for unit, value in difference(end, start, units).items()}
-    wanted = [unit for unit in UNITS if unit in units]
-    low = [unit for unit in wanted if unit in _LOW]
-    found: dict[str, float] = {}
+    sorted_units = [unit for unit in UNITS if unit in units]
+    low = [unit for unit in sorted_units if unit in _LOW]
+    amounts: dict[str, float] = {}
     cursor = ahead = start
-    for unit in (unit for unit in wanted if unit in _HIGH):
-        found[unit] = _rough(cursor, end, unit)
-        ahead = plus(start, found)
+    for unit in (unit for unit in sorted_units if unit in _HIGH):
+        amounts[unit] = _rough(cursor, end, unit)
+        ahead = plus(start, amounts)
         if ahead <= end:
             cursor = ahead
             continue
         while ahead > end:
-            last, found[unit] = ahead, found[unit] - 1
-            ahead = plus(start, found)
+            last, amounts[unit] = ahead, amounts[unit] - 1
+            ahead = plus(start, amounts)
         cursor, ahead = ahead, last
-    left = _apart(end, cursor)
-    if not low and wanted:
+    remaining_ms = _apart(end, cursor)
+    if not low and sorted_units:
         if ahead < end:
-            ahead = plus(cursor, {wanted[-1]: 1})
+            ahead = plus(cursor, {sorted_units[-1]: 1})
         if ahead != cursor:
-            found[wanted[-1]] += left / _apart(ahead, cursor)
-    return {unit: js.plain_number(value) for unit, value in (found | _by_clock(left, low)).items()}
+            amounts[sorted_units[-1]] += remaining_ms / _apart(ahead, cursor)
+    return {unit: js.plain_number(value) for unit, value in (amounts | _by_clock(remaining_ms, low)).items()}
 
 
-def _rough(one: datetime, two: datetime, unit: str) -> int:
+def _rough(start: datetime, end: datetime, unit: str) -> int:
     """How many units apart by the calendar; it may be one too many."""
     if unit == "year":
-        return two.year - one.year
+        return end.year - start.year
     if unit == "quarter":
-        return (two.month - 1) // 3 - (one.month - 1) // 3 + (two.year - one.year) * 4
+        return (end.month - 1) // 3 - (start.month - 1) // 3 + (end.year - start.year) * 4
     if unit == "month":
-        return two.month - one.month + (two.year - one.year) * 12
-    days = (two.date() - one.date()).days
+        return end.month - start.month + (end.year - start.year) * 12
+    days = (end.date() - start.date()).days
     return days // 7 if unit == "week" else days
 
 
-def _apart(one: datetime, two: datetime) -> int:
-    return (one.astimezone(UTC) - two.astimezone(UTC)) // timedelta(milliseconds=1)
+def _apart(later: datetime, earlier: datetime) -> int:
+    return (later.astimezone(UTC) - earlier.astimezone(UTC)) // timedelta(milliseconds=1)
 
 
 def _by_clock(millis: int, units: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = dict.fromkeys(units, 0)
+    amounts: dict[str, float] = dict.fromkeys(units, 0)
     for finer, coarser in zip(reversed(units), [*reversed(units[:-1]), None], strict=False):
         if finer == units[-1]:
-            found[finer] = millis if finer == "millisecond" else millis / _MS[finer]
+            amounts[finer] = millis if finer == "millisecond" else millis / _MS[finer]
         if coarser is not None:
             size = _MS[coarser] / _MS[finer]
-            up = math.floor(found[finer] / size)
-            found[coarser], found[finer] = found[coarser] + up, found[finer] - up * size
-    return found
+            up = math.floor(amounts[finer] / size)
+            amounts[coarser], amounts[finer] = amounts[coarser] + up, amounts[finer] - up * size
+    return amounts
 
 
-def iso_duration(found: Mapping[str, float]) -> str:
+def iso_duration(amounts: Mapping[str, float]) -> str:
     """P1Y2M3DT4H5M6.7S; quarters are months, milliseconds a fraction of seconds."""
     date = {
-        "Y": found.get("year", 0),
-        "M": found.get("month", 0) + 3 * found.get("quarter", 0),
-        "W": found.get("week", 0),
-        "D": found.get("day", 0),
+        "Y": amounts.get("year", 0),
+        "M": amounts.get("month", 0) + 3 * amounts.get("quarter", 0),
+        "W": amounts.get("week", 0),
+        "D": amounts.get("day", 0),
     }
-    seconds = found.get("second", 0) + found.get("millisecond", 0) / 1000
+    seconds = amounts.get("second", 0) + amounts.get("millisecond", 0) / 1000
     seconds = js.plain_number(math.floor(seconds * 1000 + 0.5) / 1000)
-    time = {"H": found.get("hour", 0), "M": found.get("minute", 0), "S": seconds}
+    time = {"H": amounts.get("hour", 0), "M": amounts.get("minute", 0), "S": seconds}
     text, clock = ("".join(f"{js.number_text(v)}{k}" for k, v in part.items() if v) for part in (date, time))
     return "PT0S" if not text and not clock else f"P{text}{'T' + clock if clock else ''}"

@@ -18,7 +18,7 @@ _SINGLE = frozenset(("exists", "notExists", "empty", "notEmpty", "true", "false"
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ComparisonRules:
     """How values are compared: letter case, whether types must fit, the conversions' version, the zone."""
 
     case_sensitive: bool
@@ -28,9 +28,11 @@ class Rules:
     matches: Mapping[tuple[str, str], bool]
 
 
-def rules_of(options: Mapping[str, Any], zone: tzinfo, matches: Mapping[tuple[str, str], bool]) -> Rules:
+def rules_of(
+    options: Mapping[str, Any], zone: tzinfo, matches: Mapping[tuple[str, str], bool]
+) -> ComparisonRules:
     """The rules a filter's options name."""
-    return Rules(
+    return ComparisonRules(
         case_sensitive=bool(options.get("caseSensitive", True)),
         strict=options.get("typeValidation", "strict") != "loose",
         version=float(js.number(options.get("version", 1)) or 1),
@@ -39,7 +41,7 @@ def rules_of(options: Mapping[str, Any], zone: tzinfo, matches: Mapping[tuple[st
     )
 
 
-def holds(conditions: Mapping[str, Any], rules: Rules) -> bool:
+def holds(conditions: Mapping[str, Any], rules: ComparisonRules) -> bool:
     """Whether the worked-out conditions of one item hold. Raises ItemFailed on a value of a wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
@@ -47,26 +49,26 @@ def holds(conditions: Mapping[str, Any], rules: Rules) -> bool:
     return any(answers) if one_is_enough else all(answers)
 
 
-def condition(row: Mapping[str, Any], rules: Rules) -> bool:
+def condition(row: Mapping[str, Any], rules: ComparisonRules) -> bool:
     """One comparison."""
-    given = row.get("operator")
-    operator = given if isinstance(given, Mapping) else {}
+    raw_operator = row.get("operator")
+    operator = raw_operator if isinstance(raw_operator, Mapping) else {}
     kind, operation = str(operator.get("type", "string")), str(operator.get("operation", "equals"))
-    left, right = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
+    first, second = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
     if operation in ("exists", "notExists"):
-        gone = js.is_missing(left) or (isinstance(left, float) and math.isnan(left))
+        gone = js.is_missing(first) or (isinstance(first, float) and math.isnan(first))
         return gone is (operation == "notExists")
-    left = read(left, kind, rules)
+    first = read(first, kind, rules)
     single = operator.get("singleValue") is True or operation in _SINGLE
     if not single:
-        right = read(right, str(operator.get("rightType") or kind), rules)
+        second = read(second, str(operator.get("rightType") or kind), rules)
     compare = _COMPARE.get(kind, {}).get(operation)
     if compare is None:
         raise ItemFailed(f"The comparison “{operation}” of a {kind} is not known.")
-    return compare(left, right, rules)
+    return compare(first, second, rules)
 
 
-def read(value: Any, kind: str, rules: Rules) -> Any:
+def read(value: Any, kind: str, rules: ComparisonRules) -> Any:
     """A side of a comparison as its type; null and undefined as they are. Raises ItemFailed."""
     if js.is_missing(value):
         return value
@@ -79,20 +81,20 @@ def read(value: Any, kind: str, rules: Rules) -> Any:
         return fits
     if rules.strict:
         raise ItemFailed(f"{js.json_text(value)[:80]} is not a {kind}.")
-    found = _LOOSE[kind](value, rules)
-    if found is js.UNDEFINED:
+    converted = _LOOSE[kind](value, rules)
+    if converted is js.UNDEFINED:
         raise ItemFailed(f"{js.json_text(value)[:80]} cannot be read as a {kind}.")
-    return found
+    return converted
 
 
-def _date(value: Any, rules: Rules) -> Any:
+def _date(value: Any, rules: ComparisonRules) -> Any:
     if isinstance(value, datetime):
         return value
-    found = js_dates.parse(value, rules.zone) if isinstance(value, str) else None
-    return found if found is not None else js.UNDEFINED
+    date = js_dates.parse(value, rules.zone) if isinstance(value, str) else None
+    return date if date is not None else js.UNDEFINED
 
 
-_STRICT: dict[str, Callable[[Any, Rules], Any]] = {
+_STRICT: dict[str, Callable[[Any, ComparisonRules], Any]] = {
     "string": lambda value, rules: value if isinstance(value, str) else js.UNDEFINED,
     "number": lambda value, rules: value if js.is_number(value) else js.UNDEFINED,
     "boolean": lambda value, rules: value if isinstance(value, bool) else js.UNDEFINED,
@@ -102,30 +104,30 @@ _STRICT: dict[str, Callable[[Any, Rules], Any]] = {
 }
 
 
-def _loose_number(value: Any, rules: Rules) -> Any:
+def _loose_number(value: Any, rules: ComparisonRules) -> Any:
     if isinstance(value, str) and not value.strip() and rules.version >= 3:
         return None
     if js.is_list(value) and not value and rules.version >= 3:
         return None
-    found = js.number(value)
-    return js.UNDEFINED if math.isnan(found) else found
+    number = js.number(value)
+    return js.UNDEFINED if math.isnan(number) else number
 
 
-def _loose_boolean(value: Any, rules: Rules) -> Any:
+def _loose_boolean(value: Any, rules: ComparisonRules) -> Any:
     if rules.version >= 2 and isinstance(value, str) and value.lower() in ("false", "0"):
         return False
     return js.truthy(value)
 
 
-def _loose_deep(kind: Callable[[object], bool]) -> Callable[[Any, Rules], Any]:
-    def read_deep(value: Any, rules: Rules) -> Any:
-        from_text = js.parsed(value) if isinstance(value, str) else js.UNDEFINED
+def _loose_deep(kind: Callable[[object], bool]) -> Callable[[Any, ComparisonRules], Any]:
+    def read_deep(value: Any, rules: ComparisonRules) -> Any:
+        from_text = js.parse_json(value) if isinstance(value, str) else js.UNDEFINED
         return from_text if kind(from_text) else js.UNDEFINED
 
     return read_deep
 
 
-_LOOSE: dict[str, Callable[[Any, Rules], Any]] = {
+_LOOSE: dict[str, Callable[[Any, ComparisonRules], Any]] = {
     "string": lambda value, rules: js.json_text(value) if _deep(value) else js.text(value),
     "number": _loose_number,
     "boolean": _loose_boolean,
@@ -139,81 +141,81 @@ def _deep(value: object) -> bool:
     return js.is_object(value) or js.is_list(value)
 
 
-_Compare = Callable[[Any, Any, Rules], bool]
+_Compare = Callable[[Any, Any, ComparisonRules], bool]
 
 
 def _not(compare: _Compare) -> _Compare:
-    return lambda left, right, rules: not compare(left, right, rules)
+    return lambda first, second, rules: not compare(first, second, rules)
 
 
-def _said(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return "" if js.is_missing(value) else str(value)
 
 
 def _texts(compare: Callable[[str, str], bool]) -> _Compare:
-    def both(left: Any, right: Any, rules: Rules) -> bool:
-        left, right = _said(left), _said(right)
+    def both(first: Any, second: Any, rules: ComparisonRules) -> bool:
+        first, second = _as_text(first), _as_text(second)
         if not rules.case_sensitive:
-            left, right = left.lower(), right.lower()
-        return compare(left, right)
+            first, second = first.lower(), second.lower()
+        return compare(first, second)
 
     return both
 
 
-def _regex(left: Any, right: Any, rules: Rules) -> bool:
-    text = _said(left) if rules.case_sensitive else _said(left).lower()
-    return matches(_said(right), text, rules.matches)
+def _regex(first: Any, second: Any, rules: ComparisonRules) -> bool:
+    text = _as_text(first) if rules.case_sensitive else _as_text(first).lower()
+    return matches(_as_text(second), text, rules.matches)
 
 
-def _same(left: Any, right: Any, rules: Rules) -> bool:
-    return left == right and isinstance(left, bool) == isinstance(right, bool)
+def _same(first: Any, second: Any, rules: ComparisonRules) -> bool:
+    return first == second and isinstance(first, bool) == isinstance(second, bool)
 
 
 def _ordered(compare: Callable[[Any, Any], bool]) -> _Compare:
-    def both(left: Any, right: Any, rules: Rules) -> bool:
-        if left is js.UNDEFINED or right is js.UNDEFINED:
+    def both(first: Any, second: Any, rules: ComparisonRules) -> bool:
+        if first is js.UNDEFINED or second is js.UNDEFINED:
             return False
-        if left is None or right is None:  # null counts as 0 where the language orders numbers
-            left, right = (0 if one is None else one for one in (left, right))
-        return compare(left, right)
+        if first is None or second is None:  # null counts as 0 where the language orders numbers
+            first, second = (0 if side is None else side for side in (first, second))
+        return compare(first, second)
 
     return both
 
 
 def _dates(compare: Callable[[datetime, datetime], bool]) -> _Compare:
-    return lambda left, right, rules: (
-        isinstance(left, datetime) and isinstance(right, datetime) and compare(left, right)
+    return lambda first, second, rules: (
+        isinstance(first, datetime) and isinstance(second, datetime) and compare(first, second)
     )
 
 
 def _length(compare: Callable[[float, float], bool]) -> _Compare:
-    return lambda left, right, rules: compare(
-        0 if js.is_missing(left) else len(left), 0 if js.is_missing(right) else right
+    return lambda first, second, rules: compare(
+        0 if js.is_missing(first) else len(first), 0 if js.is_missing(second) else second
     )
 
 
-def _contains(left: Any, right: Any, rules: Rules) -> bool:
-    for one in [] if js.is_missing(left) else left:
-        if isinstance(one, str) and isinstance(right, str) and not rules.case_sensitive:
-            if one.lower() == right.lower():
+def _contains(first: Any, second: Any, rules: ComparisonRules) -> bool:
+    for element in [] if js.is_missing(first) else first:
+        if isinstance(element, str) and isinstance(second, str) and not rules.case_sensitive:
+            if element.lower() == second.lower():
                 return True
-        elif _identical(one, right):
+        elif _identical(element, second):
             return True
     return False
 
 
-def _identical(left: Any, right: Any) -> bool:
-    if _deep(left) or _deep(right):
+def _identical(first: Any, second: Any) -> bool:
+    if _deep(first) or _deep(second):
         return False
-    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
-def _nothing(left: Any, right: Any, rules: Rules) -> bool:
-    return js.is_missing(left)
+def _nothing(first: Any, second: Any, rules: ComparisonRules) -> bool:
+    return js.is_missing(first)
 
 
-def _no_text(left: Any, right: Any, rules: Rules) -> bool:
-    return js.is_missing(left) or not left
+def _no_text(first: Any, second: Any, rules: ComparisonRules) -> bool:
+    return js.is_missing(first) or not first
 
 
 def _opposites(name: str, compare: _Compare) -> dict[str, _Compare]:
@@ -248,8 +250,8 @@ _COMPARE: dict[str, dict[str, _Compare]] = {
     "boolean": _opposites("empty", _nothing)
     | _EQUALS
     | {
-        "true": lambda left, right, rules: left is True,
-        "false": lambda left, right, rules: js.is_missing(left) or left is False,
+        "true": lambda first, second, rules: first is True,
+        "false": lambda first, second, rules: js.is_missing(first) or first is False,
     },
     "array": _opposites("empty", _no_text)
     | _opposites("contains", _contains)
@@ -265,7 +267,7 @@ _COMPARE: dict[str, dict[str, _Compare]] = {
 _COMPARE["array"]["lengthNotEquals"] = _COMPARE["array"].pop("notLengthEquals")
 
 
-def known(kind: str, operation: str) -> bool:
+def is_known_comparison(kind: str, operation: str) -> bool:
     """Whether there is such a comparison."""
     return operation in ("exists", "notExists") or operation in _COMPARE.get(kind, {})
 
@@ -275,8 +277,8 @@ _SLASHED = re.compile(r"/(.*)/([a-z]*)\Z", re.DOTALL)
 
 def split_pattern(pattern: str) -> tuple[str, str]:
     """A pattern as written, `/…/flags` or plain, and its flags."""
-    found = _SLASHED.match(pattern)
-    return (found[1], found[2]) if found else (pattern, "")
+    match = _SLASHED.match(pattern)
+    return (match[1], match[2]) if match else (pattern, "")
 
 
 def compiled(pattern: str) -> Any:
@@ -312,10 +314,10 @@ def _reads_otherwise(pattern: str, text: str) -> bool:
 
 
 async def hard_patterns(
-    asked: Sequence[tuple[str, str]], evaluator: Evaluator
+    pairs: Sequence[tuple[str, str]], evaluator: Evaluator
 ) -> dict[tuple[str, str], bool]:
     """Answers for the patterns google-re2 does not have; those that are none at all are left out."""
-    hard = [pair for pair in dict.fromkeys(asked) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
+    hard = [pair for pair in dict.fromkeys(pairs) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
     if not hard:
         return {}
     answers = await evaluator.matches([(*split_pattern(pattern), text) for pattern, text in hard])

@@ -103,10 +103,10 @@ class _Writer:
         if self.style.references:
             if self.tail and self.tail[-1] not in "\r\n":
                 self.add("\n")
-            self.add("".join(f"\n[{number}]: {one}" for number, one in enumerate(self.addresses, 1)))
-        text, most = "".join(self.out), self.style.most_newlines
-        if most > 0:
-            text = re.sub(rf"(?:\r?\n\s*)+((?:\r?\n\s*){{{most}}})", r"\1", text)
+            self.add("".join(f"\n[{number}]: {address}" for number, address in enumerate(self.addresses, 1)))
+        text, max_newlines = "".join(self.out), self.style.most_newlines
+        if max_newlines > 0:
+            text = re.sub(rf"(?:\r?\n\s*)+((?:\r?\n\s*){{{max_newlines}}})", r"\1", text)
         return text.strip("\n")
 
     def visit(self, node: LexborNode, around: _Around, depth: int) -> None:
@@ -153,18 +153,18 @@ class _Writer:
         """What `write` gives between lines of its own; nothing at all for None, and false."""
         count, tail = len(self.out), self.tail
         self._lines(lines)
-        made = write()
-        if made is None:
+        markdown = write()
+        if markdown is None:
             del self.out[count:]
             self.tail = tail
             return False
-        self.add(made)
+        self.add(markdown)
         self._lines(lines)
         return True
 
-    def _repeated(self, made: str) -> None:
+    def _repeated(self, markdown: str) -> None:
         """With a blank before it where it would run together with what is there."""
-        self.add(" " + made if made and self.tail[-1:] == made[0] else made)
+        self.add(" " + markdown if markdown and self.tail[-1:] == markdown[0] else markdown)
 
     def _delimited(self, node: LexborNode, around: _Around, depth: int, kind: str) -> None:
         sign = {"strong": self.style.strong, "em": self.style.em, "del": "~~"}[kind]
@@ -253,7 +253,7 @@ class _Writer:
             if not inside.strip():
                 return None
             below = f"  \n{'   ' * level}"
-            inside = re.sub(r"([^\r\n])(?:\r?\n)+", lambda found: found[1] + below, inside.strip())
+            inside = re.sub(r"([^\r\n])(?:\r?\n)+", lambda match: match[1] + below, inside.strip())
             return prefix + re.sub(r"(?<=\S)[^\S\r\n]+$", "  ", inside, flags=re.MULTILINE)
 
         if not self._block(write, 1) and around_list is not None and around_list.ordered:
@@ -297,8 +297,8 @@ class _Writer:
         if self.style.indented_code:
             self.add(re.sub("^", "    ", self._children(node, inner, depth), flags=re.MULTILINE))
             return
-        found = re.search(r"language-(\S+)", node.attributes.get("class") or "")
-        self.add(f"{self.style.fence}{found[1] if found else ''}\n")
+        language = re.search(r"language-(\S+)", node.attributes.get("class") or "")
+        self.add(f"{self.style.fence}{language[1] if language else ''}\n")
         self.add(f"{self._children(node, inner, depth)}\n{self.style.fence}")
 
     def _table(self, node: LexborNode, around: _Around, depth: int) -> str | None:
@@ -312,7 +312,7 @@ class _Writer:
         if not rows:
             return None
         count = max(len(row) for row in rows)
-        widths = [max(len(row[at]) for row in rows if at < len(row)) for at in range(count)]
+        widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(count)]
         lines = []
         for row in rows:
             cells = [*row, *[""] * (count - len(row))]
@@ -325,19 +325,19 @@ class _Writer:
 
 def _with_content(root: LexborNode) -> set[int]:
     """The elements anything of which may be written, by their numbers. Raises TooDeep."""
-    found: set[int] = set()
-    open_: list[tuple[LexborNode, tuple[int, ...]]] = [(root, ())]
-    while open_:
-        here, above = open_.pop()
-        tag = here.tag or ""
-        children = [child for child in here.iter(include_text=True) if child.tag != "-comment"]
+    with_content: set[int] = set()
+    stack: list[tuple[LexborNode, tuple[int, ...]]] = [(root, ())]
+    while stack:
+        current, above = stack.pop()
+        tag = current.tag or ""
+        children = [child for child in current.iter(include_text=True) if child.tag != "-comment"]
         if tag == "-text" or tag in _SINGLE or (not children and tag in _FULL_WHEN_EMPTY):
-            found.update((here.mem_id, *above))
+            with_content.update((current.mem_id, *above))
         if len(above) > DEEPEST:
             raise TooDeep
-        inside = (*above, here.mem_id)
-        open_ += [(child, inside) for child in children]
-    return found
+        inside = (*above, current.mem_id)
+        stack += [(child, inside) for child in children]
+    return with_content
 
 
 def _blank(sign: str) -> str:
@@ -349,8 +349,8 @@ def _escaped(text: str) -> str:
     """The text with its signs marked as no marks."""
     text = re.sub(r"[\\`*_~\[\]]", r"\\\g<0>", text)
 
-    def line_start(found: re.Match[str]) -> str:
-        return f"{found[1] or ''}{found[3] or ''}\\{found[2] or ''}{found[4] or ''}"
+    def line_start(match: re.Match[str]) -> str:
+        return f"{match[1] or ''}{match[3] or ''}\\{match[2] or ''}{match[4] or ''}"
 
     return re.sub(
         r"^(\s*?)((?:\+\s)|(?:[=>-])|(?:#{1,6}\s))|(?:(?<!\d)(\d+)(\.\s))",
@@ -366,8 +366,8 @@ def _surrounded(content: str, sign: str) -> str:
         content = re.sub(rf"([^\\]){re.escape(sign)}", r"\1", content)
     parts = re.split(r"(\r\n|\r|\n)", content)
     out = ""
-    for place in range(0, len(parts), 2):
-        line, end = parts[place], parts[place + 1] if place + 1 < len(parts) else ""
+    for index in range(0, len(parts), 2):
+        line, end = parts[index], parts[index + 1] if index + 1 < len(parts) else ""
         words = line.strip()
         if not words:
             out += line + end

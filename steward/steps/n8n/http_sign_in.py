@@ -10,64 +10,64 @@ from urllib.parse import urlsplit
 from steward.connectors.base.queries import AT_PATH, PathAsk
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
-from steward.steps.workflow.effects import gathered, in_words, store_of
+from steward.steps.workflow.effects import as_item_failure, read_all, store_of
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Problem
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
 
 _NONE = ("none", "")
 _PREDEFINED = "predefinedCredentialType"
 _WOO = "wooCommerceApi"
 
 
-def signs_in_to_store(asked: Asked) -> bool:
+def signs_in_to_store(node: NodeDefinition) -> bool:
     """Whether it signs in to a store whose interface its connection reads."""
-    return bool(asked.get("authentication") == _PREDEFINED and asked.get("nodeCredentialType") == _WOO)
+    return bool(node.get("authentication") == _PREDEFINED and node.get("nodeCredentialType") == _WOO)
 
 
-def authentication_problems(asked: Asked, *, reads: bool) -> Iterable[Problem]:
+def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     """Sign-ins that are not there."""
-    given, kind = asked.get("authentication", "none"), str(asked.get("nodeCredentialType", ""))
-    if given in _NONE:
+    authentication, kind = node.get("authentication", "none"), str(node.get("nodeCredentialType", ""))
+    if authentication in _NONE:
         return
-    if signs_in_to_store(asked):
-        yield from _store_problems(asked, reads=reads)
+    if signs_in_to_store(node):
+        yield from _store_problems(node, reads=reads)
         return
     words = "It signs in with a credential of the tool, which is not there. Remove the sign-in or the step."
-    if given == _PREDEFINED:
+    if authentication == _PREDEFINED:
         if kind.startswith(("shopify", "wooCommerce")):
             words = "It signs in to the store by itself. Use a step of the store instead."
         elif kind.startswith("google"):
             words = "It signs in to Google by itself. Use a spreadsheet step instead."
         else:
             words = f"It signs in with a credential of the tool ({kind[:40]}), which is not there. Remove it."
-    yield Problem("error", "credential", words)
+    yield StepProblem("error", "credential", words)
 
 
-def _store_problems(asked: Asked, *, reads: bool) -> Iterable[Problem]:
-    if not reads or str(asked.get("method", "GET")).upper() == "HEAD":
+def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
+    if not reads or str(node.get("method", "GET")).upper() == "HEAD":
         words = "It changes the store by a request of its own. Use a store step instead."
-        yield Problem("error", "parameter", words)
-    if asked.get("options.pagination.pagination") is not None:
+        yield StepProblem("error", "parameter", words)
+    if node.get("options.pagination.pagination") is not None:
         words = "It asks the store for page after page. Use a store step that gets all instead."
-        yield Problem("error", "parameter", words)
-    if asked.get("sendHeaders"):
-        yield Problem("error", "parameter", "It sends headers of its own to the store. Remove them.")
+        yield StepProblem("error", "parameter", words)
+    if node.get("sendHeaders"):
+        yield StepProblem("error", "parameter", "It sends headers of its own to the store. Remove them.")
     words = "It reads the store the automation runs on, with its connection. Look whether the address is its."
-    yield Problem("warning", "credential", words)
+    yield StepProblem("warning", "credential", words)
 
 
-async def store_answer(call: Call, url: str, query: Mapping[str, Any]) -> PlatformResponse:
+async def store_answer(call: StepCall, url: str, query: Mapping[str, Any]) -> PlatformResponse:
     """What the automation's store answers at the address. Raises ItemFailed, StepBroke."""
     store = store_of(call)
     parts = urlsplit(url)
-    at = parts.path.find("/wp-json/")
-    if parts.netloc.lower() != (store.connection.domain or "").lower() or at < 0:
+    position = parts.path.find("/wp-json/")
+    if parts.netloc.lower() != (store.connection.domain or "").lower() or position < 0:
         raise ItemFailed("The address of this step is not one of the automation's store.")
     if parts.query:
         raise ItemFailed("Give what the store is asked by as parameters of the query, not in the address.")
     pairs = tuple((name, js.text(value)) for name, value in query.items())
     try:
-        [answer] = await gathered(store.reader.read(AT_PATH, PathAsk(parts.path[at:], pairs)))
+        [answer] = await read_all(store.reader.read(AT_PATH, PathAsk(parts.path[position:], pairs)))
     except CallError as error:
-        raise in_words(error) from error
+        raise as_item_failure(error) from error
     return answer

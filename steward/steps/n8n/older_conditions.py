@@ -21,8 +21,8 @@ def _text(value: object) -> str:
 
 
 def _count(value: Any) -> float:
-    found = js.number(value) if js.truthy(value) else 0
-    return found if not js.is_missing(value) else 0
+    number = js.number(value) if js.truthy(value) else 0
+    return number if not js.is_missing(value) else 0
 
 
 def _empty(value: Any) -> bool:
@@ -33,8 +33,8 @@ def _empty(value: Any) -> bool:
     return js.is_list(value) and not value
 
 
-def _equal(left: Any, right: Any) -> bool:
-    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+def _equal(first: Any, second: Any) -> bool:
+    return bool(first == second) and isinstance(first, bool) == isinstance(second, bool)
 
 
 _TEXTS: dict[str, _Compare] = {
@@ -66,38 +66,38 @@ def row_holds(
     zone: tzinfo,
     answered: Mapping[tuple[str, str], bool],
     *,
-    left: Any = js.UNDEFINED,
+    first: Any = js.UNDEFINED,
 ) -> bool:
     """Whether one older comparison holds; `left` is switch's own value. Raises ItemFailed."""
     operation = row.text("operation", _DEFAULT.get(kind, "equal"))
-    one = row.get("value1", js.UNDEFINED) if left is js.UNDEFINED else left
-    two = row.get("value2", _nothing(kind))
+    value1 = row.get("value1", js.UNDEFINED) if first is js.UNDEFINED else first
+    value2 = row.get("value2", _nothing(kind))
     if kind == "dateTime" and operation in ("after", "before"):
-        return _by_date(operation, one, two, zone)
+        return _by_date(operation, value1, value2, zone)
     if operation in ("regex", "notRegex"):
-        found = conditions.matches(_text(two), _text(one), answered)
-        return found if operation == "regex" else not found
+        match = conditions.matches(_text(value2), _text(value1), answered)
+        return match if operation == "regex" else not match
     compare = _ANY.get(operation) or _TEXTS.get(operation) or _NUMBERS.get(operation)
     if compare is None:
         raise ItemFailed(f"The comparison “{operation}” is not known.")
-    return compare(one, two)
+    return compare(value1, value2)
 
 
 def _nothing(kind: str) -> object:
     return {"boolean": False, "number": 0, "string": ""}.get(kind, js.UNDEFINED)
 
 
-def _by_date(operation: str, one: Any, two: Any, zone: tzinfo) -> bool:
-    left, right = _date(one, zone), _date(two, zone)
-    return left > right if operation == "after" else left < right
+def _by_date(operation: str, value1: Any, value2: Any, zone: tzinfo) -> bool:
+    first, second = _date(value1, zone), _date(value2, zone)
+    return first > second if operation == "after" else first < second
 
 
 def _date(value: Any, zone: tzinfo) -> datetime:
-    found = None
+    date = None
     if js.is_number(value):
-        found = js_dates.from_millis(value, zone)
+        date = js_dates.from_millis(value, zone)
     elif isinstance(value, str):
-        found = js_dates.from_millis(float(value), zone) if value.isdigit() else js_dates.parse(value, zone)
-    if found is None:
+        date = js_dates.from_millis(float(value), zone) if value.isdigit() else js_dates.parse(value, zone)
+    if date is None:
         raise ItemFailed(f"{js.json_text(value)[:80]} is not a date.")
-    return found
+    return date

@@ -7,9 +7,9 @@ from typing import Any
 from steward.connectors.base.commands import WriteCells
 from steward.connectors.base.records import SheetTable
 from steward.model.change import FieldChange, FieldKind, Part, Proposal
-from steward.steps.n8n.sheet_places import SheetPlace
+from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
-from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Problem, is_expression
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem, is_expression
 
 INSERT, IGNORE, ERROR = "insertInNewColumn", "ignoreIt", "error"
 # A column that reading adds to its items; it is never made a column of the sheet.
@@ -25,40 +25,40 @@ def maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
     return version >= 3 and parameters.get("dataMode") == "autoMapInputData"
 
 
-def extra_field_problems(asked: Asked, operation: str) -> Iterable[Problem]:
+def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
     """What an import says of fields without a column."""
-    if not maps_automatically(asked.parameters, asked.version):
+    if not maps_automatically(node.parameters, node.version):
         return
-    choice = asked.get("options.handlingExtraData")
+    choice = node.get("options.handlingExtraData")
     if is_expression(choice):
         return
     if choice is None and operation == "update":
         words = "A field without a column is left out here. Add its column to the tab, or remove the field."
-        yield Problem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", words)
     elif choice not in (None, INSERT, IGNORE, ERROR):
         words = "What it does with fields without a column is not known. Choose it anew in n8n."
-        yield Problem("error", "parameter", words)
+        yield StepProblem("error", "parameter", words)
     elif choice in (None, INSERT):
         words = "A field without a column adds one, which the approval shows. The columns are written at the"
         words += " right of the tab’s data, where the tab must have empty columns. Look whether it has."
-        yield Problem("note", "parameter", words)
+        yield StepProblem("note", "parameter", words)
 
 
 @dataclass(slots=True)
 class SheetColumns:
     """The header row of a tab: the columns it has, and those that this run adds on the right of its data."""
 
-    place: SheetPlace
+    location: SheetLocation
     tab: str
     present: list[str]
     added: list[str] = field(default_factory=list)
     first_free: int = 0
 
     @classmethod
-    def of(cls, place: SheetPlace, tab: str, table: SheetTable, heads: list[str]) -> "SheetColumns":
+    def of(cls, location: SheetLocation, tab: str, table: SheetTable, heads: list[str]) -> "SheetColumns":
         """The columns of a tab as read."""
         widest = max((len(row.cells) for row in table.rows), default=0)
-        return cls(place, tab, heads, first_free=max(widest, len(heads)))
+        return cls(location, tab, heads, first_free=max(widest, len(heads)))
 
     @property
     def heads(self) -> list[str]:
@@ -73,7 +73,7 @@ class SheetColumns:
         """Whether nothing stands in the tab."""
         return self.first_free == 0
 
-    def admit(self, call: Call, number: int, row: Mapping[str, Any], operation: str) -> dict[str, Any]:
+    def admit(self, call: StepCall, number: int, row: Mapping[str, Any], operation: str) -> dict[str, Any]:
         """The fields of a row that are written, once columns are planned for those that have none.
 
         Raises ItemFailed where the step refuses fields without a column.
@@ -100,8 +100,8 @@ class SheetColumns:
         already hold the names count as written. Raises ItemFailed.
         """
         part = self._header_part()
-        shown = FieldChange("columns", "Columns added", [], list(self.added), FieldKind.LIST)
-        return replace(proposal, parts=(part, *proposal.parts), fields=(shown, *proposal.fields))
+        field_change = FieldChange("columns", "Columns added", [], list(self.added), FieldKind.LIST)
+        return replace(proposal, parts=(part, *proposal.parts), fields=(field_change, *proposal.fields))
 
     def _add(self, names: Iterable[str]) -> None:
         self.added += [name for name in names if name not in self.added]
@@ -112,10 +112,10 @@ class SheetColumns:
             start=f"{column_letters(self.first_free)}1",
             rows=(tuple(self.added),),
             before=(),
-            spreadsheet_id=self.place.document,
+            spreadsheet_id=self.location.document,
         )
-        operation = self.place.account.changes["sheet.write_cells"]
-        integration = self.place.account.connection.integration_id
+        operation = self.location.account.changes["sheet.write_cells"]
+        integration = self.location.account.connection.integration_id
         planned = operation.plan([ask], integration_id=integration)
         if planned.problems:
             raise ItemFailed(planned.problems[0].message)

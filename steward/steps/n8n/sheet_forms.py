@@ -5,73 +5,81 @@ from collections.abc import Iterable
 
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
 from steward.connectors.base.records import Cell
-from steward.steps.n8n.sheet_places import SheetPlace
+from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
 from steward.steps.workflow.effects import Effects
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Params, Problem, Result, same
+from steward.steps.workflow.step_types import (
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    paired_with,
+)
 
 _CLEARS = ("wholeSheet", "specificRows", "specificColumns", "specificRange")
 _MOST_ROWS = 1_000_000
 
 
-def form_problems(asked: Asked, operation: str) -> Iterable[Problem]:
+def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
     """What of a step that empties, takes out or adds cannot be."""
-    if asked.version < 3:
+    if node.version < 3:
         words = f"“{operation}” of this older version is not carried. Add the step anew in the tool."
-        yield Problem("error", "parameter", words)
-    elif operation == "clear" and asked.get("clear", "wholeSheet") not in _CLEARS:
-        yield Problem("error", "parameter", "What it clears is not known. Choose it anew.")
-    elif operation == "delete" and asked.get("toDelete", "rows") != "rows":
+        yield StepProblem("error", "parameter", words)
+    elif operation == "clear" and node.get("clear", "wholeSheet") not in _CLEARS:
+        yield StepProblem("error", "parameter", "What it clears is not known. Choose it anew.")
+    elif operation == "delete" and node.get("toDelete", "rows") != "rows":
         words = "It takes out columns; only rows are taken out here. Clear the columns, or remove the step."
-        yield Problem("error", "parameter", words)
+        yield StepProblem("error", "parameter", words)
     elif operation == "create":
-        options = asked.get("options", {})
+        options = node.get("options", {})
         for name in options if isinstance(options, dict) else ():
             words = (
                 f"Its option “{str(name)[:60]}” is not carried: a tab is added with a title alone. Remove it."
             )
-            yield Problem("error", "parameter", words)
-        if not str(asked.get("title") or "").removeprefix("=").strip():
-            yield Problem("error", "parameter", "The tab it adds has no title. Give it one.")
+            yield StepProblem("error", "parameter", words)
+        if not str(node.get("title") or "").removeprefix("=").strip():
+            yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
 
 
 _PART = "It works on a part of the tab. Here rows are told by the first row’s heads: use the whole tab."
 
 
-def area_problems(asked: Asked) -> Iterable[Problem]:
+def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Parts of tabs, heads in other rows, and values as the sheet shows them."""
     for name in ("dataLocationOnSheet", "locationDefine"):
-        values = asked.get(f"options.{name}.values", {})
-        given = values if isinstance(values, dict) else {}
-        is_part = given.get("rangeDefinition", "detectAutomatically") not in (
+        values = node.get(f"options.{name}.values", {})
+        value_fields = values if isinstance(values, dict) else {}
+        is_part = value_fields.get("rangeDefinition", "detectAutomatically") not in (
             "detectAutomatically",
             "specifyRange",
         )
         if (
             is_part
-            or given.get("headerRow", 1) != 1
-            or given.get("firstDataRow", 2) != 2
-            or given.get("range")
+            or value_fields.get("headerRow", 1) != 1
+            or value_fields.get("firstDataRow", 2) != 2
+            or value_fields.get("range")
         ):
-            yield Problem("error", "parameter", _PART)
-    if asked.version < 3:
-        area = str(asked.literal("range", "")).rpartition("!")[2]
+            yield StepProblem("error", "parameter", _PART)
+    if node.version < 3:
+        area = str(node.literal("range", "")).rpartition("!")[2]
         is_whole = not area or re.fullmatch(r"[Aa]1?:[A-Za-z]{1,3}", area)
-        if not is_whole or asked.get("keyRow", 0) != 0 or asked.get("dataStartRow", 1) != 1:
-            yield Problem("error", "parameter", _PART)
+        if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
+            yield StepProblem("error", "parameter", _PART)
         elif area:
             words = "It names the columns it works on; here all columns are read. Look at those further on."
-            yield Problem("warning", "parameter", words)
-    shown = asked.get("options.outputFormatting.values.general", asked.get("options.valueRenderMode"))
-    if shown == "FORMULA":
-        yield Problem(
+            yield StepProblem("warning", "parameter", words)
+    rendering = node.get("options.outputFormatting.values.general", node.get("options.valueRenderMode"))
+    if rendering == "FORMULA":
+        yield StepProblem(
             "error", "parameter", "It reads formulas; here values are read. Choose unformatted values."
         )
-    elif shown == "FORMATTED_VALUE":
+    elif rendering == "FORMATTED_VALUE":
         words = "It reads values as the sheet shows them; here numbers come without their format. Check it."
-        yield Problem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", words)
 
 
 def _whole_number(params: Params, name: str, default: int) -> int:
@@ -99,28 +107,28 @@ def _area(params: Params) -> str | None:
             first = _whole_number(params, "startIndex", 1)
             return f"{first}:{first + _whole_number(params, 'rowsToDelete', 1) - 1}"
         case "specificColumns":
-            at = _column(params.text("startIndex", "A"))
-            last = at + _whole_number(params, "columnsToDelete", 1) - 1
-            return f"{column_letters(at - 1)}:{column_letters(last - 1)}"
+            first_column = _column(params.text("startIndex", "A"))
+            last = first_column + _whole_number(params, "columnsToDelete", 1) - 1
+            return f"{column_letters(first_column - 1)}:{column_letters(last - 1)}"
         case "specificRange":
             return params.text("range").strip().upper()
     return None
 
 
-async def clear(call: Call, place: SheetPlace) -> Result:
+async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
     """Cells emptied, each area once; the items go on as they came."""
     effects = Effects(call)
-    operation = place.account.changes["sheet.clear"]
-    number = place.account.connection.integration_id
+    operation = location.account.changes["sheet.clear"]
+    number = location.account.connection.integration_id
     seen: set[str | None] = set()
-    for at, item in enumerate(call.items):
-        params = call.params(at)
+    for index, item in enumerate(call.items):
+        params = call.params(index)
         try:
             area = _area(params)
             if area in seen:
-                effects.items.append(Item(item.json, same(at)))
+                effects.items.append(Item(item.json, paired_with(index)))
                 continue
-            tab, table = await place.table(area)
+            tab, table = await location.table(area)
             rows = table.rows
             if area is None and params.flag("keepFirstRow"):
                 rows = table.rows[1:]
@@ -129,68 +137,68 @@ async def clear(call: Call, place: SheetPlace) -> Result:
                 area = f"A2:{column_letters(max(width, 1) - 1)}{last}"
                 seen.add(None)
         except ItemFailed as failure:
-            effects.fails(at, failure.message)
+            effects.fail_item(index, failure.message)
             continue
         seen.add(area)
         before = tuple(row.cells for row in rows)
-        ask = ClearCells(tab=tab, area=area, before=before, spreadsheet_id=place.document)
+        ask = ClearCells(tab=tab, area=area, before=before, spreadsheet_id=location.document)
         planned = operation.plan([ask], integration_id=number)
-        effects.planned(at, planned, Item(item.json, same(at)), operation)
+        effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
     return effects.result()
 
 
-async def delete(call: Call, place: SheetPlace) -> Result:
+async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
     """Rows taken out for each item in turn: the next one counts without those of the one before."""
     effects = Effects(call)
-    operation = place.account.changes["sheet.delete_rows"]
-    number = place.account.connection.integration_id
-    tab, table = await place.table()
-    found = next((one for one in await place.tabs() if one.title == tab), None)
-    if found is None:
+    operation = location.account.changes["sheet.delete_rows"]
+    number = location.account.connection.integration_id
+    tab, table = await location.table()
+    sheet_tab = next((tab_ for tab_ in await location.tabs() if tab_.title == tab), None)
+    if sheet_tab is None:
         raise ItemFailed("The tab of this step is no longer in the spreadsheet.")
-    left: list[tuple[Cell, ...]] = [row.cells for row in table.rows]
-    for at, item in enumerate(call.items):
-        params = call.params(at)
+    remaining_rows: list[tuple[Cell, ...]] = [row.cells for row in table.rows]
+    for index, item in enumerate(call.items):
+        params = call.params(index)
         try:
             first = _whole_number(params, "startIndex", 2)
-            count = min(_whole_number(params, "numberToDelete", 1), max(len(left) - first + 1, 0))
+            count = min(_whole_number(params, "numberToDelete", 1), max(len(remaining_rows) - first + 1, 0))
         except ItemFailed as failure:
-            effects.fails(at, failure.message)
+            effects.fail_item(index, failure.message)
             continue
         if count == 0:  # nothing stands there
-            effects.items.append(Item(item.json, same(at)))
+            effects.items.append(Item(item.json, paired_with(index)))
             effects.unchanged += 1
             continue
         ask = DeleteRows(
             tab=tab,
-            tab_id=found.id,
+            tab_id=sheet_tab.id,
             first=first,
             count=count,
-            used=len(left),
-            before=tuple(left[first - 1 : first - 1 + count]),
-            spreadsheet_id=place.document,
+            used=len(remaining_rows),
+            before=tuple(remaining_rows[first - 1 : first - 1 + count]),
+            spreadsheet_id=location.document,
         )
         planned = operation.plan([ask], integration_id=number)
-        effects.planned(at, planned, Item(item.json, same(at)), operation)
+        effects.add_plan(index, planned, Item(item.json, paired_with(index)), operation)
         if planned.proposals:
-            del left[first - 1 : first - 1 + count]
+            del remaining_rows[first - 1 : first - 1 + count]
     return effects.result(read=len(table.rows))
 
 
-async def create(call: Call, place: SheetPlace) -> Result:
+async def create(call: StepCall, location: SheetLocation) -> NodeResult:
     """A tab for each item's title; one that is there stays as it is."""
     effects = Effects(call)
-    operation = place.account.changes["sheet.add_tab"]
-    number = place.account.connection.integration_id
-    present = {tab.title for tab in await place.tabs()}
-    for at in range(len(call.items)):
+    operation = location.account.changes["sheet.add_tab"]
+    number = location.account.connection.integration_id
+    present = {tab.title for tab in await location.tabs()}
+    for index in range(len(call.items)):
         try:
-            title = js.text(call.params(at).get("title", "")).strip()
+            title = js.text(call.params(index).get("title", "")).strip()
         except ItemFailed as failure:
-            effects.fails(at, failure.message)
+            effects.fail_item(index, failure.message)
             continue
-        ask = AddTab(title=title, present=frozenset(present), spreadsheet_id=place.document)
+        ask = AddTab(title=title, present=frozenset(present), spreadsheet_id=location.document)
         planned = operation.plan([ask], integration_id=number)
-        effects.planned(at, planned, Item({"title": title}, same(at)), operation)
+        effects.add_plan(index, planned, Item({"title": title}, paired_with(index)), operation)
         present.add(title)
     return effects.result()

@@ -20,7 +20,7 @@ from steward.connectors.base.commands import (
 from steward.connectors.base.queries import FIELDS, ORDER, PRODUCT, TAGS, ById, FieldsAsk, Nothing
 from steward.connectors.base.records import Order, Product
 from steward.steps.base import StoreAccess
-from steward.steps.workflow.effects import gathered
+from steward.steps.workflow.effects import read_all
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed
 
@@ -51,47 +51,49 @@ async def object_of(store: StoreAccess, resource: str, number: str) -> Product |
     """The object as the store has it. Raises ItemFailed; a wait passes through."""
     if not number:
         raise ItemFailed("The id of the object to change is empty.")
-    found: list[Product] | list[Order]
+    objects: list[Product] | list[Order]
     if resource == "order":
-        found = await gathered(store.reader.read(ORDER, ById(number)))
+        objects = await read_all(store.reader.read(ORDER, ById(number)))
     else:
-        found = await gathered(store.reader.read(PRODUCT, ById(number)))
-    if not found:
+        objects = await read_all(store.reader.read(PRODUCT, ById(number)))
+    if not objects:
         raise ItemFailed(f"The store has no {resource} {number}.")
-    return found[0]
+    return objects[0]
 
 
 async def ask_for(
-    operation: str, found: Product | Order, values: Mapping[str, Any], store: StoreAccess
+    operation: str, current: Product | Order, values: Mapping[str, Any], store: StoreAccess
 ) -> Any:
     """What the fields ask of the operation. Raises ItemFailed; a wait passes through."""
     if operation in ("product.set_fields", "order.set_fields"):
         kind = "Order" if operation == "order.set_fields" else "Product"
-        [subject] = await gathered(store.reader.read(FIELDS, FieldsAsk(kind, found.id)))
-        return SetFields(subject, {_NATIVE.get(name, name): js.text(one) for name, one in values.items()})
-    if isinstance(found, Order):
+        [subject] = await read_all(store.reader.read(FIELDS, FieldsAsk(kind, current.id)))
+        return SetFields(
+            subject, {_NATIVE.get(name, name): js.text(field_value) for name, field_value in values.items()}
+        )
+    if isinstance(current, Order):
         [value] = values.values()
         match operation:
             case "order.set_tags":
-                return SetOrderTags(found, _texts(value))
+                return SetOrderTags(current, _texts(value))
             case "order.set_note":
-                return SetNote(found, js.text(value))
+                return SetNote(current, js.text(value))
             case _:
-                return SetOrderStatus(found, js.text(value))
+                return SetOrderStatus(current, js.text(value))
     match operation:
         case "variant.set_price":
-            return _price(found, values)
+            return _price(current, values)
         case "inventory.set":
-            return _stock(found, values["stockQuantity"])
+            return _stock(current, values["stockQuantity"])
         case "product.set_visible":
             word = js.text(values["catalogVisibility"])
-            return SetVisible(found, word != "hidden", None if word == "hidden" else word)
+            return SetVisible(current, word != "hidden", None if word == "hidden" else word)
         case "product.set_tags" if store.platform == "woocommerce":
-            return await _numbered_tags(found, values["tags"], store)
+            return await _numbered_tags(current, values["tags"], store)
         case "product.set_tags":
-            return SetTags(found, _texts(values["tags"]))
+            return SetTags(current, _texts(values["tags"]))
         case _:
-            return SetStatus(found, js.text(values["status"]))
+            return SetStatus(current, js.text(values["status"]))
 
 
 def _price(product: Product, values: Mapping[str, Any]) -> SetPrice:
@@ -112,16 +114,16 @@ def _stock(product: Product, value: Any) -> SetStock:
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    given = value if js.is_list(value) else js.text(value).split(",")
-    return tuple(tag.strip() for tag in (js.text(one) for one in given) if tag.strip())
+    values = value if js.is_list(value) else js.text(value).split(",")
+    return tuple(tag.strip() for tag in (js.text(value_) for value_ in values) if tag.strip())
 
 
 async def _numbered_tags(product: Product, value: Any, store: StoreAccess) -> SetTags:
     """Tags by their ids, as the origin names them."""
-    known = {tag.id: tag.name for tag in await gathered(store.reader.read(TAGS, Nothing()))}
-    wanted = _texts(value)
-    missing = [number for number in wanted if number not in known]
+    names_by_id = {tag.id: tag.name for tag in await read_all(store.reader.read(TAGS, Nothing()))}
+    tag_ids = _texts(value)
+    missing = [number for number in tag_ids if number not in names_by_id]
     if missing:
         raise ItemFailed(f"The store has no tag {missing[0][:40]}.")
-    names = tuple(known[number] for number in wanted)
-    return SetTags(product, names, {name: number for number, name in known.items()})
+    names = tuple(names_by_id[number] for number in tag_ids)
+    return SetTags(product, names, {name: number for number, name in names_by_id.items()})

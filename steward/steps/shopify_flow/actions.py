@@ -36,7 +36,7 @@ from steward.steps.shopify_flow.kinds import (
     FlowResult,
     FlowType,
     ItemFailed,
-    Problem,
+    StepProblem,
     is_liquid,
 )
 from steward.steps.shopify_flow.store_objects import Objects
@@ -115,23 +115,23 @@ class StoreAction(FlowType):
         """shopify.order.add_tags and so on."""
         return f"shopify.{self.spec.operation}"
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """Fields that are missing."""
         for names in self.spec.wanted:
             if all(asked.config.get(name) in (None, "", []) for name in names.split("|")):
                 words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in the tool."
-                yield Problem("error", "parameter", words)
+                yield StepProblem("error", "parameter", words)
         for name in _SWITCHES:
             if not (is_liquid(asked.config.get(name)) or _is_switch(asked.config.get(name))):
                 words = f"Its setting “{name}” is neither on nor off. Set it anew in the tool."
-                yield Problem("error", "parameter", words)
+                yield StepProblem("error", "parameter", words)
         if flag(asked.config.get("refund")) or is_liquid(asked.config.get("refund")):
             words = "It also gives the money back, which is not done here. Refund it in the store, and switch"
-            yield Problem("error", "parameter", f"{words} the refund of this step off.")
+            yield StepProblem("error", "parameter", f"{words} the refund of this step off.")
         for name, words in _LEFT_OUT.items():
             given = asked.config.get(name)
             if given not in (None, "") and (is_liquid(given) or flag(given) or name == "staff_note"):
-                yield Problem("warning", "parameter", words)
+                yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """What is proposed. Raises ItemFailed, CallError for a read that is to be waited for."""

@@ -46,7 +46,7 @@ from steward.steps.shopify_flow.kinds import (
     FlowResult,
     FlowType,
     ItemFailed,
-    Problem,
+    StepProblem,
     is_liquid,
 )
 from steward.steps.shopify_flow.store_objects import Objects, kind_and_number, number_of
@@ -87,29 +87,35 @@ class AdminRequest(FlowType):
         name = _name_of(asked.config.get("api_call"))
         return f"shopify.{name if name in MUTATIONS else 'request'}"
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """A mutation or a field that is not on the list."""
         given = asked.config.get("api_call")
         name = _name_of(given)
         mutation = MUTATIONS.get(name)
         if mutation is None:
             words = f"The request “{name[:60]}” is not carried: of requests, only those whose effect is known"
-            yield Problem("error", "parameter", f"{words} beforehand. Use a step of its own, or remove it.")
+            yield StepProblem(
+                "error", "parameter", f"{words} beforehand. Use a step of its own, or remove it."
+            )
             return
         blob = given.get("blob") if isinstance(given, Mapping) else None
         found = _sketch(blob)
         if found is None and not is_liquid(blob):
-            yield Problem("error", "parameter", "What it sends is no JSON object. Write it anew in the tool.")
+            yield StepProblem(
+                "error", "parameter", "What it sends is no JSON object. Write it anew in the tool."
+            )
             return
         if found is None:
             words = "What it sends can be told only when it runs. Look at the first approval with care."
-            yield Problem("warning", "parameter", words)
+            yield StepProblem("warning", "parameter", words)
             return
         for words in _misfits(mutation.shape, found, ""):
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
         for path in mutation.needed:
             if _at(found, path) is None:
-                yield Problem("error", "parameter", f"The request does not say “{path}”, which it has to.")
+                yield StepProblem(
+                    "error", "parameter", f"The request does not say “{path}”, which it has to."
+                )
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The changes the request comes to. Raises ItemFailed, CallError for a read that is waited for."""

@@ -9,8 +9,8 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.errors import CallError
 from steward.steps.shopify_flow.hydrate import variables_of
-from steward.steps.shopify_flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, Problem
-from steward.steps.workflow.effects import in_words
+from steward.steps.shopify_flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, StepProblem
+from steward.steps.workflow.effects import as_item_failure
 
 MOST = 100
 
@@ -33,15 +33,17 @@ class Fetch(FlowType):
         """shopify.orders.list and so on, as other imports have it."""
         return f"shopify.{self.root}.list"
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """A number it may read, and an order the store knows."""
         most = asked.config.get("maximum", MOST)
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST:
-            yield Problem("error", "parameter", f"It reads more than {MOST} at once. Ask for at most {MOST}.")
+            yield StepProblem(
+                "error", "parameter", f"It reads more than {MOST} at once. Ask for at most {MOST}."
+            )
         sort = asked.config.get("sort")
         if isinstance(sort, str) and sort_of(self.root, sort) is None:
             words = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order anew."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The list. Raises CallError for a read that is to be waited for."""
@@ -61,7 +63,7 @@ class Fetch(FlowType):
             async for page in call.store.reader.read(FLOW_OBJECTS, ask):
                 found += page.items
         except CallError as error:
-            raise in_words(error) from error
+            raise as_item_failure(error) from error
         return FlowResult(found, counts=Counts(read=len(found)))
 
 

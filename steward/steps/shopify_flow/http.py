@@ -11,15 +11,22 @@ from steward.model.run import Counts
 from steward.outbound.errors import CallError, PlatformUnavailable
 from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
-from steward.steps.shopify_flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, ItemFailed, Problem
-from steward.steps.workflow.addresses import (
-    removed_from_address,
-    removed_from_header,
-    sendable,
-    whole_address,
+from steward.steps.shopify_flow.kinds import (
+    FlowAsked,
+    FlowCall,
+    FlowResult,
+    FlowType,
+    ItemFailed,
+    StepProblem,
 )
-from steward.steps.workflow.answers import kept_json
-from steward.steps.workflow.effects import in_words
+from steward.steps.workflow.addresses import (
+    https_address,
+    removed_address_problems,
+    removed_header_problems,
+    sendable_headers,
+)
+from steward.steps.workflow.answers import parse_storable_json
+from steward.steps.workflow.effects import as_item_failure
 
 _READS = frozenset(("GET", "HEAD"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
@@ -47,25 +54,27 @@ class HttpRequest(FlowType):
         """By the method, which no data may decide."""
         return StepKind.READ if _method(asked.literal("method")) in _READS else StepKind.SEND
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """Addresses, methods and keys that cannot be, and what is otherwise here."""
         if _method(asked.literal("method")) not in _METHODS:
-            yield Problem("error", "parameter", "Its method is not known. Choose a fixed one.")
+            yield StepProblem("error", "parameter", "Its method is not known. Choose a fixed one.")
         url = asked.config.get("url")
         address = str(url.get("expr") if isinstance(url, Mapping) else url or "")
         if not address.strip():
-            yield Problem("error", "parameter", "It has no address. Give one.")
+            yield StepProblem("error", "parameter", "It has no address. Give one.")
         if address.strip().lower().startswith("http://"):
-            yield Problem("error", "parameter", "It calls an http address. Only https is called: change it.")
-        yield from removed_from_address(address)
+            yield StepProblem(
+                "error", "parameter", "It calls an http address. Only https is called: change it."
+            )
+        yield from removed_address_problems(address)
         try:
             for name, value in _pairs(asked.config.get("headers")):
-                yield from removed_from_header(name, value)
+                yield from removed_header_problems(name, value)
         except ItemFailed as failure:
-            yield Problem("error", "parameter", failure.message)
+            yield StepProblem("error", "parameter", failure.message)
         for name in ("on_client_error", "on_server_error"):
             if asked.config.get(name) not in (None, "", "fail", "retry", "ignore"):
-                yield Problem(
+                yield StepProblem(
                     "error", "parameter", f"Its setting “{name}” is not known. Choose fail or ignore."
                 )
         if self.kind_of(asked) is StepKind.SEND:
@@ -78,18 +87,18 @@ class HttpRequest(FlowType):
         return await _reads(call)
 
 
-def _of_send(asked: FlowAsked) -> Iterable[Problem]:
+def _of_send(asked: FlowAsked) -> Iterable[StepProblem]:
     words = "What the address answers to this request is not handed on to later steps. Check them."
-    yield Problem("warning", "parameter", words)
+    yield StepProblem("warning", "parameter", words)
     told = [asked.config.get(name) for name in ("on_client_error", "on_server_error")]
     if "retry" in told:
         words = (
             "It is not sent again by itself after an error: nobody knows whether the first one took effect."
         )
-        yield Problem("warning", "parameter", f"{words} Run the flow again if it must be.")
+        yield StepProblem("warning", "parameter", f"{words} Run the flow again if it must be.")
     if "ignore" in told:
         words = "A request that is refused ends the run as failed, also where the origin goes on. Check it."
-        yield Problem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", words)
 
 
 def _method(value: JsonValue) -> str:
@@ -123,8 +132,8 @@ def _sends(call: FlowCall) -> FlowResult:
     packed = body.encode("utf-8", "replace")
     ask = SendRequest(
         method=_method(call.value("method")),
-        url=whole_address(call.text("url")),
-        headers=sendable(dict(_pairs(call.value("headers")))),
+        url=https_address(call.text("url")),
+        headers=sendable_headers(dict(_pairs(call.value("headers")))),
         body=packed,
         body_text=packed[:8192].decode("utf-8", "replace"),
     )
@@ -136,13 +145,13 @@ async def _reads(call: FlowCall) -> FlowResult:
     web = call.context.web
     if web is None:
         raise ItemFailed("This step reaches outside, which is not possible here.")
-    headers = {"accept": _ACCEPT} | sendable(dict(_pairs(call.value("headers"))))
+    headers = {"accept": _ACCEPT} | sendable_headers(dict(_pairs(call.value("headers"))))
     try:
-        answer = await web.read(_method(call.value("method")), whole_address(call.text("url")), headers)
+        answer = await web.read(_method(call.value("method")), https_address(call.text("url")), headers)
     except CallError as error:
         if call.text("on_server_error") == "ignore" and isinstance(error, PlatformUnavailable):
             return FlowResult({"statusCode": None, "headers": {}, "body": None})
-        raise in_words(error) from error
+        raise as_item_failure(error) from error
     tolerated = call.text("on_client_error" if answer.status < 500 else "on_server_error") == "ignore"
     if not answer.ok and not tolerated:
         raise ItemFailed(f"The address answered with status {answer.status}.")
@@ -157,7 +166,7 @@ def _body(answer: PlatformResponse) -> JsonValue:
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:
-            found: JsonValue = kept_json(text)
+            found: JsonValue = parse_storable_json(text)
         except (ValueError, RecursionError):
             return text
         return found

@@ -15,7 +15,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.model.run import Counts, Mode
 from steward.steps.base import StoreEvent
-from steward.steps.shopify_flow.kinds import ONWARD, FlowCall, FlowResult, FlowType, StepBroke
+from steward.steps.shopify_flow.kinds import ONWARD, FlowCall, FlowResult, FlowType, WorkflowStepFailed
 
 READ_TASK = "@read"
 SHOP = "shop"
@@ -70,7 +70,9 @@ def _id_of(event: StoreEvent | None, root: str) -> str:
     if root in names:
         number = event.object_id if names.index(root) == 0 else event.parent_id
     if not number:
-        raise StepBroke(f"The event that started this run tells of no {_spoken(root)}, which it looks at.")
+        raise WorkflowStepFailed(
+            f"The event that started this run tells of no {_spoken(root)}, which it looks at."
+        )
     return number
 
 
@@ -79,7 +81,7 @@ async def _read(call: FlowCall, variable: Variable, number: str) -> JsonValue:
     async for page in call.store.reader.read(FLOW_OBJECT, ask):
         for one in page.items:
             return one
-    raise StepBroke(f"The {_spoken(variable.root)} this run began with is no longer in the store.")
+    raise WorkflowStepFailed(f"The {_spoken(variable.root)} this run began with is no longer in the store.")
 
 
 async def _newest(call: FlowCall, variable: Variable) -> JsonValue:
@@ -87,17 +89,17 @@ async def _newest(call: FlowCall, variable: Variable) -> JsonValue:
     root = variable.root
     if call.scene.mode is not Mode.TEST:
         words = f"This flow begins with a {_spoken(root)} of the store, and no event told this run of one."
-        raise StepBroke(f"{words} Let the store's event start it, or make a test run.")
+        raise WorkflowStepFailed(f"{words} Let the store's event start it, or make a test run.")
     fetched = FETCHED.get(root)
     if fetched is None:
         words = f"This flow begins with a {_spoken(root)} of the store, and a test run by hand has none."
-        raise StepBroke(f"{words} Wait for one that the store's event starts.")
+        raise WorkflowStepFailed(f"{words} Wait for one that the store's event starts.")
     paths = tuple(fetched + path.removeprefix(root) for path in variable.paths)
     ask = FlowObjectsAsk(fetched, paths, sort="ID desc", most=1, patched=variable.patched)
     async for page in call.store.reader.read(FLOW_OBJECTS, ask):
         for one in page.items:
             return one
-    raise StepBroke(f"The store has no {_spoken(root)} yet that a test run could look at.")
+    raise WorkflowStepFailed(f"The store has no {_spoken(root)} yet that a test run could look at.")
 
 
 def with_reads(plan: Plan, entry: str) -> Plan:

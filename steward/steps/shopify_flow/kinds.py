@@ -13,7 +13,13 @@ from steward.model.run import Counts
 from steward.steps.base import StepContext, StoreAccess
 from steward.steps.shopify_flow.environment import Environment
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.step_types import ItemFailed, Problem, Scene, StepBroke, sound
+from steward.steps.workflow.step_types import (
+    ItemFailed,
+    RunEnvironment,
+    StepProblem,
+    WorkflowStepFailed,
+    unwrap,
+)
 
 ONWARD = "out:0"  # the port of every task that has but one
 
@@ -48,7 +54,7 @@ class FlowCall:
     environment: Environment
     config: Mapping[str, Any]
     evaluator: Evaluator
-    scene: Scene
+    scene: RunEnvironment
 
     @property
     def now(self) -> datetime:
@@ -57,7 +63,7 @@ class FlowCall:
 
     def value(self, field_: str) -> Any:
         """A field of the config; None when it is absent. Raises ItemFailed where its Liquid failed."""
-        return sound(self.config.get(field_))
+        return unwrap(self.config.get(field_))
 
     def text(self, field_: str) -> str:
         """A field that is a text, without blanks at its ends. Raises ItemFailed."""
@@ -68,7 +74,7 @@ class FlowCall:
     def context(self) -> StepContext:
         """The run around the step. Raises StepBroke where there is none."""
         if self.scene.context is None:
-            raise StepBroke("This step reaches outside, which is not possible here.")
+            raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
         return self.scene.context
 
     @property
@@ -76,7 +82,7 @@ class FlowCall:
         """The automation's store. Raises StepBroke."""
         store = self.context.store
         if store is None:
-            raise StepBroke("This automation runs on no store. Choose one.")
+            raise WorkflowStepFailed("This automation runs on no store. Choose one.")
         return store
 
 
@@ -142,7 +148,7 @@ class FlowType(ABC):
         """Where in a bound connection it reads or writes (interface 2.7)."""
         return None
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """What of its config cannot run, or runs otherwise than in the origin."""
         return ()
 
@@ -159,7 +165,7 @@ __all__ = [
     "FlowResult",
     "FlowType",
     "ItemFailed",
-    "Problem",
-    "StepBroke",
+    "StepProblem",
+    "WorkflowStepFailed",
     "is_liquid",
 ]

@@ -16,8 +16,8 @@ from steward.steps.shopify_flow.kinds import (
     FlowResult,
     FlowType,
     ItemFailed,
-    Problem,
-    StepBroke,
+    StepProblem,
+    WorkflowStepFailed,
 )
 from steward.steps.shopify_flow.order import LOOP
 from steward.steps.workflow.expressions.views import CodeFailed
@@ -46,7 +46,7 @@ class Condition(FlowType):
         """The port of the answer."""
         tree = call.value("condition")
         if not isinstance(tree, Mapping):
-            raise StepBroke("The condition of this step cannot be read. Import the flow again.")
+            raise WorkflowStepFailed("The condition of this step cannot be read. Import the flow again.")
         zone = js_dates.zone_of(call.scene.zone) or UTC
         answer = conditions.holds(tree, call.environment, zone)
         return FlowResult(ports=("true" if answer else "false",), counts=Counts(matched=int(answer)))
@@ -57,11 +57,11 @@ class _OfList(FlowType):
 
     known = frozenset(("list",))
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """That there is a path."""
         path = asked.literal("list")
         if not isinstance(path, str) or not _PATH.match(path):
-            yield Problem("error", "parameter", "It names no list. Choose one in the store's product.")
+            yield StepProblem("error", "parameter", "It names no list. Choose one in the store's product.")
 
     def found(self, call: FlowCall) -> list[JsonValue]:
         """The list's elements; of a path through lists all of them in one."""
@@ -151,20 +151,22 @@ class RunCode(FlowType):
         """code."""
         return "code"
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """That its input and output can be read; the script is compiled with all others."""
         try:
             selection.read_selection(str(asked.config.get("input") or ""))
         except selection.Unreadable as fault:
             words = f"Its input cannot be read: {fault.message} Select fields without arguments."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
         try:
             if str(asked.config.get("output_schema") or "").strip():
                 selection.read_schema(str(asked.config["output_schema"]))
         except selection.Unreadable as fault:
-            yield Problem("error", "parameter", f"The types of its output cannot be read: {fault.message}")
+            yield StepProblem(
+                "error", "parameter", f"The types of its output cannot be read: {fault.message}"
+            )
         if not str(asked.config.get("script") or "").strip():
-            yield Problem("error", "parameter", "It has no script. Remove the step.")
+            yield StepProblem("error", "parameter", "It has no script. Remove the step.")
 
     async def run(self, call: FlowCall) -> FlowResult:
         """What the script returns, as the output's types have it."""
@@ -173,14 +175,16 @@ class RunCode(FlowType):
         try:
             value = await call.evaluator.run_flow_code(call.text("script"), given, call.now)
         except CodeFailed as failure:
-            raise StepBroke(failure.message) from None
+            raise WorkflowStepFailed(failure.message) from None
         schema = call.text("output_schema")
         if not schema:
             return FlowResult(value)
         try:
             return FlowResult(selection.fitted(value, selection.read_schema(schema)))
         except selection.Misfit as misfit:
-            raise StepBroke(f"The script's output does not fit its types: {misfit.message}") from None
+            raise WorkflowStepFailed(
+                f"The script's output does not fit its types: {misfit.message}"
+            ) from None
 
 
 class Wait(FlowType):
@@ -195,15 +199,17 @@ class Wait(FlowType):
         """wait."""
         return "wait"
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """A span or a time, within the limit."""
         seconds, until = asked.literal("seconds"), asked.config.get("until")
         if seconds is None and until is None:
-            yield Problem("error", "parameter", "How long it waits cannot be read. Set a time span.")
+            yield StepProblem("error", "parameter", "How long it waits cannot be read. Set a time span.")
         if isinstance(seconds, int | float) and seconds > LONGEST_WAIT.total_seconds():
-            yield Problem("error", "parameter", "It waits longer than 90 days. Wait for less.")
+            yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
         if isinstance(until, str) and js_dates.parse(until, UTC) is None:
-            yield Problem("error", "parameter", "The time it waits for cannot be read. Give a date and time.")
+            yield StepProblem(
+                "error", "parameter", "The time it waits for cannot be read. Give a date and time."
+            )
 
     async def run(self, call: FlowCall) -> FlowResult:
         """Until when the run sleeps; a time gone by is no wait."""
@@ -219,5 +225,5 @@ class Wait(FlowType):
                 raise ItemFailed("The time to wait for cannot be read.")
             until = at
         if until - call.now > LONGEST_WAIT:
-            raise StepBroke("This step would wait longer than 90 days.")
+            raise WorkflowStepFailed("This step would wait longer than 90 days.")
         return FlowResult(wait_until=until if until > call.now else None)

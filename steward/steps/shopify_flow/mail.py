@@ -15,8 +15,8 @@ from steward.steps.shopify_flow.kinds import (
     FlowResult,
     FlowType,
     ItemFailed,
-    Problem,
-    StepBroke,
+    StepProblem,
+    WorkflowStepFailed,
 )
 from steward.steps.workflow.javascript import dates as js_dates
 
@@ -43,12 +43,12 @@ class SendEmail(FlowType):
         """A channel, or the tab of a sheet in its place."""
         return "teams"
 
-    def check(self, asked: FlowAsked) -> Iterable[Problem]:
+    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
         """That there is something to say, and to whom it is not said."""
         if not asked.config.get("subject") and not asked.config.get("message"):
-            yield Problem("error", "parameter", "It has neither subject nor message. Remove the step.")
+            yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
         words = "No mail is sent: its text goes to the Teams channel or the sheet bound to it, not to the "
-        yield Problem(
+        yield StepProblem(
             "warning", "parameter", f"{words}addresses in the file. Look whether the right people read it."
         )
 
@@ -67,7 +67,7 @@ class SendEmail(FlowType):
                 if planned.problems:
                     raise ItemFailed(" ".join(problem.message for problem in planned.problems))
                 return FlowResult(proposals=planned.proposals, counts=Counts(matched=1))
-        raise StepBroke("This step is bound to no connection that can be used. Bind one.")
+        raise WorkflowStepFailed("This step is bound to no connection that can be used. Bind one.")
 
 
 def _card(account: AccountAccess, subject: str, lines: list[str]) -> Planned:
@@ -82,7 +82,9 @@ def _row(
     given = target if isinstance(target, Mapping) else {}
     tab, document = given.get("sheet"), given.get("spreadsheet_id")
     if not isinstance(tab, str) or not tab:
-        raise StepBroke("It is not said which tab of the sheet its rows go to. Bind it anew, naming the tab.")
+        raise WorkflowStepFailed(
+            "It is not said which tab of the sheet its rows go to. Bind it anew, naming the tab."
+        )
     moment = js_dates.iso(call.now.astimezone(js_dates.zone_of(call.scene.zone) or UTC))
     row = (moment, subject, "\n".join(lines))
     ask = AppendRows(tab=tab, rows=(row,), spreadsheet_id=document if isinstance(document, str) else None)

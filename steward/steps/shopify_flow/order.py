@@ -11,7 +11,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanEdge, PlanStep
 from steward.steps.workflow.items import Item, Outputs
 from steward.steps.workflow.plan_order import Execution
-from steward.steps.workflow.repeats import repeating
+from steward.steps.workflow.repeats import repeating_steps
 
 LOOP = "loop_body"
 
@@ -56,7 +56,7 @@ class FlowOrder:
         for edge in plan.edges:
             if edge.target in self._steps:
                 self._after.setdefault(edge.source, []).append(edge)
-        self._repeating = repeating(plan)
+        self._repeating = repeating_steps(plan)
         self._runs: dict[str, int] = {}
         self._arrivals: dict[tuple[str, tuple[int, ...]], int] = {}
         self._stack: list[_Arriving] = []

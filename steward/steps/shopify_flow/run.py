@@ -13,13 +13,20 @@ from steward.steps.shopify_flow.environment import Environment
 from steward.steps.shopify_flow.hydrate import READ_TASK
 from steward.steps.shopify_flow.kinds import FlowCall, FlowResult, FlowType, is_liquid
 from steward.steps.shopify_flow.order import LOOP, FlowExecution, Trail
-from steward.steps.workflow.execute import Done, origin_of
+from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.template import Template
-from steward.steps.workflow.expressions.views import CodeStopped, Fault, Rendered
+from steward.steps.workflow.expressions.template import ParameterTemplate
+from steward.steps.workflow.expressions.views import CodeStopped, ExpressionError, Rendered
 from steward.steps.workflow.items import Item, Outputs
-from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, Failed, Result, Scene, StepBroke, UnknownInTest
+from steward.steps.workflow.step_types import (
+    UNKNOWN_IN_TEST,
+    FailedExpression,
+    NodeResult,
+    RunEnvironment,
+    UnknownInTest,
+    WorkflowStepFailed,
+)
 
 # Names a text may ask for, wherever they stand in it: rather one too many than one too few.
 _PATHS = re.compile(r"[A-Za-z_][\w-]*(?:\s*\.\s*[A-Za-z_][\w-]*)*")
@@ -32,12 +39,12 @@ class FlowBench:
 
     steps: Mapping[str, PlanStep]
     evaluator: Evaluator
-    scene: Scene
+    scene: RunEnvironment
     types: Mapping[str, FlowType]
     clock: Callable[[], datetime]
 
 
-async def execute(bench: FlowBench, execution: FlowExecution) -> Done:
+async def execute(bench: FlowBench, execution: FlowExecution) -> ExecutionResult:
     """Runs the step. A CallError of a reader passes through, for the walker."""
     step = execution.step
     kind = bench.types[origin_of(step).source_type]
@@ -48,14 +55,14 @@ async def execute(bench: FlowBench, execution: FlowExecution) -> Done:
         result = await kind.run(FlowCall(step, environment, config, bench.evaluator, scene))
     except UnknownInTest as unknown:
         return _not_known(bench, step, str(unknown))
-    except StepBroke as failure:
-        return Done(None, error=failure.message, code="step_failed")
+    except WorkflowStepFailed as failure:
+        return ExecutionResult(None, error=failure.message, code="step_failed")
     except CodeStopped as stopped:
-        return Done(None, error=stopped.message, code=stopped.code)
+        return ExecutionResult(None, error=stopped.message, code=stopped.code)
     outputs = _outputs(step, result)
-    return Done(
+    return ExecutionResult(
         outputs,
-        Result(
+        NodeResult(
             outputs,
             counts=result.counts,
             message=result.message,
@@ -66,14 +73,14 @@ async def execute(bench: FlowBench, execution: FlowExecution) -> Done:
     )
 
 
-def _not_known(bench: FlowBench, step: PlanStep, path: str) -> Done:
+def _not_known(bench: FlowBench, step: PlanStep, path: str) -> ExecutionResult:
     """It would read what only the real change tells: a test run leaves it out (engine 10.2)."""
     alias = path.partition(".")[0]
     named = (one.name for one in bench.steps.values() if one.origin is not None and one.origin.alias == alias)
     maker = next(named, "The step before")
     if bench.scene.mode is not Mode.TEST:
         words = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
-        return Done(None, error=words, code="step_failed")
+        return ExecutionResult(None, error=words, code="step_failed")
     words = (
         f"“{maker[:80]}” was not really done in this test run, and only then is it known what it hands on. "
         f"This step reads “{path[:80]}”, so it was left out."
@@ -82,7 +89,7 @@ def _not_known(bench: FlowBench, step: PlanStep, path: str) -> Done:
     # Neither branch of a condition, and no element of a list, can be told; what only comes after goes on.
     is_branch = step.kind is StepKind.DECIDE and "true" in origin_of(step).ports
     outputs = [[] if is_branch or port == LOOP else [lost] for port in origin_of(step).ports]
-    return Done(outputs, error=words, code=UNKNOWN_IN_TEST)
+    return ExecutionResult(outputs, error=words, code=UNKNOWN_IN_TEST)
 
 
 def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
@@ -141,7 +148,7 @@ async def _worked_out(
     config: Any, environment: Environment, evaluator: Evaluator, now: datetime
 ) -> Mapping[str, Any]:
     """The config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
-    found: list[Template] = []
+    found: list[ParameterTemplate] = []
     tree = _gathered(config, found)
     if not found:
         return config if isinstance(config, Mapping) else {}
@@ -163,10 +170,10 @@ class _Slot:
     number: int
 
 
-def _gathered(config: Any, found: list[Template]) -> Any:
+def _gathered(config: Any, found: list[ParameterTemplate]) -> Any:
     if isinstance(config, Mapping):
         if is_liquid(config):
-            found.append(template.read_kept(config))
+            found.append(template.decode_template(config))
             return _Slot(len(found) - 1)
         return {name: _gathered(one, found) for name, one in config.items()}
     if isinstance(config, list | tuple):
@@ -177,7 +184,7 @@ def _gathered(config: Any, found: list[Template]) -> Any:
 def _filled(tree: Any, answers: Sequence[Rendered]) -> Any:
     if isinstance(tree, _Slot):
         answer = answers[tree.number]
-        return Failed(answer.message) if isinstance(answer, Fault) else answer
+        return FailedExpression(answer.message) if isinstance(answer, ExpressionError) else answer
     if isinstance(tree, dict):
         return {name: _filled(one, answers) for name, one in tree.items()}
     if isinstance(tree, list):

@@ -34,7 +34,7 @@ from steward.connectors.base.records import (
 )
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StoreAccess
-from steward.steps.workflow.effects import gathered
+from steward.steps.workflow.effects import read_all
 from steward.steps.workflow.step_types import ItemFailed
 
 P = TypeVar("P")
@@ -150,7 +150,7 @@ class Objects:
 
     async def _all(self, op: ReadOp[P, I], ask: P, words: str) -> list[I]:
         try:
-            return await gathered(self.store.reader.read(op, ask))
+            return await read_all(self.store.reader.read(op, ask))
         except ItemFailed as failure:
             if isinstance(failure.__cause__, RemoteNotFound):
                 raise ItemFailed(f"The {words} to change is no longer in the store.") from None

@@ -5,23 +5,25 @@ from steward.model.plan import Plan
 from steward.steps.shopify_flow.order import FlowExecution, FlowOrder
 from steward.steps.shopify_flow.run import FlowBench, execute
 from steward.steps.shopify_flow.types import RUN_TYPES
-from steward.steps.workflow.execute import Done
+from steward.steps.workflow.execute import ExecutionResult
 from steward.steps.workflow.plan_order import Execution
-from steward.steps.workflow.walk import Journal, Means, Walked, follow
+from steward.steps.workflow.walk import Journal, WalkContext, WalkResult, follow
 
 
-async def walk_flow(plan: Plan, entry: str, given: JsonObject, *, means: Means, journal: Journal) -> Walked:
+async def walk_flow(
+    plan: Plan, entry: str, given: JsonObject, *, means: WalkContext, journal: Journal
+) -> WalkResult:
     """Runs the flow as far as it goes now; `given` are the names its trigger hands on. Raises TooMuch."""
     bench = FlowBench(
         steps={step.name: step for step in plan.steps},
         evaluator=means.evaluator,
-        scene=means.scene,
+        scene=means.environment,
         types=RUN_TYPES,
         clock=means.clock,
     )
 
-    async def run(execution: Execution) -> Done:
+    async def run(execution: Execution) -> ExecutionResult:
         assert isinstance(execution, FlowExecution)
         return await execute(bench, execution)
 
-    return await follow(FlowOrder(plan, entry=entry, given=given), run, journal=journal, means=means)
+    return await follow(FlowOrder(plan, entry=entry, given=given), run, journal=journal, context=means)

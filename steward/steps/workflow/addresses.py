@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import ItemFailed, Problem
+from steward.steps.workflow.step_types import ItemFailed, StepProblem
 
 _KEYS = re.compile(
     r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
@@ -14,7 +14,7 @@ _KEYS = re.compile(
 )
 
 
-def whole_address(text: str) -> str:
+def https_address(text: str) -> str:
     """The address without blanks around it. Raises ItemFailed for one that is not whole, or no https."""
     url = text.strip()
     try:
@@ -30,34 +30,34 @@ def with_query(url: str, query: Mapping[str, Any]) -> str:
     """The address with more parameters; one that is a list stands once for each element."""
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
-        for one in value if js.is_list(value) else [value]:
-            pairs.append((name, js.json_text(one) if js.is_object(one) else js.text(one)))
+        for element in value if js.is_list(value) else [value]:
+            pairs.append((name, js.json_text(element) if js.is_object(element) else js.text(element)))
     return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
 
 
-def sendable(given: Mapping[str, Any]) -> dict[str, str]:
+def sendable_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     """Headers as they are sent, those of the connection itself left out. Raises ItemFailed."""
-    found = {}
-    for name, value in given.items():
+    sendable = {}
+    for name, value in headers.items():
         text = js.text(value)
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}", name) or re.search(r"[\r\n\0]", text):
             raise ItemFailed(f"The header “{name[:60]}” cannot be sent.")
         if name.lower() in ("host", "content-length", "connection", "transfer-encoding"):
             continue
-        found[name.lower()] = text
-    return found
+        sendable[name.lower()] = text
+    return sendable
 
 
-def removed_from_header(name: str, value: object) -> Iterable[Problem]:
+def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
     """A key a file had in a header or in the query, whose value was not kept."""
     if _KEYS.match(name.strip()) and value in ("", None):
         words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
-        yield Problem("error", "credential", words)
+        yield StepProblem("error", "credential", words)
 
 
-def removed_from_address(url: str) -> Iterable[Problem]:
+def removed_address_problems(url: str) -> Iterable[StepProblem]:
     """A key a file had in an address, whose value was not kept."""
     for part in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url):
         if _KEYS.match(part):
             words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
-            yield Problem("error", "credential", words)
+            yield StepProblem("error", "credential", words)

@@ -15,57 +15,70 @@ from steward.model.plan import OnError, Plan, PlanStep, StepKind, StepSource
 from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, WORDS
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.template import Chunk, Lang, Template
-from steward.steps.workflow.expressions.views import CodeStopped, Fault, Scope, Seen, Unpaired, World
-from steward.steps.workflow.expressions.views import Spot as SeenSpot
+from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
+from steward.steps.workflow.expressions.views import (
+    CodeStopped,
+    ExpressionContext,
+    ExpressionError,
+    ExpressionVariables,
+    ItemPosition,
+    StepView,
+    Unpaired,
+)
 from steward.steps.workflow.items import (
     History,
     Item,
+    ItemRef,
     Items,
-    Lost,
     Outputs,
+    PairingUnknown,
     Source,
-    Spot,
     fill_pairing,
     trace,
 )
 from steward.steps.workflow.javascript.values import SCALARS
-from steward.steps.workflow.memory_budget import weight
+from steward.steps.workflow.memory_budget import json_size
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.step_types import (
     UNDEFINED,
     UNKNOWN_IN_TEST,
-    Call,
-    Chunks,
-    Failed,
+    FailedExpression,
     ItemFailed,
+    NodeResult,
     Params,
-    Result,
-    Scene,
-    StepBroke,
+    RunEnvironment,
+    StepCall,
     StepType,
+    UnjoinedText,
     UnknownInTest,
-    all_of,
+    WorkflowStepFailed,
+    paired_with_all,
 )
-from steward.steps.workflow.test_mode import Partials, left_out, refuse_partial, refuse_seen, refuser
+from steward.steps.workflow.test_mode import (
+    PartialItems,
+    outputs_when_left_out,
+    partial_field_guard,
+    refuse_partial,
+    refuse_partial_context,
+)
 
 EXPRESSION = frozenset(("expr", "lang", "chunks"))
 
 
 @dataclass(slots=True)
-class Bench:
+class ExecutionContext:
     """What executions of one run share: its plan, history, evaluator, scene and step types."""
 
     plan: Plan
     entry: str
     history: History
     evaluator: Evaluator
-    scene: Scene
+    scene: RunEnvironment
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
     clock: Callable[[], datetime]
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
-    partials: Partials = field(default_factory=Partials)
+    partials: PartialItems = field(default_factory=PartialItems)
     _branches: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def branch(self, source: str, target: str) -> int:
@@ -77,15 +90,15 @@ class Bench:
 
 
 def _branch(plan: Plan, source: str, target: str) -> int:
-    seen, open_ = {target}, [target]
-    while open_:
-        here = open_.pop(0)
-        for edge in plan.before(here):
+    seen, queue = {target}, [target]
+    while queue:
+        current = queue.pop(0)
+        for edge in plan.before(current):
             if edge.source == source:
                 return _output_of(plan, source, edge.port)
             if edge.source not in seen:
                 seen.add(edge.source)
-                open_.append(edge.source)
+                queue.append(edge.source)
     return 0
 
 
@@ -97,49 +110,53 @@ def _output_of(plan: Plan, name: str, port: str) -> int:
 
 
 @dataclass(slots=True)
-class Done:
+class ExecutionResult:
     """What became of an execution; `outputs` None: the step failed and the run with it.
 
     `error` stands beside outputs when a failure of the whole was tolerated.
     """
 
     outputs: Outputs | None
-    result: Result | None = None
+    result: NodeResult | None = None
     error: str | None = None
     code: str | None = None
 
 
-async def execute(bench: Bench, execution: Execution) -> Done:
+async def execute(context: ExecutionContext, execution: Execution) -> ExecutionResult:
     """Runs the step. A CallError of a reader passes through, for the walker."""
     step, origin = execution.step, origin_of(execution.step)
     if origin.disabled:
-        given = enumerate(execution.inputs[0])
-        return Done([[replace(item, paired=((place, 0),), error=None) for place, item in given]])
-    kind = bench.types[origin.source_type]
+        indexed_items = enumerate(execution.inputs[0])
+        return ExecutionResult(
+            [[replace(item, paired=((index, 0),), error=None) for index, item in indexed_items]]
+        )
+    step_type = context.types[origin.source_type]
     inputs = [items[:1] for items in execution.inputs] if origin.once else execution.inputs
     retry = origin.retry if step.kind in (StepKind.DECIDE, StepKind.READ) else None
-    tries = retry.tries if retry is not None else 1
-    memory = bench.memory.setdefault(step.name, {})
-    for attempt in range(1, tries + 1):
+    attempts = retry.tries if retry is not None else 1
+    memory = context.memory.setdefault(step.name, {})
+    for attempt in range(1, attempts + 1):
         try:
-            refuse_partial(kind, step, inputs, execution.sources)
-            call = await _call(bench, execution, inputs, kind, memory)
-            refuse_odd_choices(kind, call)
-            result = await kind.run(call)
+            refuse_partial(step_type, step, inputs, execution.sources)
+            call = await _call(context, execution, inputs, step_type, memory)
+            check_choices(step_type, call)
+            result = await step_type.run(call)
             result.outputs = fill_pairing(result.outputs, inputs)
-            result.outputs = bench.partials.carry(kind, step, inputs, result.outputs)
+            result.outputs = context.partials.mark_outputs(step_type, step, inputs, result.outputs)
             return _finished(execution, origin, result)
         except UnknownInTest as unknown:
-            return Done(left_out(kind, step, inputs), error=str(unknown), code=UNKNOWN_IN_TEST)
-        except (StepBroke, CodeStopped, OverflowError, RecursionError) as failure:
-            if attempt == tries:
+            return ExecutionResult(
+                outputs_when_left_out(step_type, step, inputs), error=str(unknown), code=UNKNOWN_IN_TEST
+            )
+        except (WorkflowStepFailed, CodeStopped, OverflowError, RecursionError) as failure:
+            if attempt == attempts:
                 return _failed(origin, inputs, failure)
             if retry is not None and retry.wait_ms:
-                await bench.sleep(retry.wait_ms / 1000)
+                await context.sleep(retry.wait_ms / 1000)
     raise AssertionError("a step is tried at least once")
 
 
-def refuse_odd_choices(kind: StepType, call: Call) -> None:
+def check_choices(kind: StepType, call: StepCall) -> None:
     """Raises ItemFailed where an expression chose what its type does not have; others are told at import."""
     for path, allowed in kind.choices.items():
         raw: Any = call.step.config
@@ -158,70 +175,76 @@ def origin_of(step: PlanStep) -> StepSource:
     return step.origin
 
 
-def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> Done:
+def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> ExecutionResult:
     """A failure of the whole step: tolerated, its input goes on at output 0 and nothing elsewhere."""
-    if not isinstance(failure, StepBroke | CodeStopped):
-        failure = StepBroke(
+    if not isinstance(failure, WorkflowStepFailed | CodeStopped):
+        failure = WorkflowStepFailed(
             "A date or number of this step is out of range, or data lie too deep in one another."
         )
     code = failure.code if isinstance(failure, CodeStopped) else "step_failed"
     if origin.on_error is OnError.STOP:
-        return Done(None, error=failure.message, code=code)
-    passed = [replace(item, paired=((place, 0),)) for place, item in enumerate(inputs[0])]
-    return Done([passed], error=failure.message, code=code)
+        return ExecutionResult(None, error=failure.message, code=code)
+    passed = [replace(item, paired=((index, 0),)) for index, item in enumerate(inputs[0])]
+    return ExecutionResult([passed], error=failure.message, code=code)
 
 
-def _finished(execution: Execution, origin: StepSource, result: Result) -> Done:
+def _finished(execution: Execution, origin: StepSource, result: NodeResult) -> ExecutionResult:
     outputs = result.outputs
     if origin.always_output and not any(outputs[:1]):
-        result.outputs = outputs = [[Item({}, all_of(execution.inputs))], *outputs[1:]]
-    return Done(outputs, result)
+        result.outputs = outputs = [[Item({}, paired_with_all(execution.inputs))], *outputs[1:]]
+    return ExecutionResult(outputs, result)
 
 
 async def _call(
-    bench: Bench, execution: Execution, inputs: Sequence[Items], kind: StepType, memory: dict[str, Any]
-) -> Call:
+    context: ExecutionContext,
+    execution: Execution,
+    inputs: Sequence[Items],
+    step_type: StepType,
+    memory: dict[str, Any],
+) -> StepCall:
     step, origin = execution.step, origin_of(execution.step)
-    now = bench.clock()
+    now = context.clock()
 
-    def look(names: Iterable[str] | None) -> World:
-        return world_of(bench, execution, names, now)
+    def context_for(names: Iterable[str] | None) -> ExpressionContext:
+        return world_of(context, execution, names, now)
 
     source = execution.sources[0] if execution.sources else None
-    params = await _params(bench, step, inputs, kind, look, source)
+    params = await _params(context, step, inputs, step_type, context_for, source)
 
-    def look_at_inputs(names: Iterable[str] | None) -> World:
+    def input_context(names: Iterable[str] | None) -> ExpressionContext:
         """What a script sees: with “execute once” the first item alone, where an expression sees all."""
-        world = replace(look(names), items=[item.json for item in inputs[0]])
-        refuse_seen(bench.partials, world, source)
+        world = replace(context_for(names), items=[item.json for item in inputs[0]])
+        refuse_partial_context(context.partials, world, source)
         return world
 
-    return Call(
+    return StepCall(
         step=step,
         version=origin.source_version,
         run=execution.run,
         inputs=inputs,
         sources=execution.sources,
         params=params,
-        evaluator=bench.evaluator,
-        look=look_at_inputs,
-        scene=replace(bench.scene, now=now),
+        evaluator=context.evaluator,
+        expression_context=input_context,
+        environment=replace(context.scene, now=now),
         memory=memory,
-        sleep=bench.sleep,
+        sleep=context.sleep,
     )
 
 
-def world_of(bench: Bench, execution: Execution, names: Iterable[str] | None, now: datetime) -> World:
+def world_of(
+    context: ExecutionContext, execution: Execution, names: Iterable[str] | None, now: datetime
+) -> ExpressionContext:
     """What the step's expressions look at; `names` are the steps they ask for, None: any."""
-    history = bench.history
-    wanted = history.keys() if names is None else [name for name in names if name in history]
+    history = context.history
+    step_names = history.keys() if names is None else [name for name in names if name in history]
     step = execution.step
     first = next((source for source in execution.sources if source is not None), None)
-    return World(
+    return ExpressionContext(
         items=[item.json for item in execution.inputs[0]],
-        scope=_scope(bench, execution, first, now),
-        seen={name: _seen(bench, name, step.name) for name in wanted if _has_run(history, name)},
-        names=frozenset((bench.entry, *(one.name for one in bench.plan.steps))),
+        variables=_scope(context, execution, first, now),
+        steps={name: _seen(context, name, step.name) for name in step_names if _has_run(history, name)},
+        names=frozenset((context.entry, *(step_.name for step_ in context.plan.steps))),
         pairing=_pairing(history, execution),
     )
 
@@ -230,57 +253,66 @@ def _has_run(history: History, name: str) -> bool:
     return any(ran.outputs is not None for ran in history.get(name, ()))
 
 
-def _seen(bench: Bench, name: str, asking: str) -> Seen:
+def _seen(context: ExecutionContext, name: str, reader: str) -> StepView:
     runs = [
         None if ran.outputs is None else [[item.json for item in items] for items in ran.outputs]
-        for ran in bench.history[name]
+        for ran in context.history[name]
     ]
     while runs and runs[-1] is None:  # a run still going on
         runs.pop()
-    step = next((one for one in bench.plan.steps if one.name == name), None)
-    return Seen(
+    step = next((candidate for candidate in context.plan.steps if candidate.name == name), None)
+    return StepView(
         runs=runs,
-        branch=bench.branch(name, asking),
+        branch=context.branch(name, reader),
         params=raw_parameters(step.config) if step is not None else {},
-        context=bench.memory.get(name, {}).get("context", {}),
+        context=context.memory.get(name, {}).get("context", {}),
     )
 
 
-def _pairing(history: History, execution: Execution) -> Callable[[str, int], SeenSpot | Unpaired | None]:
+def _pairing(history: History, execution: Execution) -> Callable[[str, int], ItemPosition | Unpaired | None]:
     source = execution.sources[0] if execution.sources else None
 
-    def paired(name: str, place: int) -> SeenSpot | Unpaired | None:
+    def paired(name: str, index: int) -> ItemPosition | Unpaired | None:
         if source is None:
             return None
         try:
-            found = trace(history, Spot(source.step, source.run, source.output, place), name)
-        except Lost as lost:
+            origin_item = trace(history, ItemRef(source.step, source.run, source.output, index), name)
+        except PairingUnknown as lost:
             return Unpaired(str(lost))
-        return None if found is None else (found.run, found.output, found.item)
+        return None if origin_item is None else (origin_item.run, origin_item.output, origin_item.item)
 
     return paired
 
 
-def _scope(bench: Bench, execution: Execution, source: Source | None, now: datetime) -> Scope:
-    step, scene = execution.step, bench.scene
-    seed = hashlib.sha256(f"{scene.seed}|{step.name}|{execution.run}".encode()).digest()
-    before = next((one for one in bench.plan.steps if source is not None and one.name == source.step), None)
-    return Scope(
+def _scope(
+    context: ExecutionContext, execution: Execution, source: Source | None, now: datetime
+) -> ExpressionVariables:
+    step, environment = execution.step, context.scene
+    seed = hashlib.sha256(f"{environment.seed}|{step.name}|{execution.run}".encode()).digest()
+    previous_step = next(
+        (
+            candidate
+            for candidate in context.plan.steps
+            if source is not None and candidate.name == source.step
+        ),
+        None,
+    )
+    return ExpressionVariables(
         now=now,
-        timezone=scene.zone,
+        timezone=environment.zone,
         run_index=execution.run,
         seed=int.from_bytes(seed[:6], "big"),
         node_id=step.name,
         node_name=step.name,
         node_version=origin_of(step).source_version,
-        workflow={"id": scene.workflow_id, "name": bench.plan.name, "active": scene.active},
-        execution={"id": scene.seed, "mode": "production" if scene.mode == "live" else "test"},
+        workflow={"id": environment.workflow_id, "name": context.plan.name, "active": environment.active},
+        execution={"id": environment.seed, "mode": "production" if environment.mode == "live" else "test"},
         parameters=raw_parameters(step.config),
         previous={}
         if source is None
         else {"name": source.step, "outputIndex": source.output, "runIndex": source.run},
-        input_params=raw_parameters(before.config) if before is not None else {},
-        input_context={} if source is None else bench.memory.get(source.step, {}).get("context", {}),
+        input_params=raw_parameters(previous_step.config) if previous_step is not None else {},
+        input_context={} if source is None else context.memory.get(source.step, {}).get("context", {}),
     )
 
 
@@ -289,52 +321,52 @@ def raw_parameters(config: JsonValue) -> Any:
     if isinstance(config, Mapping):
         if config.keys() == EXPRESSION:
             return config["expr"]
-        return {name: raw_parameters(one) for name, one in config.items()}
+        return {name: raw_parameters(member) for name, member in config.items()}
     if isinstance(config, list | tuple):
-        return [raw_parameters(one) for one in config]
+        return [raw_parameters(member) for member in config]
     return config
 
 
 async def _params(
-    bench: Bench,
+    context: ExecutionContext,
     step: PlanStep,
     inputs: Sequence[Items],
-    kind: StepType,
-    look: Callable[[Iterable[str] | None], World],
+    step_type: StepType,
+    context_for: Callable[[Iterable[str] | None], ExpressionContext],
     source: Source | None,
 ) -> Callable[[int], Params]:
     """The step's parameters for each item, all its expressions worked out in one go."""
-    found: list[Template] = []
-    tree = _prepared(step.config, (), kind.raw, found)
-    if not found:
+    templates: list[ParameterTemplate] = []
+    tree = _prepared(step.config, (), step_type.unjoined_parameters, templates)
+    if not templates:
         literal = Params(_filled(tree, ()))
-        return lambda place: literal
+        return lambda index: literal
     count = len(inputs[0])
-    places = list(range(count)) if kind.per_item else list(range(min(count, 1)))
-    world = look(_names(found))
-    answers = await bench.evaluator.evaluate(found, world, places)
-    refuse = refuser(bench.partials, found, world, source)
+    indexes = list(range(count)) if step_type.per_item else list(range(min(count, 1)))
+    world = context_for(_names(templates))
+    answers = await context.evaluator.evaluate(templates, world, indexes)
+    refuse_partial_fields = partial_field_guard(context.partials, templates, world, source)
     filled: dict[int, Params] = {}
-    known: dict[int, int] = {}
+    sizes: dict[int, int] = {}
 
-    def at(place: int) -> Params:
-        if place not in filled:
-            refuse(place)
-            column = [answer[place] if place < len(answer) else UNDEFINED for answer in answers]
-            if sum(weight(value, known) for value in column) > MESSAGE_BYTES:
+    def params_at(index: int) -> Params:
+        if index not in filled:
+            refuse_partial_fields(index)
+            column = [answer[index] if index < len(answer) else UNDEFINED for answer in answers]
+            if sum(json_size(value, sizes) for value in column) > MESSAGE_BYTES:
                 raise CodeStopped(MEMORY, WORDS[MEMORY])
-            filled[place] = Params(_filled(tree, column))
-        return filled[place]
+            filled[index] = Params(_filled(tree, column))
+        return filled[index]
 
-    return at if kind.per_item else lambda place: at(0)
+    return params_at if step_type.per_item else lambda index: params_at(0)
 
 
-def _names(templates: Sequence[Template]) -> frozenset[str] | None:
+def _names(templates: Sequence[ParameterTemplate]) -> frozenset[str] | None:
     names: frozenset[str] = frozenset()
-    for one in templates:
-        if one.steps is None:
+    for template_ in templates:
+        if template_.steps is None:
             return None
-        names |= one.steps
+        names |= template_.steps
     return names
 
 
@@ -360,31 +392,33 @@ class _Parts:
     typed: bool
 
 
-def _prepared(config: Any, path: tuple[str, ...], raw: Sequence[str], found: list[Template]) -> Any:
+def _prepared(
+    config: Any, path: tuple[str, ...], raw: Sequence[str], templates: list[ParameterTemplate]
+) -> Any:
     if isinstance(config, Mapping):
         if config.keys() == EXPRESSION:
-            read = template.read_kept(config)
+            read = template.decode_template(config)
             if len(path) == 1 and path[0] in raw:
-                return _apart(read, found)
-            found.append(read)
-            return _Slot(len(found) - 1)
-        before = len(found)
-        tree = {name: _prepared(one, (*path, name), raw, found) for name, one in config.items()}
-        return tree if len(found) > before else _Fixed(_filled(tree, ()))
+                return _apart(read, templates)
+            templates.append(read)
+            return _Slot(len(templates) - 1)
+        before = len(templates)
+        tree = {name: _prepared(member, (*path, name), raw, templates) for name, member in config.items()}
+        return tree if len(templates) > before else _Fixed(_filled(tree, ()))
     if isinstance(config, list | tuple):
-        before = len(found)
-        rows = [_prepared(one, (*path, "0"), raw, found) for one in config]
-        return rows if len(found) > before else _Fixed(_filled(rows, ()))
+        before = len(templates)
+        rows = [_prepared(member, (*path, "0"), raw, templates) for member in config]
+        return rows if len(templates) > before else _Fixed(_filled(rows, ()))
     return config
 
 
-def _apart(read: Template, found: list[Template]) -> _Parts:
+def _apart(read: ParameterTemplate, templates: list[ParameterTemplate]) -> _Parts:
     parts: list[str | _Slot] = []
     for part in read.parts:
         if isinstance(part, Chunk):
             lang = Lang.PATH if part.path else Lang.JS
-            found.append(replace(read, lang=lang, parts=(part,)))
-            parts.append(_Slot(len(found) - 1))
+            templates.append(replace(read, lang=lang, parts=(part,)))
+            parts.append(_Slot(len(templates) - 1))
         else:
             parts.append(part)
     return _Parts(tuple(parts), read.typed)
@@ -398,28 +432,28 @@ def _filled(tree: Any, column: Sequence[Any]) -> Any:
         return tree.value
     if isinstance(tree, _Slot):
         value = column[tree.number]
-        return Failed(value.message) if isinstance(value, Fault) else value
+        return FailedExpression(value.message) if isinstance(value, ExpressionError) else value
     if isinstance(tree, _Parts):
         parts = tuple(_filled(part, column) for part in tree.parts)
-        broken = next((part for part in parts if isinstance(part, Failed)), None)
-        return broken or Chunks(parts, tree.typed)
+        broken = next((part for part in parts if isinstance(part, FailedExpression)), None)
+        return broken or UnjoinedText(parts, tree.typed)
     if isinstance(tree, dict):
-        return {name: _filled(one, column) for name, one in tree.items()}
+        return {name: _filled(member, column) for name, member in tree.items()}
     if isinstance(tree, list):
-        return [_filled(one, column) for one in tree]
+        return [_filled(member, column) for member in tree]
     return tree
 
 
-def kept_config(parameters: JsonObject) -> JsonObject:
+def encode_config(parameters: JsonObject) -> JsonObject:
     """Parameters as a plan keeps them: an expression as `{expr, lang, chunks}` (imports 9)."""
-    return {name: _kept(one) for name, one in parameters.items()}
+    return {name: _encode(value) for name, value in parameters.items()}
 
 
-def _kept(value: JsonValue) -> JsonValue:
+def _encode(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return template.read(value).kept() if value.startswith("=") else value
+        return template.read(value).encoded() if value.startswith("=") else value
     if isinstance(value, Mapping):
-        return {name: _kept(one) for name, one in value.items()}
+        return {name: _encode(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_kept(one) for one in value]
+        return [_encode(member) for member in value]
     return value

@@ -8,7 +8,7 @@ from steward.model.json import JsonObject, JsonValue
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class ItemRef:
     """One item of the history: a step's run, its output and the item's place."""
 
     step: str
@@ -18,7 +18,7 @@ class Spot:
 
 
 # What an output item came from: an input item, (item, input), or one that came at an earlier run (loops).
-Link: TypeAlias = tuple[int, int] | Spot
+Link: TypeAlias = tuple[int, int] | ItemRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Item:
     error: str | None = None
     partial: bool = False
 
-    def kept(self) -> JsonValue:
+    def encoded(self) -> JsonValue:
         """As journaled."""
-        paired: JsonValue = None if self.paired is None else [_kept(link) for link in self.paired]
+        paired: JsonValue = None if self.paired is None else [_encode_link(link) for link in self.paired]
         if self.partial:
             return [self.json, paired, self.error, True]
         return [self.json, paired] if self.error is None else [self.json, paired, self.error]
 
 
-def _kept(link: Link) -> JsonValue:
-    return [link.step, link.run, link.output, link.item] if isinstance(link, Spot) else list(link)
+def _encode_link(link: Link) -> JsonValue:
+    return [link.step, link.run, link.output, link.item] if isinstance(link, ItemRef) else list(link)
 
 
 Items: TypeAlias = list[Item]
@@ -59,7 +59,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Ran:
+class PastRun:
     """One run of a step, as later steps may look back at it. `outputs` None: it failed."""
 
     outputs: Outputs | None
@@ -69,46 +69,50 @@ class Ran:
 
 
 # Every run of every step so far, the trigger among them, by step name and run index.
-History: TypeAlias = dict[str, list[Ran]]
+History: TypeAlias = dict[str, list[PastRun]]
 
 
-class Lost(Exception):
+class PairingUnknown(Exception):
     """The item a step asks for cannot be told: pairing is missing on the way, or leads to several."""
 
 
-def kept_outputs(outputs: Outputs) -> JsonValue:
+def encode_outputs(outputs: Outputs) -> JsonValue:
     """Outputs as journaled."""
-    return [[item.kept() for item in items] for items in outputs]
+    return [[item.encoded() for item in items] for items in outputs]
 
 
-def read_outputs(kept: JsonValue) -> Outputs:
+def decode_outputs(encoded: JsonValue) -> Outputs:
     """Outputs from the journal."""
-    return [[_read(item) for item in items] for items in _lists(kept)]
+    return [[_decode_item(item) for item in items] for items in _lists(encoded)]
 
 
 def _lists(value: object) -> Sequence[Sequence[object]]:
     return value if isinstance(value, list) else []
 
 
-def _read(kept: object) -> Item:
-    parts = kept if isinstance(kept, list) else [{}, None]
-    links = None if parts[1] is None else tuple(_link(link) for link in parts[1])
+def _decode_item(encoded: object) -> Item:
+    parts = encoded if isinstance(encoded, list) else [{}, None]
+    links = None if parts[1] is None else tuple(_decode_link(link) for link in parts[1])
     return Item(parts[0], links, parts[2] if len(parts) > 2 else None, len(parts) > 3)
 
 
-def _link(kept: Sequence[Any]) -> Link:
-    return (kept[0], kept[1]) if len(kept) == 2 else Spot(kept[0], kept[1], kept[2], kept[3])
+def _decode_link(encoded: Sequence[Any]) -> Link:
+    return (
+        (encoded[0], encoded[1])
+        if len(encoded) == 2
+        else ItemRef(encoded[0], encoded[1], encoded[2], encoded[3])
+    )
 
 
-def of_trigger(objects: Iterable[JsonObject]) -> Items:
+def trigger_items(objects: Iterable[JsonObject]) -> Items:
     """The items a trigger gives."""
-    return [Item(json, ((place, 0),)) for place, json in enumerate(objects)]
+    return [Item(json, ((index, 0),)) for index, json in enumerate(objects)]
 
 
 def fill_pairing(outputs: Outputs, inputs: Sequence[Items]) -> Outputs:
     """Pairs what a type left unpaired: with one input item, or as many out as in (imports 3.6)."""
-    given = [items for items in inputs if items]
-    total = sum(len(items) for items in given)
+    filled_inputs = [items for items in inputs if items]
+    total = sum(len(items) for items in filled_inputs)
     return [_fill(items, inputs, total) for items in outputs]
 
 
@@ -116,12 +120,12 @@ def _fill(items: Items, inputs: Sequence[Items], total: int) -> Items:
     if all(item.paired is not None for item in items):
         return items
     if total == 1:
-        only = next(place for place, given in enumerate(inputs) if given)
+        only = next(index for index, input_items in enumerate(inputs) if input_items)
         return [item if item.paired is not None else _paired(item, ((0, only),)) for item in items]
     if len(inputs) == 1 and len(items) == len(inputs[0]):
         return [
-            item if item.paired is not None else _paired(item, ((place, 0),))
-            for place, item in enumerate(items)
+            item if item.paired is not None else _paired(item, ((index, 0),))
+            for index, item in enumerate(items)
         ]
     return items
 
@@ -130,48 +134,54 @@ def _paired(item: Item, links: tuple[Link, ...]) -> Item:
     return Item(item.json, links, item.error, item.partial)
 
 
-def trace(history: History, start: Spot, wanted: str) -> Spot | None:
+def trace(history: History, start: ItemRef, step_name: str) -> ItemRef | None:
     """The item of `wanted` that the item at `start` came from; None: it did not come through there.
 
     Raises Lost when pairing is missing on the way, or when it leads to several items (imports 3.6).
     """
-    found: set[Spot] = set()
-    seen: set[Spot] = set()
-    open_: list[Spot] = [start]
+    matches: set[ItemRef] = set()
+    seen: set[ItemRef] = set()
+    open_: list[ItemRef] = [start]
     while open_:
-        spot = open_.pop()
-        if spot in seen:
+        ref = open_.pop()
+        if ref in seen:
             continue
-        seen.add(spot)
-        if spot.step == wanted:
-            found.add(spot)
+        seen.add(ref)
+        if ref.step == step_name:
+            matches.add(ref)
             continue
-        open_ += _before(history, spot)
-    if len(found) > 1:
-        raise Lost(f"Several items of “{wanted}” lead to this item. Use .first(), .last() or .all().")
-    return next(iter(found), None)
+        open_ += _source_items(history, ref)
+    if len(matches) > 1:
+        raise PairingUnknown(
+            f"Several items of “{step_name}” lead to this item. Use .first(), .last() or .all()."
+        )
+    return next(iter(matches), None)
 
 
-def _before(history: History, spot: Spot) -> list[Spot]:
-    ran = history[spot.step][spot.run]
-    if not ran.sources:
+def _source_items(history: History, ref: ItemRef) -> list[ItemRef]:
+    past_run = history[ref.step][ref.run]
+    if not past_run.sources:
         return []  # a trigger: nothing lies before it
-    item = _at(ran, spot)
+    item = _item_at(past_run, ref)
     if item is None or item.paired is None:
-        raise Lost(f"It cannot be told which item of “{spot.step}” this item came from.")
-    found = []
+        raise PairingUnknown(f"It cannot be told which item of “{ref.step}” this item came from.")
+    refs = []
     for link in item.paired:
-        if isinstance(link, Spot):
-            found.append(link)
+        if isinstance(link, ItemRef):
+            refs.append(link)
             continue
-        place, input_ = link
-        source = ran.sources[input_] if input_ < len(ran.sources) else None
+        index, input_ = link
+        source = past_run.sources[input_] if input_ < len(past_run.sources) else None
         if source is not None:
-            found.append(Spot(source.step, source.run, source.output, place))
-    return found
+            refs.append(ItemRef(source.step, source.run, source.output, index))
+    return refs
 
 
-def _at(ran: Ran, spot: Spot) -> Item | None:
-    if ran.outputs is None or spot.output >= len(ran.outputs) or spot.item >= len(ran.outputs[spot.output]):
+def _item_at(past_run: PastRun, ref: ItemRef) -> Item | None:
+    if (
+        past_run.outputs is None
+        or ref.output >= len(past_run.outputs)
+        or ref.item >= len(past_run.outputs[ref.output])
+    ):
         return None
-    return ran.outputs[spot.output][spot.item]
+    return past_run.outputs[ref.output][ref.item]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from steward.model.plan import Plan, PlanEdge, PlanStep
-from steward.steps.workflow.items import History, Items, Outputs, Ran, Source
+from steward.steps.workflow.items import History, Items, Outputs, PastRun, Source
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Arriving:
     sources: dict[int, Source] = field(default_factory=dict)
 
 
-class Order:
+class PlanOrder:
     """Which step runs next, from the trigger's items on."""
 
     def __init__(self, plan: Plan, *, entry: str, items: Items, demands: Callable[[PlanStep], bool]) -> None:
@@ -52,7 +52,7 @@ class Order:
         self._waiting: list[_Arriving] = []
         self._runs: dict[str, int] = {}
         self._ports[entry] = ("out:0",)
-        self.history[entry] = [Ran([items], [])]
+        self.history[entry] = [PastRun([items], [])]
         self._send_on(entry, 0, [items])
 
     def next(self) -> Execution | None:
@@ -64,9 +64,9 @@ class Order:
         run = self._runs.get(step.name, 0)
         self._runs[step.name] = run + 1
         count = max(_inputs(step), 1)
-        inputs = [arriving.inputs.get(place, []) for place in range(count)]
-        sources = [arriving.sources.get(place) for place in range(count)]
-        self.history.setdefault(step.name, []).append(Ran(None, sources))
+        inputs = [arriving.inputs.get(index, []) for index in range(count)]
+        sources = [arriving.sources.get(index) for index in range(count)]
+        self.history.setdefault(step.name, []).append(PastRun(None, sources))
         return Execution(step, run, inputs, sources)
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
@@ -78,26 +78,28 @@ class Order:
 
     def start_waiting(self) -> bool:
         """With nothing else left, lets the waiting step furthest up run with what it has (imports 3.3)."""
-        ready = [one for one in self._waiting if not self._demands(one.step)]
+        ready = [arriving for arriving in self._waiting if not self._demands(arriving.step)]
         if self._stack or not ready:
             return bool(self._stack)
-        names = {one.step.name for one in ready}
-        first = next((one for one in ready if not self._comes_after(one.step.name, names)), ready[0])
+        names = {arriving.step.name for arriving in ready}
+        first = next(
+            (arriving for arriving in ready if not self._comes_after(arriving.step.name, names)), ready[0]
+        )
         self._waiting.remove(first)
         self._stack.append(first)
         return True
 
     def starved(self) -> list[PlanStep]:
         """Steps that wait for an input that never came."""
-        return [one.step for one in self._waiting]
+        return [arriving.step for arriving in self._waiting]
 
     def _comes_after(self, name: str, others: set[str]) -> bool:
         """Whether another of `others` lies before the step, other than round a cycle through itself."""
         seen, open_ = {name}, [name]
         while open_:
-            here = open_.pop()
+            current = open_.pop()
             for source, edges in self._after.items():
-                if source not in seen and any(edge.target == here for edge in edges):
+                if source not in seen and any(edge.target == current for edge in edges):
                     if source in others:
                         return True
                     seen.add(source)
@@ -111,13 +113,13 @@ class Order:
             output = ports.index(edge.port) if edge.port in ports else -1
             if 0 <= output < len(outputs) and outputs[output]:
                 arrived.append((edge, output))
-        arrived.sort(key=lambda one: one[1])
+        arrived.sort(key=lambda entry: entry[1])
         ready: list[_Arriving] = []
         for edge, output in arrived:
             arriving = self._arrive(edge, outputs[output], Source(name, output, run))
             if arriving is not None:
                 ready.append(arriving)
-        ready.sort(key=lambda one: _height(one.step))  # the topmost, then leftmost, runs first
+        ready.sort(key=lambda entry: _height(entry.step))  # the topmost, then leftmost, runs first
         self._stack.extend(reversed(ready))
 
     def _arrive(self, edge: PlanEdge, items: Items, source: Source) -> _Arriving | None:
@@ -126,7 +128,12 @@ class Order:
         if _inputs(step) <= 1:
             return _Arriving(step, {0: items}, {0: source})
         waiting = next(
-            (one for one in self._waiting if one.step is step and edge.input not in one.inputs), None
+            (
+                candidate
+                for candidate in self._waiting
+                if candidate.step is step and edge.input not in candidate.inputs
+            ),
+            None,
         )
         if waiting is None:
             waiting = _Arriving(step)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from steward.model.plan import Plan
 
 
-def repeating(plan: Plan) -> frozenset[str]:
+def repeating_steps(plan: Plan) -> frozenset[str]:
     """Names of the steps whose runs need a number; the others run once at most."""
     after: dict[str, set[str]] = {}
     into: dict[tuple[str, int], int] = {}
@@ -13,20 +13,20 @@ def repeating(plan: Plan) -> frozenset[str]:
         after.setdefault(edge.source, set()).add(edge.target)
         key = (edge.target, edge.input)
         into[key] = into.get(key, 0) + 1
-    found = {target for (target, _), count in into.items() if count > 1}
-    found |= {name for circle in circles(after) for name in circle}
-    open_ = list(found)
-    while open_:
-        for target in after.get(open_.pop(), ()):
-            if target not in found:
-                found.add(target)
-                open_.append(target)
-    return frozenset(found)
+    repeating = {target for (target, _), count in into.items() if count > 1}
+    repeating |= {name for circle in cycles(after) for name in circle}
+    queue = list(repeating)
+    while queue:
+        for target in after.get(queue.pop(), ()):
+            if target not in repeating:
+                repeating.add(target)
+                queue.append(target)
+    return frozenset(repeating)
 
 
-def circles(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
+def cycles(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
     """The circles of a graph: largest sets whose members all lead to each other (Tarjan)."""
-    found: list[set[str]] = []
+    components: list[set[str]] = []
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     path: list[str] = []
@@ -34,30 +34,30 @@ def circles(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
     for start in after:
         work = [] if start in number else [(start, iter(after[start]))]
         while work:
-            here, targets = work[-1]
-            if here not in number:
-                number[here] = lowest[here] = len(number)
-                path.append(here)
-                on_path.add(here)
+            name, targets = work[-1]
+            if name not in number:
+                number[name] = lowest[name] = len(number)
+                path.append(name)
+                on_path.add(name)
             target = next(targets, None)
             if target is None:
                 work.pop()
                 if work:
-                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[here])
-                if lowest[here] == number[here]:
-                    circle = _taken(path, here)
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[name])
+                if lowest[name] == number[name]:
+                    circle = _pop_cycle(path, name)
                     on_path -= circle
-                    if len(circle) > 1 or here in after.get(here, ()):
-                        found.append(circle)
+                    if len(circle) > 1 or name in after.get(name, ()):
+                        components.append(circle)
             elif target not in number:
                 work.append((target, iter(after.get(target, ()))))
             elif target in on_path:
-                lowest[here] = min(lowest[here], number[target])
-    return found
+                lowest[name] = min(lowest[name], number[target])
+    return components
 
 
-def _taken(path: list[str], until: str) -> set[str]:
-    place = path.index(until)
-    circle = set(path[place:])
-    del path[place:]
+def _pop_cycle(path: list[str], until: str) -> set[str]:
+    index = path.index(until)
+    circle = set(path[index:])
+    del path[index:]
     return circle

@@ -15,16 +15,16 @@ from steward.model.plan import OnError, Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode
 from steward.steps.base import StepContext
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.expressions.views import World
+from steward.steps.workflow.expressions.views import ExpressionContext
 from steward.steps.workflow.items import Item, Items, Outputs, Source
 from steward.steps.workflow.javascript.values import SCALARS
 from steward.steps.workflow.javascript.values import UNDEFINED as UNDEFINED
-from steward.steps.workflow.memory_budget import Gathered
+from steward.steps.workflow.memory_budget import StepBudget
 
-TOO_DEEP = 5  # sub-workflows within sub-workflows (imports 6)
+MAX_SUB_WORKFLOW_DEPTH = 5  # sub-workflows within sub-workflows (imports 6)
 
 
-class StepBroke(Exception):
+class WorkflowStepFailed(Exception):
     """The step fails as a whole, whatever its type does about single items."""
 
     def __init__(self, message: str) -> None:
@@ -32,7 +32,7 @@ class StepBroke(Exception):
         self.message = message
 
 
-class ItemFailed(StepBroke):
+class ItemFailed(WorkflowStepFailed):
     """Something does not work: for one item when a type treats items one by one, else for the step."""
 
 
@@ -43,24 +43,24 @@ class UnknownInTest(Exception):
     """A test run would have to know what only the real change tells (engine 10.2)."""
 
 
-class Takes(Enum):
+class FieldUse(Enum):
     """What a step type does with the fields of its items beside reading them by expressions."""
 
-    FIELDS = "fields"  # looks into them itself
-    WHOLE = "whole"  # hands items on as they are
-    MORE = "more"  # hands each on with fields of its own beside the item's
-    NOTHING = "nothing"  # what it hands on has nothing of them
+    READS = "fields"  # looks into them itself
+    PASSES_ITEMS = "whole"  # hands items on as they are
+    EXTENDS_ITEMS = "more"  # hands each on with fields of its own beside the item's
+    REPLACES_ITEMS = "nothing"  # what it hands on has nothing of them
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedExpression:
     """A parameter whose expression failed; it fails only what reads it."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Chunks:
+class UnjoinedText:
     """A text with expressions in it, its parts worked out one by one and not joined."""
 
     parts: tuple[Any, ...]
@@ -77,14 +77,14 @@ class Params:
 
     def get(self, path: str, default: Any = None) -> Any:
         """The value at a dotted path; `default` when the parameter is absent. Raises ItemFailed."""
-        here: Any = self._tree
+        value: Any = self._tree
         for part in path.split("."):
-            if isinstance(here, Failed):
-                raise ItemFailed(here.message)
-            here = _below(here, part)
-            if here is _NOTHING:
+            if isinstance(value, FailedExpression):
+                raise ItemFailed(value.message)
+            value = _member(value, part)
+            if value is _ABSENT:
                 return default
-        return sound(here)
+        return unwrap(value)
 
     def text(self, path: str, default: str = "") -> str:
         """A parameter that is a text; what is not there is the default."""
@@ -97,14 +97,14 @@ class Params:
 
     def rows(self, path: str) -> list["Params"]:
         """The parameter's list of objects, each to be read by itself."""
-        here: Any = self._tree
+        value: Any = self._tree
         for part in path.split("."):
-            if isinstance(here, Failed):
-                raise ItemFailed(here.message)
-            here = _below(here, part)
-        if isinstance(here, Failed):
-            raise ItemFailed(here.message)
-        return [Params(one) for one in here if isinstance(one, Mapping)] if isinstance(here, list) else []
+            if isinstance(value, FailedExpression):
+                raise ItemFailed(value.message)
+            value = _member(value, part)
+        if isinstance(value, FailedExpression):
+            raise ItemFailed(value.message)
+        return [Params(row) for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
 
     def has(self, name: str) -> bool:
         """Whether the parameter is given."""
@@ -116,34 +116,34 @@ class Params:
         return self._tree
 
 
-_NOTHING = object()
+_ABSENT = object()
 
 
-def _below(here: Any, part: str) -> Any:
-    if type(here) is dict or isinstance(here, Mapping):
-        return here.get(part, _NOTHING)
-    if isinstance(here, list) and part.isdigit() and int(part) < len(here):
-        return here[int(part)]
-    return _NOTHING
+def _member(value: Any, part: str) -> Any:
+    if type(value) is dict or isinstance(value, Mapping):
+        return value.get(part, _ABSENT)
+    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
+        return value[int(part)]
+    return _ABSENT
 
 
-def sound(value: Any) -> Any:
+def unwrap(value: Any) -> Any:
     """The value itself. Raises ItemFailed where an expression in it failed."""
     if type(value) in SCALARS:
         return value
-    if isinstance(value, Failed):
+    if isinstance(value, FailedExpression):
         raise ItemFailed(value.message)
     if isinstance(value, Mapping):
-        for one in value.values():
-            sound(one)
+        for member in value.values():
+            unwrap(member)
     elif isinstance(value, list):
-        for one in value:
-            sound(one)
+        for member in value:
+            unwrap(member)
     return value
 
 
 @dataclass(slots=True)
-class Call:
+class StepCall:
     """One run of a step: its items, its parameters for each of them, and what it may use.
 
     `look` gives what scripts look at, the steps named among it; `memory` is what the step kept at its
@@ -157,11 +157,11 @@ class Call:
     sources: Sequence[Source | None]
     params: Callable[[int], Params]
     evaluator: Evaluator
-    look: Callable[[Iterable[str] | None], World]
-    scene: "Scene"
+    expression_context: Callable[[Iterable[str] | None], ExpressionContext]
+    environment: "RunEnvironment"
     sleep: Callable[[float], Awaitable[None]]
     memory: dict[str, Any] = field(default_factory=dict)
-    gathered: Gathered = field(default_factory=Gathered)
+    budget: StepBudget = field(default_factory=StepBudget)
 
     @property
     def items(self) -> Items:
@@ -180,7 +180,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RunEnvironment:
     """The run around a step: its time, seed and zone, the connections it may read, and inner plans."""
 
     zone: str
@@ -191,13 +191,13 @@ class Scene:
     active: bool = True  # whether it is switched on, as its expressions see it
     context: StepContext | None = None
     binding: Callable[[str], JsonObject | None] = lambda name: None
-    plan: Callable[[str], Plan | None] = lambda name: None
-    inner: "Callable[[str, Plan, Items], Awaitable[Called]] | None" = None
+    sub_workflow: Callable[[str], Plan | None] = lambda name: None
+    run_sub_workflow: "Callable[[str, Plan, Items], Awaitable[SubWorkflowResult]] | None" = None
     depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class SubWorkflowResult:
     """What a called workflow gave: the items of its last step, and what its steps propose.
 
     `item_of` says for each proposal which of the items it makes true, -1: none of them.
@@ -210,7 +210,7 @@ class Called:
 
 
 @dataclass(slots=True)
-class Result:
+class NodeResult:
     """What a step gives: outputs; for a change or send what it proposes, for a wait until when.
 
     `item_of` says for each proposal which item of output 0 it makes true.
@@ -226,7 +226,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class StepProblem:
     """What importing a step finds: a Finding's code, level and words, before it has a step."""
 
     level: str
@@ -235,7 +235,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NodeDefinition:
     """A step as its file has it, for its type to look at: raw parameters, `=` texts being expressions."""
 
     name: str
@@ -245,12 +245,12 @@ class Asked:
 
     def get(self, path: str, default: Any = None) -> Any:
         """The raw value at a dotted path."""
-        here: Any = self.parameters
+        value: Any = self.parameters
         for part in path.split("."):
-            if not isinstance(here, Mapping) or part not in here:
+            if not isinstance(value, Mapping) or part not in value:
                 return default
-            here = here[part]
-        return here
+            value = value[part]
+        return value
 
     def literal(self, path: str, default: Any = None) -> Any:
         """The value at a dotted path, the default also when an expression decides it."""
@@ -269,33 +269,35 @@ class StepType(ABC):
     types: tuple[str, ...] = ()
     versions: tuple[float, ...] = (1,)
     kind: StepKind = StepKind.DECIDE
-    known: frozenset[str] = frozenset()
+    parameters: frozenset[str] = frozenset()
     options: frozenset[str] | None = None  # the names its `options` may have; None: it looks at them itself
     choices: Mapping[str, frozenset[str]] = MappingProxyType(
         {}
     )  # what a parameter may be when it is no expression
     per_item: bool = True  # whether its parameters are worked out for every item, or for the first alone
     stateful: bool = False  # whether a run depends on its earlier runs: it is run again, not replayed
-    takes_of: Takes = Takes.FIELDS
-    raw: tuple[str, ...] = ()  # parameters whose chunks it joins by itself: Chunks in place of their text
+    field_use: FieldUse = FieldUse.READS
+    unjoined_parameters: tuple[
+        str, ...
+    ] = ()  # parameters whose chunks it joins by itself: Chunks in place of their text
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """The public name of what it does (contract 3.6)."""
         return self.types[0]
 
-    def kind_of(self, asked: Asked) -> StepKind:
+    def kind_of(self, node: NodeDefinition) -> StepKind:
         """Its class by what it does."""
         return self.kind
 
-    def title(self, asked: Asked) -> str:
+    def title(self, node: NodeDefinition) -> str:
         """Plain words."""
-        return asked.name
+        return node.name
 
-    def ports(self, asked: Asked) -> tuple[str, ...]:
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """Its own outputs by number."""
         return ("out:0",)
 
-    def inputs(self, asked: Asked) -> int:
+    def inputs(self, node: NodeDefinition) -> int:
         """How many inputs it has."""
         return 1
 
@@ -303,62 +305,62 @@ class StepType(ABC):
         """Whether it never runs on part of its inputs."""
         return False
 
-    def takes(self, step: PlanStep) -> Takes:
+    def field_use_of(self, step: PlanStep) -> FieldUse:
         """What it does with the fields of its items."""
-        return self.takes_of
+        return self.field_use
 
-    def needs(self, asked: Asked) -> str | None:
+    def required_connection(self, node: NodeDefinition) -> str | None:
         """The kind of connection: store, spreadsheet or teams."""
         return None
 
-    def target(self, asked: Asked) -> JsonObject | None:
+    def target(self, node: NodeDefinition) -> JsonObject | None:
         """Where in the connection it reads or writes (interface 2.7)."""
         return None
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """What of the step's settings cannot run, or runs otherwise."""
         return ()
 
     @abstractmethod
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The step's outputs. Raises ItemFailed when it fails as a whole."""
 
 
-def each(call: Call, one: Callable[[int, Item], Iterable[Item]]) -> Result:
+def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]) -> NodeResult:
     """Treats the items one by one; what fails goes where the step's `on_error` says (imports 3.5)."""
     out: Items = []
     failed: Items = []
-    for place, item in enumerate(call.items):
+    for index, item in enumerate(call.items):
         try:
-            out += one(place, item)
+            out += convert(index, item)
         except ItemFailed as failure:
             if call.on_error is OnError.STOP:
                 raise
             if call.on_error is OnError.PASS_INPUT:
-                out.append(Item({"error": failure.message}, ((place, 0),), failure.message))
+                out.append(Item({"error": failure.message}, ((index, 0),), failure.message))
             else:
-                failed.append(error_item(item, place, failure.message))
-    return Result([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
+                failed.append(error_item(item, index, failure.message))
+    return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
 
 
-def error_item(item: Item, place: int, message: str) -> Item:
+def error_item(item: Item, index: int, message: str) -> Item:
     """A failed item as the error output has it."""
-    return Item({**item.json, "error": message}, ((place, 0),), message)
+    return Item({**item.json, "error": message}, ((index, 0),), message)
 
 
-def tolerated(call: Call, message: str) -> Result:
+def error_result(call: StepCall, message: str) -> NodeResult:
     """One error item in place of all, for types that say so of a failure of the whole."""
     item = Item({"error": message}, None, message)
     if call.on_error is OnError.PASS_INPUT:
-        return Result([[item]])
-    return Result([[], [item]])
+        return NodeResult([[item]])
+    return NodeResult([[], [item]])
 
 
-def same(place: int) -> tuple[tuple[int, int], ...]:
+def paired_with(index: int) -> tuple[tuple[int, int], ...]:
     """Paired with the item at `place` of the first input."""
-    return ((place, 0),)
+    return ((index, 0),)
 
 
-def all_of(inputs: Sequence[Items]) -> tuple[tuple[int, int], ...]:
+def paired_with_all(inputs: Sequence[Items]) -> tuple[tuple[int, int], ...]:
     """Paired with every item of every input."""
-    return tuple((place, number) for number, items in enumerate(inputs) for place in range(len(items)))
+    return tuple((index, number) for number, items in enumerate(inputs) for index in range(len(items)))

@@ -15,25 +15,32 @@ from typing import Any, Protocol, TypeVar
 from steward.model.change import Proposal
 from steward.model.plan import Plan, PlanStep
 from steward.model.run import Counts
-from steward.steps.workflow.execute import Bench, Done, execute, origin_of
+from steward.steps.workflow.execute import ExecutionContext, ExecutionResult, execute, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import History, Item, Items, Outputs, Ran
-from steward.steps.workflow.memory_budget import Room
-from steward.steps.workflow.plan_order import Execution, Order
-from steward.steps.workflow.step_types import TOO_DEEP, Called, ItemFailed, Scene, StepBroke, StepType
+from steward.steps.workflow.items import History, Item, Items, Outputs, PastRun
+from steward.steps.workflow.memory_budget import MemoryBudget
+from steward.steps.workflow.plan_order import Execution, PlanOrder
+from steward.steps.workflow.step_types import (
+    MAX_SUB_WORKFLOW_DEPTH,
+    ItemFailed,
+    RunEnvironment,
+    StepType,
+    SubWorkflowResult,
+    WorkflowStepFailed,
+)
 
 T = TypeVar("T")
-MOST_EXECUTIONS = 10_000
+MAX_EXECUTIONS = 10_000
 
 
-class Waiting(Enum):
+class ExecutionHold(Enum):
     """An execution that is held: what follows it waits for a person's decision."""
 
     HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class SettledExecution:
     """What an execution handed on; None: it failed and the run ends."""
 
     outputs: Outputs | None
@@ -44,11 +51,11 @@ class Settled:
 class Journal(Protocol):
     """Where executions are kept."""
 
-    async def kept(self, execution: Execution) -> Settled | Waiting | None:
+    async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
         """What is already there of it."""
         ...
 
-    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+    async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
         """Keeps what became of it, and says what it hands on."""
         ...
 
@@ -56,29 +63,29 @@ class Journal(Protocol):
         """It is about to run; raises when the run must not go on."""
         ...
 
-    async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
         """Lets a step work, never its changes be applied, within what is left of the run's time."""
         ...
 
-    async def decided(self, execution: Execution) -> Settled | None:
+    async def decided(self, execution: Execution) -> SettledExecution | None:
         """What a held one handed on once it was decided; None while it waits."""
         ...
 
 
 @dataclass(slots=True)
-class Walked:
+class WalkResult:
     """How far a walk came. `failed`: the step that ended it. `held`: executions waiting for a decision."""
 
-    order: "Ordering"
+    order: "ExecutionOrder"
     failed: Execution | None = None
-    failure: Settled | None = None
+    failure: SettledExecution | None = None
     held: list[Execution] = field(default_factory=list)
     starved: list[PlanStep] = field(default_factory=list)
-    too_many: bool = False
+    limit_exceeded: bool = False
     history: History = field(default_factory=dict)  # what ran, of an items plan
 
 
-class Ordering(Protocol):
+class ExecutionOrder(Protocol):
     """Which execution is next, and what follows from what one handed on."""
 
     def next(self) -> Execution | None:
@@ -99,46 +106,53 @@ class Ordering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class WalkContext:
     """What a walk is given beside its plan and journal."""
 
     evaluator: Evaluator
-    scene: Scene
+    environment: RunEnvironment
     types: Mapping[str, StepType]
     sleep: Callable[[float], Awaitable[None]]
     clock: Callable[[], datetime]
-    room: Room = field(default_factory=Room)
+    budget: MemoryBudget = field(default_factory=MemoryBudget)
 
 
-async def walk(plan: Plan, entry: str, items: Items, *, means: Means, journal: Journal) -> Walked:
+async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, journal: Journal) -> WalkResult:
     """Runs the plan as far as it goes now. Raises TooMuch when its steps hold more data than they may."""
-    types = means.types
-    order = Order(
+    types = context.types
+    order = PlanOrder(
         plan,
         entry=entry,
         items=items,
         demands=lambda step: types[origin_of(step).source_type].demands_all(step),
     )
-    depth = means.scene.depth + 1
+    depth = context.environment.depth + 1
 
-    async def run_inner(name: str, called: Plan, given: Items) -> Called:
-        scene = replace(means.scene, depth=depth, binding=lambda inside: means.scene.binding(name))
-        return await inner(called, given, means=replace(means, scene=scene))
+    async def run_inner(name: str, called: Plan, items_: Items) -> SubWorkflowResult:
+        environment = replace(
+            context.environment, depth=depth, binding=lambda inside: context.environment.binding(name)
+        )
+        return await run_sub_workflow(called, items_, context=replace(context, environment=environment))
 
-    scene = replace(means.scene, plan=plan.inner.get, inner=run_inner)
-    bench = Bench(
+    environment = replace(context.environment, sub_workflow=plan.inner.get, run_sub_workflow=run_inner)
+    execution_context = ExecutionContext(
         plan=plan,
         entry=entry,
         history=order.history,
-        evaluator=means.evaluator,
-        scene=scene,
+        evaluator=context.evaluator,
+        scene=environment,
         types=types,
-        sleep=means.sleep,
-        clock=means.clock,
+        sleep=context.sleep,
+        clock=context.clock,
     )
-    run = partial(execute, bench)
+    run = partial(execute, execution_context)
     walked = await follow(
-        order, run, journal=journal, means=means, anew=_anew(types), note=bench.partials.note
+        order,
+        run,
+        journal=journal,
+        context=context,
+        is_rerun=_anew(types),
+        on_outputs=execution_context.partials.note,
     )
     walked.history = order.history
     return walked
@@ -155,20 +169,20 @@ def _anew(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
 
 
 async def follow(
-    order: Ordering,
-    run: Callable[[Execution], Coroutine[Any, Any, Done]],
+    order: ExecutionOrder,
+    run: Callable[[Execution], Coroutine[Any, Any, ExecutionResult]],
     *,
     journal: Journal,
-    means: Means,
-    anew: Callable[[PlanStep], bool] = lambda step: False,
-    note: Callable[[Outputs | None], None] = lambda outputs: None,
-) -> Walked:
+    context: WalkContext,
+    is_rerun: Callable[[PlanStep], bool] = lambda step: False,
+    on_outputs: Callable[[Outputs | None], None] = lambda outputs: None,
+) -> WalkResult:
     """Takes executions in their order as far as it goes now. Raises TooMuch.
 
     `note` is told what each hands on. Others have their turn before each: thousands that are replayed, or run
     without rows, might wait for nothing, and no limit could end them.
     """
-    walked = Walked(order)
+    walked = WalkResult(order)
     count = 0
     while True:
         execution = order.next()
@@ -181,15 +195,15 @@ async def follow(
                 return walked
             continue
         count += 1
-        if count > MOST_EXECUTIONS:
-            walked.too_many, walked.failed = True, execution
+        if count > MAX_EXECUTIONS:
+            walked.limit_exceeded, walked.failed = True, execution
             return walked
-        await means.sleep(0)
-        settled = await _one(run, execution, journal=journal, room=means.room, anew=anew)
-        if settled is Waiting.HELD:
+        await context.sleep(0)
+        settled = await _run_or_replay(run, execution, journal=journal, room=context.budget, anew=is_rerun)
+        if settled is ExecutionHold.HELD:
             walked.held.append(execution)
             continue
-        note(settled.outputs)
+        on_outputs(settled.outputs)
         if settled.outputs is None:
             order.settle(execution, None, settled.error)
             walked.failed, walked.failure = execution, settled
@@ -198,34 +212,34 @@ async def follow(
             order.settle(execution, settled.outputs, settled.error)
 
 
-async def _one(
-    run: Callable[[Execution], Coroutine[Any, Any, Done]],
+async def _run_or_replay(
+    run: Callable[[Execution], Coroutine[Any, Any, ExecutionResult]],
     execution: Execution,
     *,
     journal: Journal,
-    room: Room,
+    room: MemoryBudget,
     anew: Callable[[PlanStep], bool],
-) -> Settled | Waiting:
-    settled = await journal.kept(execution)
+) -> SettledExecution | ExecutionHold:
+    settled = await journal.recorded(execution)
     if settled is None:
         await journal.before(execution)
-        done = await journal.bounded(run(execution))
-        room.take(done.outputs)  # before it is written out: a value may stand in it a thousand times
-        return await journal.keep(execution, done)
+        done = await journal.within_time_limit(run(execution))
+        room.reserve(done.outputs)  # before it is written out: a value may stand in it a thousand times
+        return await journal.record(execution, done)
     if anew(execution.step):
-        done = await journal.bounded(run(execution))  # nothing of it is kept twice
-        settled = Settled(done.outputs, done.error, done.code)
-    if isinstance(settled, Settled):
-        room.take(settled.outputs)
+        done = await journal.within_time_limit(run(execution))  # nothing of it is kept twice
+        settled = SettledExecution(done.outputs, done.error, done.code)
+    if isinstance(settled, SettledExecution):
+        room.reserve(settled.outputs)
     return settled
 
 
-async def _release(walked: Walked, journal: Journal) -> bool:
+async def _release(walked: WalkResult, journal: Journal) -> bool:
     """Lets what was decided go on, all of one round and in its order; false while one still waits.
 
     All that was approved has been applied by then; after one that failed nothing new starts (engine 10.1).
     """
-    decided = [(one, await journal.decided(one)) for one in walked.held]
+    decided = [(execution_, await journal.decided(execution_)) for execution_ in walked.held]
     if any(settled is None for _, settled in decided):
         return False
     walked.held = []
@@ -238,16 +252,16 @@ async def _release(walked: Walked, journal: Journal) -> bool:
 
 
 @dataclass(slots=True)
-class InMemory:
+class InMemoryJournal:
     """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in.
 
     `acted`: executions that read, or would change or send something.
     """
 
     ran: list[tuple[str, int]] = field(default_factory=list)
-    acted: list[Done] = field(default_factory=list)
+    acted: list[ExecutionResult] = field(default_factory=list)
 
-    async def kept(self, execution: Execution) -> Settled | Waiting | None:
+    async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
         """Nothing is."""
         return None
 
@@ -255,22 +269,22 @@ class InMemory:
         """Noted."""
         self.ran.append((execution.step.name, execution.run))
 
-    async def bounded(self, work: Coroutine[Any, Any, T]) -> T:
+    async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
         """The run around it has the limit."""
         return await work
 
-    async def keep(self, execution: Execution, done: Done) -> Settled | Waiting:
+    async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
         """Handed on as it is."""
         if done.result is not None and (done.result.proposals or done.result.counts.read):
             self.acted.append(done)
-        return Settled(done.outputs, done.error, done.code)
+        return SettledExecution(done.outputs, done.error, done.code)
 
-    async def decided(self, execution: Execution) -> Settled | None:
+    async def decided(self, execution: Execution) -> SettledExecution | None:
         """Nothing is ever held."""
-        return Settled([])
+        return SettledExecution([])
 
 
-def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> Ran:
+def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> PastRun:
     """The execution that ran last, whose items are what a called workflow gives back."""
     for name, run in reversed(ran):
         if history[name][run].outputs is not None:
@@ -278,22 +292,22 @@ def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> Ra
     return history[entry][-1]
 
 
-async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
+async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -> SubWorkflowResult:
     """Runs a called workflow within a step, whose binding is that of all its steps. Raises StepBroke."""
-    if means.scene.depth > TOO_DEEP:
-        raise StepBroke(f"Workflows call each other more than {TOO_DEEP} deep.")
+    if context.environment.depth > MAX_SUB_WORKFLOW_DEPTH:
+        raise WorkflowStepFailed(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
     entry = plan.entry()
     if entry is None:
         raise ItemFailed("The called workflow has no trigger.")
-    scene = replace(means.scene, zone=plan.timezone or means.scene.zone)
-    within = replace(means, scene=scene, room=means.room.within())
-    journal = InMemory()
-    walked = await walk(plan, entry.name, items, means=within, journal=journal)
+    environment = replace(context.environment, zone=plan.timezone or context.environment.zone)
+    within = replace(context, environment=environment, budget=context.budget.for_sub_workflow())
+    journal = InMemoryJournal()
+    walked = await walk(plan, entry.name, items, context=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not come to its end.")
     last = last_ran(walked.history, journal.ran, entry.name)
-    found = [item for given in last.outputs or [] for item in given]
+    items_ = [item for output in last.outputs or [] for item in output]
     proposals: list[Proposal] = []
     item_of: list[int] = []
     counts = Counts()
@@ -304,8 +318,8 @@ async def inner(plan: Plan, items: Items, *, means: Means) -> Called:
         proposals += result.proposals
         item_of += result.item_of if done.outputs is last.outputs else [-1] * len(result.proposals)
         counts = counts.plus(result.counts)
-    return Called(
-        [Item(item.json, None, item.error, item.partial) for item in found],
+    return SubWorkflowResult(
+        [Item(item.json, None, item.error, item.partial) for item in items_],
         tuple(proposals),
         tuple(item_of),
         counts,

@@ -8,9 +8,9 @@ from steward.model.finding import Finding, FindingLevel
 from steward.sandbox.pool import Children
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import of_trigger
-from steward.steps.workflow.step_types import Scene
-from steward.steps.workflow.walk import Means, walk
+from steward.steps.workflow.items import trigger_items
+from steward.steps.workflow.step_types import RunEnvironment
+from steward.steps.workflow.walk import WalkContext, walk
 from tests.imports.cases import NOW, Recording
 
 STEP = "Step"
@@ -57,15 +57,15 @@ async def outputs_of(
     read = read_value(workflow_of(kind, version, parameters, **settings))
     children = Children(1)
     try:
-        means = Means(
+        means = WalkContext(
             evaluator=Evaluator(children, "tests", "one"),
-            scene=Scene(zone="Europe/Berlin", now=NOW, seed="one", mode="live"),
+            environment=RunEnvironment(zone="Europe/Berlin", now=NOW, seed="one", mode="live"),
             types=BY_TYPE,
             sleep=_no_sleep,
             clock=lambda: NOW,
         )
         journal = Recording()
-        walked = await walk(read.plan, "Start", of_trigger(items), means=means, journal=journal)
+        walked = await walk(read.plan, "Start", trigger_items(items), context=means, journal=journal)
     finally:
         await children.close()
     if walked.failure is not None:

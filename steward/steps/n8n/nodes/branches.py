@@ -12,73 +12,76 @@ from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
-    StepBroke,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
+    WorkflowStepFailed,
     is_expression,
-    same,
+    paired_with,
 )
 
 Answers = Mapping[tuple[str, str], bool]
 
-MOST_OUTPUTS = 100
+MAX_OUTPUTS = 100
 
 
-class _Judging(StepType):
+class _ConditionNode(StepType):
     """What if, filter and switch share: reading conditions of both shapes."""
 
     loose_older = 2
 
-    def conditions_of(self, asked: Asked) -> Iterable[Any]:
+    def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
         """The condition sets of the step, raw."""
-        return (asked.get("conditions"),)
+        return (node.get("conditions"),)
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That every comparison is known."""
-        for one in self.conditions_of(asked):
-            rows = one.get("conditions") if isinstance(one, Mapping) else None
+        for condition_set in self.conditions_of(node):
+            rows = condition_set.get("conditions") if isinstance(condition_set, Mapping) else None
             for row in rows if isinstance(rows, list) else ():
                 operator = row.get("operator") if isinstance(row, Mapping) else None
-                given = operator if isinstance(operator, Mapping) else {}
-                kind, name = str(given.get("type", "string")), str(given.get("operation", "equals"))
-                if not conditions.known(kind, name):
+                operator_fields = operator if isinstance(operator, Mapping) else {}
+                kind, name = (
+                    str(operator_fields.get("type", "string")),
+                    str(operator_fields.get("operation", "equals")),
+                )
+                if not conditions.is_known_comparison(kind, name):
                     words = (
                         f"It compares with “{name}” of {kind}, which is not known. Choose another comparison."
                     )
-                    yield Problem("error", "parameter", words)
-        yield from _older_problems(asked)
+                    yield StepProblem("error", "parameter", words)
+        yield from _older_problems(node)
 
 
-def _older_problems(asked: Asked) -> Iterable[Problem]:
+def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Comparisons of the older shape that are not known; it has none for which a type is told."""
     kinds = older_conditions.KINDS
-    rows = [row for kind in kinds for row in _rows(asked.get(f"conditions.{kind}"))]
-    for row in (*rows, *_rows(asked.get("rules.rules"))):
+    rows = [row for kind in kinds for row in _rows(node.get(f"conditions.{kind}"))]
+    for row in (*rows, *_rows(node.get("rules.rules"))):
         operation = row.get("operation", "equal")
         if not is_expression(operation) and operation not in older_conditions.OPERATIONS:
             words = (
                 f"It compares with “{str(operation)[:80]}”, which is not known. Choose another comparison."
             )
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
 
-def _rows(given: Any) -> list[Mapping[str, Any]]:
-    return [row for row in given if isinstance(row, Mapping)] if isinstance(given, list) else []
+def _rows(rows: Any) -> list[Mapping[str, Any]]:
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
-async def _hard(call: Call, paths: Iterable[str]) -> Answers:
+async def _slow_matches(call: StepCall, paths: Iterable[str]) -> Answers:
     """What google-re2 cannot answer, asked once for the whole step."""
-    asked: list[tuple[str, str]] = []
-    for place in range(len(call.items)):
+    pairs: list[tuple[str, str]] = []
+    for index in range(len(call.items)):
         for path in paths:
-            asked += _patterns(call.params(place), path)
-    return await conditions.hard_patterns(asked, call.evaluator)
+            pairs += _patterns(call.params(index), path)
+    return await conditions.hard_patterns(pairs, call.evaluator)
 
 
 def _patterns(params: Params, path: str) -> Iterable[tuple[str, str]]:
@@ -97,37 +100,37 @@ def _pair(row: Params, pattern: str, text: str) -> tuple[str, str]:
     return js.text(row.tree.get(pattern, "")), js.text(row.tree.get(text, ""))
 
 
-def _zone(call: Call) -> tzinfo:
-    return js_dates.zone_of(call.scene.zone) or UTC
+def _zone(call: StepCall) -> tzinfo:
+    return js_dates.zone_of(call.environment.zone) or UTC
 
 
-def judged(params: Params, path: str, call: Call, answers: Answers) -> bool:
+def judged(params: Params, path: str, call: StepCall, answers: Answers) -> bool:
     """Whether a condition set of version 2 and later holds for one item. Raises ItemFailed."""
-    found = params.get(path, {})
-    if not isinstance(found, Mapping):
+    condition_set = params.get(path, {})
+    if not isinstance(condition_set, Mapping):
         raise ItemFailed("The conditions of this step cannot be read.")
-    options = dict(found.get("options") or {})
+    options = dict(condition_set.get("options") or {})
     if params.flag("options.ignoreCase"):
         options["caseSensitive"] = False
     if params.flag("options.looseTypeValidation") or params.flag("looseTypeValidation"):
         options["typeValidation"] = "loose"
-    return conditions.holds(found, conditions.rules_of(options, _zone(call), answers))
+    return conditions.holds(condition_set, conditions.rules_of(options, _zone(call), answers))
 
 
-def _older(params: Params, call: Call, answers: Answers, *, one_is_enough: bool) -> bool:
-    found = (
+def _older(params: Params, call: StepCall, answers: Answers, *, one_is_enough: bool) -> bool:
+    holding = (
         older_conditions.row_holds(kind, row, _zone(call), answers)
         for kind in older_conditions.KINDS
         for row in params.rows(f"conditions.{kind}")
     )
-    return any(found) if one_is_enough else all(found)
+    return any(holding) if one_is_enough else all(holding)
 
 
-class If(_Judging):
+class IfNode(_ConditionNode):
     """Outputs true and false; a condition that fails and is tolerated counts as false."""
 
     types = ("if",)
-    takes_of = Takes.WHOLE
+    field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 2.1, 2.2, 2.3)
     options = frozenset(("ignoreCase", "looseTypeValidation"))
     choices = MappingProxyType(
@@ -136,25 +139,25 @@ class If(_Judging):
             "conditions.combinator": frozenset(("and", "or")),
         }
     )
-    known = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
+    parameters = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
 
-    def ports(self, asked: Asked) -> tuple[str, ...]:
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """True, then false."""
         return ("true", "false")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item at one of the two."""
-        answers = await _hard(call, ("conditions",))
+        answers = await _slow_matches(call, ("conditions",))
         yes: Items = []
         no: Items = []
-        for place, item in enumerate(call.items):
-            passed = Item(item.json, same(place))
-            (yes if _holds(call, place, answers) else no).append(passed)
-        return Result([yes, no])
+        for index, item in enumerate(call.items):
+            passed = Item(item.json, paired_with(index))
+            (yes if _holds(call, index, answers) else no).append(passed)
+        return NodeResult([yes, no])
 
 
-def _holds(call: Call, place: int, answers: Answers) -> bool:
-    params = call.params(place)
+def _holds(call: StepCall, index: int, answers: Answers) -> bool:
+    params = call.params(index)
     try:
         if call.version < 2:
             any_ = params.text("combineOperation", "all") == "any"
@@ -163,15 +166,15 @@ def _holds(call: Call, place: int, answers: Answers) -> bool:
         return judged(params, "conditions", call, answers)
     except ItemFailed as failure:
         if call.on_error is OnError.STOP:
-            raise ItemFailed(f"{failure.message} (item {place + 1})") from None
+            raise ItemFailed(f"{failure.message} (item {index + 1})") from None
         return False
 
 
-class Filter(_Judging):
+class FilterNode(_ConditionNode):
     """Output 0 what is kept, output 1 what is not; with an error output the latter is lost (imports 15)."""
 
     types = ("filter",)
-    takes_of = Takes.WHOLE
+    field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 2.1, 2.2, 2.3)
     options = frozenset(("ignoreCase", "looseTypeValidation"))
     choices = MappingProxyType(
@@ -180,31 +183,31 @@ class Filter(_Judging):
             "conditions.combinator": frozenset(("and", "or")),
         }
     )
-    known = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))
+    parameters = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))
 
-    def ports(self, asked: Asked) -> tuple[str, ...]:
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """Kept, then discarded."""
         return ("out:0", "out:1")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item kept or discarded."""
-        answers = await _hard(call, ("conditions",))
-        kept: Items = []
+        answers = await _slow_matches(call, ("conditions",))
+        matching: Items = []
         rest: Items = []
-        for place, item in enumerate(call.items):
-            passed = Item(item.json, same(place))
-            (kept if _holds(call, place, answers) else rest).append(passed)
+        for index, item in enumerate(call.items):
+            passed = Item(item.json, paired_with(index))
+            (matching if _holds(call, index, answers) else rest).append(passed)
         if call.on_error is OnError.ERROR_OUTPUT:
             words = f"{len(rest)} items were in no output, as the tool does with an error output here."
-            return Result([kept, []], message=words if rest else None)
-        return Result([kept, rest])
+            return NodeResult([matching, []], message=words if rest else None)
+        return NodeResult([matching, rest])
 
 
-class Switch(_Judging):
+class SwitchNode(_ConditionNode):
     """Outputs by rules or by a number; the fallback is an output of its own or one of them."""
 
     types = ("switch",)
-    takes_of = Takes.WHOLE
+    field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 3, 3.1, 3.2, 3.3)
     options = frozenset(
         ("ignoreCase", "looseTypeValidation", "fallbackOutput", "allMatchingOutputs", "renameFallbackOutput")
@@ -215,7 +218,7 @@ class Switch(_Judging):
             "dataType": frozenset(("boolean", "dateTime", "number", "string")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "mode",
             "rules",
@@ -230,73 +233,72 @@ class Switch(_Judging):
         )
     )
 
-    def conditions_of(self, asked: Asked) -> Iterable[Any]:
+    def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
         """Those of each rule."""
-        rows = asked.get("rules.values", [])
+        rows = node.get("rules.values", [])
         return (
             [row.get("conditions") for row in rows if isinstance(row, Mapping)]
             if isinstance(rows, list)
             else []
         )
 
-    def ports(self, asked: Asked) -> tuple[str, ...]:
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """One a rule, or as many as the step says, and the fallback's own."""
-        if asked.version < 2:
+        if node.version < 2:
             return tuple(f"case:{number}" for number in range(4))
-        if asked.get("mode", "rules") == "expression":
-            name = "outputsAmount" if asked.version < 3 else "numberOutputs"
-            count = asked.literal(name, 4)
+        if node.get("mode", "rules") == "expression":
+            name = "outputsAmount" if node.version < 3 else "numberOutputs"
+            count = node.literal(name, 4)
             return tuple(
-                f"case:{number}"
-                for number in range(min(count, MOST_OUTPUTS) if isinstance(count, int) else 4)
+                f"case:{number}" for number in range(min(count, MAX_OUTPUTS) if isinstance(count, int) else 4)
             )
-        rows = asked.get("rules.rules" if asked.version < 3 else "rules.values", [])
+        rows = node.get("rules.rules" if node.version < 3 else "rules.values", [])
         count = len(rows) if isinstance(rows, list) else 0
         ports = tuple(f"case:{number}" for number in range(count))
-        if asked.version >= 3 and asked.get("options.fallbackOutput") == "extra":
+        if node.version >= 3 and node.get("options.fallbackOutput") == "extra":
             return (*ports, "fallback")
         return ports
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """How many outputs there are must not depend on data."""
-        yield from super().check(asked)
-        rules = asked.get("rules.values") or asked.get("rules.rules")
-        if asked.version >= 3 and asked.get("mode", "rules") == "rules" and not rules:
-            yield Problem("error", "parameter", "It has no rule. Write one, or remove the step.")
-        if asked.get("mode") == "expression" and isinstance(asked.get("numberOutputs", 4), str):
+        yield from super().check(node)
+        rules = node.get("rules.values") or node.get("rules.rules")
+        if node.version >= 3 and node.get("mode", "rules") == "rules" and not rules:
+            yield StepProblem("error", "parameter", "It has no rule. Write one, or remove the step.")
+        if node.get("mode") == "expression" and isinstance(node.get("numberOutputs", 4), str):
             words = "The number of its outputs is an expression. Give a number."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item at one output, at several with all matching outputs, or at none."""
-        answers = await _hard(call, _rule_paths(call))
+        answers = await _slow_matches(call, _rule_paths(call))
         count = _own_ports(call.step)
         outputs: list[Items] = [[] for _ in range(count)]
         failed: Items = []
-        for place, item in enumerate(call.items):
+        for index, item in enumerate(call.items):
             try:
-                for output in self._outputs(call, place, answers, count):
-                    outputs[output].append(Item(item.json, same(place)))
+                for output in self._outputs(call, index, answers, count):
+                    outputs[output].append(Item(item.json, paired_with(index)))
             except ItemFailed as failure:
                 if call.on_error is OnError.STOP:
                     raise
                 into = failed if call.on_error is OnError.ERROR_OUTPUT else outputs[0]
                 into.append(Item({"error": failure.message}, None, failure.message))
-        return Result([*outputs, failed] if call.on_error is OnError.ERROR_OUTPUT else outputs)
+        return NodeResult([*outputs, failed] if call.on_error is OnError.ERROR_OUTPUT else outputs)
 
-    def _outputs(self, call: Call, place: int, answers: Answers, count: int) -> list[int]:
-        params = call.params(place)
+    def _outputs(self, call: StepCall, index: int, answers: Answers, count: int) -> list[int]:
+        params = call.params(index)
         if params.get("mode", "rules") == "expression":
             return [_numbered(params.get("output", js.UNDEFINED), count)]
         if call.version < 3:
             return _older_outputs(params, call, answers, count)
-        found = [
+        outputs = [
             number
             for number, row in enumerate(params.rows("rules.values"))
             if judged(_with_options(row, params), "conditions", call, answers)
         ]
-        if found:
-            return found if params.flag("options.allMatchingOutputs") else found[:1]
+        if outputs:
+            return outputs if params.flag("options.allMatchingOutputs") else outputs[:1]
         return _fallback(params.get("options.fallbackOutput"), count)
 
 
@@ -304,7 +306,7 @@ def _with_options(row: Params, params: Params) -> Params:
     return Params({**row.tree, "options": params.get("options", {}) or {}})
 
 
-def _rule_paths(call: Call) -> list[str]:
+def _rule_paths(call: StepCall) -> list[str]:
     rows = call.params(0).rows("rules.values") if call.items else []
     return ["rules"] + [f"rules.values.{number}.conditions" for number in range(len(rows))]
 
@@ -320,7 +322,7 @@ def _numbered(value: Any, count: int) -> int:
         js.number(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     )
     if math.isnan(number) or not float(number).is_integer():
-        raise StepBroke("The output is not a whole number. Check the expression of this step.")
+        raise WorkflowStepFailed("The output is not a whole number. Check the expression of this step.")
     if not 0 <= number < count:
         raise ItemFailed(f"There is no output {int(number)}; this step has outputs 0 to {count - 1}.")
     return int(number)
@@ -333,11 +335,11 @@ def _fallback(value: Any, count: int) -> list[int]:
     return [int(number)] if not math.isnan(number) and 0 <= number < count else []
 
 
-def _older_outputs(params: Params, call: Call, answers: Answers, count: int) -> list[int]:
+def _older_outputs(params: Params, call: StepCall, answers: Answers, count: int) -> list[int]:
     kind = params.text("dataType", "number")
-    left = params.get("value1", js.UNDEFINED)
+    first = params.get("value1", js.UNDEFINED)
     for number, row in enumerate(params.rows("rules.rules")):
-        if older_conditions.row_holds(kind, row, _zone(call), answers, left=left):
+        if older_conditions.row_holds(kind, row, _zone(call), answers, first=first):
             return [_numbered(row.get("output", 0), count) if call.version < 2 else number]
     fallback = params.get("fallbackOutput", -1)
     return [_numbered(fallback, count)] if js.is_number(fallback) and fallback >= 0 else []

@@ -4,84 +4,84 @@ from collections.abc import Iterable
 
 from steward.model.plan import OnError
 from steward.steps.workflow.expressions import template
-from steward.steps.workflow.expressions.views import CodeFailed, Made, Mode, Script
+from steward.steps.workflow.expressions.views import CodeFailed, Script, ScriptItem, ScriptMode
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
     ItemFailed,
-    Problem,
-    Result,
-    StepBroke,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
     StepType,
+    WorkflowStepFailed,
     error_item,
-    same,
-    tolerated,
+    error_result,
+    paired_with,
 )
 
 
-class Code(StepType):
+class CodeNode(StepType):
     """Pairs as the script says; without a word of it as the general rule fills in."""
 
     types = ("code", "function", "functionItem")
     versions = (1, 2)
     per_item = False
     options = frozenset()
-    known = frozenset(("mode", "language", "jsCode", "functionCode", "pythonCode", "notice"))
+    parameters = frozenset(("mode", "language", "jsCode", "functionCode", "pythonCode", "notice"))
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """One name for all three."""
         return "code"
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """JavaScript only."""
-        if asked.get("language", "javaScript") != "javaScript":
-            yield Problem("error", "parameter", "Its code is Python. Write it in JavaScript.")
-        elif not str(asked.get("jsCode") or asked.get("functionCode") or "").strip():
-            yield Problem("error", "parameter", "It has no code. Write some, or remove the step.")
+        if node.get("language", "javaScript") != "javaScript":
+            yield StepProblem("error", "parameter", "Its code is Python. Write it in JavaScript.")
+        elif not str(node.get("jsCode") or node.get("functionCode") or "").strip():
+            yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """What the script gives."""
         script = script_of(call.step.origin.source_type if call.step.origin else "code", call.first.tree)
         names, _ = template.names_in([script.text])
         try:
-            result = await call.evaluator.run_code(script, call.look(names))
+            result = await call.evaluator.run_code(script, call.expression_context(names))
         except CodeFailed as failure:
             if not failure.thrown:
-                raise StepBroke(failure.message) from None
+                raise WorkflowStepFailed(failure.message) from None
             if call.on_error is OnError.STOP:
                 raise ItemFailed(failure.message) from None
-            return tolerated(call, failure.message)
+            return error_result(call, failure.message)
         out: Items = []
         failed: Items = []
-        for place, made in enumerate(result.items):
-            if made.error is None:
-                out.append(_item(made))
+        for index, script_item in enumerate(result.items):
+            if script_item.error is None:
+                out.append(_item(script_item))
             else:
-                _fail(call, place, made.error, out, failed)
-        return Result([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
+                _fail(call, index, script_item.error, out, failed)
+        return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
 
 
 def script_of(source_type: str, parameters: object) -> Script:
     """The step's script and how it is run."""
-    given = parameters if isinstance(parameters, dict) else {}
+    config = parameters if isinstance(parameters, dict) else {}
     if source_type in ("function", "functionItem"):
-        mode = Mode.FUNCTION if source_type == "function" else Mode.FUNCTION_ITEM
-        return Script(str(given.get("functionCode", "")), mode)
-    each_item = given.get("mode", "runOnceForAllItems") == "runOnceForEachItem"
-    return Script(str(given.get("jsCode", "")), Mode.EACH if each_item else Mode.ALL)
+        mode = ScriptMode.FUNCTION if source_type == "function" else ScriptMode.FUNCTION_ITEM
+        return Script(str(config.get("functionCode", "")), mode)
+    each_item = config.get("mode", "runOnceForAllItems") == "runOnceForEachItem"
+    return Script(str(config.get("jsCode", "")), ScriptMode.PER_ITEM if each_item else ScriptMode.ALL)
 
 
-def _item(made: Made) -> Item:
-    paired = None if made.paired is None else tuple((place, 0) for place in made.paired)
-    return Item(made.json, paired)
+def _item(script_item: ScriptItem) -> Item:
+    paired = None if script_item.paired is None else tuple((index, 0) for index in script_item.paired)
+    return Item(script_item.json, paired)
 
 
-def _fail(call: Call, number: int, error: str, out: Items, failed: Items) -> None:
-    place = number if number < len(call.items) else 0
+def _fail(call: StepCall, number: int, error: str, out: Items, failed: Items) -> None:
+    index = number if number < len(call.items) else 0
     if call.on_error is OnError.STOP:
         raise ItemFailed(error)
     if call.on_error is OnError.ERROR_OUTPUT:
-        failed.append(error_item(call.items[place], place, error))
+        failed.append(error_item(call.items[index], index, error))
     else:
-        out.append(Item({"error": error}, same(place), error))
+        out.append(Item({"error": error}, paired_with(index), error))

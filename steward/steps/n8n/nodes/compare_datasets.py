@@ -8,10 +8,17 @@ from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.n8n.nodes.merge import all_there, fields_to_match, matched
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import Asked, Call, Params, Problem, Result, StepType
+from steward.steps.workflow.step_types import (
+    NodeDefinition,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    StepType,
+)
 
 
-class CompareDatasets(StepType):
+class CompareDatasetsNode(StepType):
     """What is in one only is paired with its item, the rest with both."""
 
     types = ("compareDatasets",)
@@ -25,32 +32,34 @@ class CompareDatasets(StepType):
             "options.multipleMatches": frozenset(("first", "all")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         ("mergeByFields", "resolve", "fuzzyCompare", "preferWhenMix", "exceptWhenMix", "options", "infoBox")
     )
 
-    def inputs(self, asked: Asked) -> int:
+    def inputs(self, node: NodeDefinition) -> int:
         """A and B."""
         return 2
 
-    def ports(self, asked: Asked) -> tuple[str, ...]:
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """In A only, same, different, in B only."""
         return ("out:0", "out:1", "out:2", "out:3")
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That what to do with differences is known."""
-        if asked.literal("resolve", "includeBoth") not in (
+        if node.literal("resolve", "includeBoth") not in (
             "includeBoth",
             "mix",
             "preferInput1",
             "preferInput2",
         ):
-            yield Problem("error", "parameter", "What it does with differences is not known. Choose again.")
-        if asked.version < 2 and asked.get("resolve") is None:
+            yield StepProblem(
+                "error", "parameter", "What it does with differences is not known. Choose again."
+            )
+        if node.version < 2 and node.get("resolve") is None:
             words = "What this older version does with differences is not said. Choose it in the tool."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The four lists."""
         params = call.first
         pairs = fields_to_match(params)
@@ -58,7 +67,7 @@ class CompareDatasets(StepType):
         first, second = call.inputs[0], call.inputs[1]
         dots = not params.flag("options.disableDotNotation")
         all_there(call.inputs, pairs, dots=dots)
-        found = matched(
+        matches = matched(
             first,
             second,
             pairs,
@@ -69,26 +78,28 @@ class CompareDatasets(StepType):
         only_a: Items = []
         same: Items = []
         different: Items = []
-        for place, others in enumerate(found.of_first):
+        for index, others in enumerate(matches.of_first):
             if not others:
-                only_a.append(Item(first[place].json, ((place, 0),)))
+                only_a.append(Item(first[index].json, ((index, 0),)))
             for other in others:
-                links = ((place, 0), (other, 1))
-                a, b = first[place].json, second[other].json
+                links = ((index, 0), (other, 1))
+                a, b = first[index].json, second[other].json
                 if _equal(a, b, pairs, params, fuzzy=fuzzy):
                     same.append(Item(a, links))
                 else:
                     different.append(Item(_difference(a, b, pairs, params, fuzzy=fuzzy), links))
         only_b = [
-            Item(item.json, ((place, 1),))
-            for place, item in enumerate(second)
-            if place not in found.of_second
+            Item(item.json, ((index, 1),))
+            for index, item in enumerate(second)
+            if index not in matches.of_second
         ]
-        return Result([only_a, same, different, only_b])
+        return NodeResult([only_a, same, different, only_b])
 
 
-def _alike(one: Any, two: Any, *, fuzzy: bool) -> bool:
-    return (js.fuzzy_key if fuzzy else js.strict_key)(one) == (js.fuzzy_key if fuzzy else js.strict_key)(two)
+def _alike(first: Any, second: Any, *, fuzzy: bool) -> bool:
+    return (js.fuzzy_key if fuzzy else js.strict_key)(first) == (js.fuzzy_key if fuzzy else js.strict_key)(
+        second
+    )
 
 
 def _skipped(params: Params) -> set[str]:
@@ -123,7 +134,7 @@ def _difference(
         # The origin mixes into the item it prefers, so the step before shows the mixture too.
         mixed = best if isinstance(best, dict) else dict(best)
         for name in names_of(params.get("exceptWhenMix", "")):
-            mixed[name] = js.stored(other.get(name))
+            mixed[name] = js.to_json(other.get(name))
         return mixed
     return _both(a, b, pairs, params, fuzzy=fuzzy)
 
@@ -136,14 +147,14 @@ def _both(
     different: dict[str, Any] = {}
     skipped: dict[str, Any] = {}
     for name in _names(a, b):
-        left, right = a.get(name, js.UNDEFINED), b.get(name, js.UNDEFINED)
-        sides = {"inputA": js.stored(left), "inputB": js.stored(right)}
+        first, second = a.get(name, js.UNDEFINED), b.get(name, js.UNDEFINED)
+        sides = {"inputA": js.to_json(first), "inputB": js.to_json(second)}
         if name in aside:
             skipped[name] = sides
-        elif _alike(left, right, fuzzy=fuzzy):
-            same[name] = js.stored(left)
+        elif _alike(first, second, fuzzy=fuzzy):
+            same[name] = js.to_json(first)
         else:
             different[name] = sides
-    found: dict[str, Any] = {"keys": {one: js.stored(js.at(a, one)) for one, _ in pairs}}
-    found |= {"same": same, "different": different}
-    return found | ({"skipped": skipped} if skipped else {})
+    comparison: dict[str, Any] = {"keys": {name_: js.to_json(js.get_path(a, name_)) for name_, _ in pairs}}
+    comparison |= {"same": same, "different": different}
+    return comparison | ({"skipped": skipped} if skipped else {})

@@ -10,16 +10,16 @@ from typing import Any
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
-    each,
-    same,
+    for_each_item,
+    paired_with,
 )
 
 _HASHES = {
@@ -34,11 +34,11 @@ _HASHES = {
 }
 
 
-class Crypto(StepType):
+class CryptoNode(StepType):
     """What needs a key is not here: keys are not taken from a file."""
 
     types = ("crypto",)
-    takes_of = Takes.MORE
+    field_use = FieldUse.EXTENDS_ITEMS
     versions = (1, 2)
     options: frozenset[str] = frozenset()
     choices = MappingProxyType(
@@ -47,7 +47,7 @@ class Crypto(StepType):
             "encodingType": frozenset(("ascii", "base64", "hex", "uuid")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "action",
             "type",
@@ -60,36 +60,38 @@ class Crypto(StepType):
         )
     ) | frozenset(("secret", "privateKey", "algorithm", "binaryPropertyName"))
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Hashing and generating only."""
-        action = asked.get("action", "hash")
+        action = node.get("action", "hash")
         if action in ("hmac", "sign"):
             words = "It signs with a key, and keys are not taken from a file. Remove the step."
-            yield Problem("error", "credential", words)
+            yield StepProblem("error", "credential", words)
         elif action not in ("hash", "generate"):
-            yield Problem("error", "parameter", "Its action is not known. Choose another one.")
-        if asked.get("binaryData"):
-            yield Problem("error", "binary", "It hashes a file, which steps do not keep here. Hash a value.")
-        kind = asked.literal("type", "MD5")
+            yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
+        if node.get("binaryData"):
+            yield StepProblem(
+                "error", "binary", "It hashes a file, which steps do not keep here. Hash a value."
+            )
+        kind = node.literal("type", "MD5")
         if action == "hash" and kind not in _HASHES:
-            yield Problem(
+            yield StepProblem(
                 "error", "parameter", f"The hash “{str(kind)[:40]}” is not known. Choose another one."
             )
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item with its value."""
-        return each(call, lambda place, item: [_made(call, place, item)])
+        return for_each_item(call, lambda index, item: [_with_output(call, index, item)])
 
 
-def _made(call: Call, place: int, item: Item) -> Item:
-    params = call.params(place)
+def _with_output(call: StepCall, index: int, item: Item) -> Item:
+    params = call.params(index)
     if params.text("action", "hash") == "generate":
-        value = _random(params, f"{call.scene.seed}|{call.step.name}|{call.run}|{place}")
+        value = _random(params, f"{call.environment.seed}|{call.step.name}|{call.run}|{index}")
     else:
         value = _hashed(params)
-    into: dict[str, Any] = js.copied(item.json)
-    js.put(into, params.text("dataPropertyName", "data"), value)
-    return Item(into, same(place))
+    into: dict[str, Any] = js.deep_copy(item.json)
+    js.set_path(into, params.text("dataPropertyName", "data"), value)
+    return Item(into, paired_with(index))
 
 
 def _hashed(params: Params) -> str:
@@ -125,4 +127,4 @@ def _random(params: Params, seed: str) -> str:
     if kind == "hex":
         return raw.hex()[:count]
     signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-    return "".join(signs[one % len(signs)] for one in raw)
+    return "".join(signs[byte % len(signs)] for byte in raw)

@@ -13,16 +13,16 @@ from steward.steps.workflow.javascript import date_patterns as date_text
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
-    each,
-    same,
+    for_each_item,
+    paired_with,
 )
 
 _OPERATIONS = frozenset(
@@ -30,11 +30,11 @@ _OPERATIONS = frozenset(
 ) | frozenset(("extractDate",))
 
 
-class DateTime(StepType):
+class DateTimeNode(StepType):
     """Version 1 works in UTC as the origin's process does, version 2 in the workflow's zone."""
 
     types = ("dateTime",)
-    takes_of = Takes.MORE
+    field_use = FieldUse.EXTENDS_ITEMS
     versions = (1, 2)
     options = frozenset(
         ("includeInputFields", "timezone", "isoString", "fromFormat", "fromTimezone", "toTimezone")
@@ -45,7 +45,7 @@ class DateTime(StepType):
             "part": frozenset(("year", "month", "week", "day", "hour", "minute", "second")),
         }
     )
-    known = (
+    parameters = (
         frozenset(("action", "value", "custom", "toFormat", "options", "dataPropertyName", "operation"))
         | frozenset(
             ("duration", "timeUnit", "magnitude", "outputFieldName", "date", "format", "customFormat")
@@ -53,42 +53,44 @@ class DateTime(StepType):
         | frozenset(("mode", "toNearest", "to", "part", "startDate", "endDate", "units", "includeTime"))
     )
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """dateTime.formatDate and so on."""
-        return f"dateTime.{asked.literal('operation', 'getCurrentDate' if asked.version >= 2 else 'format')}"
+        return f"dateTime.{node.literal('operation', 'getCurrentDate' if node.version >= 2 else 'format')}"
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That the operation is known."""
-        if asked.version >= 2 and asked.get("operation", "getCurrentDate") not in _OPERATIONS:
-            yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
-        if asked.version < 2 and asked.get("action", "format") not in ("format", "calculate"):
-            yield Problem("error", "parameter", "Its action is not known. Choose another one.")
-        if asked.get("options.fromFormat"):
+        if node.version >= 2 and node.get("operation", "getCurrentDate") not in _OPERATIONS:
+            yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
+        if node.version < 2 and node.get("action", "format") not in ("format", "calculate"):
+            yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
+        if node.get("options.fromFormat"):
             words = (
                 "It reads dates by a pattern of one's own, which is not carried here. Give dates as ISO text."
             )
-            yield Problem("error", "parameter", words)
-        unknown = date_text.unknown_in(str(asked.literal("customFormat", ""))) if asked.version >= 2 else None
-        if unknown is not None and asked.get("format") == "custom":
+            yield StepProblem("error", "parameter", words)
+        unknown = (
+            date_text.unsupported_token(str(node.literal("customFormat", ""))) if node.version >= 2 else None
+        )
+        if unknown is not None and node.get("format") == "custom":
             words = f"Its pattern has “{unknown}”, the whole name of a zone, which is not carried here."
             words += " Leave it out."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item with its date."""
         if call.version < 2:
-            return each(call, lambda place, item: [_older(call.params(place), place, item)])
-        return each(call, lambda place, item: [_newer(call, place, item)])
+            return for_each_item(call, lambda index, item: [_older(call.params(index), index, item)])
+        return for_each_item(call, lambda index, item: [_newer(call, index, item)])
 
 
-def _newer(call: Call, place: int, item: Item) -> Item:
-    params = call.params(place)
-    zone = js_dates.zone_of(call.scene.zone) or UTC
+def _newer(call: StepCall, index: int, item: Item) -> Item:
+    params = call.params(index)
+    zone = js_dates.zone_of(call.environment.zone) or UTC
     operation = params.text("operation", "getCurrentDate")
-    name, value = _RUN[operation](params, zone, call.scene.now)
-    into: dict[str, Any] = js.copied(item.json) if params.flag("options.includeInputFields") else {}
-    js.put(into, params.text("outputFieldName", name), value)
-    return Item(into, same(place))
+    name, value = _RUN[operation](params, zone, call.environment.now)
+    into: dict[str, Any] = js.deep_copy(item.json) if params.flag("options.includeInputFields") else {}
+    js.set_path(into, params.text("outputFieldName", name), value)
+    return Item(into, paired_with(index))
 
 
 def read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
@@ -96,27 +98,27 @@ def read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetim
 
     In `zone`; with `keep_offset` in the one written in the text, where there is one.
     """
-    found = None
+    date = None
     if js.is_number(value):
-        found = js_dates.from_millis(value if abs(value) > 1e11 else value * 1000, zone)
+        date = js_dates.from_millis(value if abs(value) > 1e11 else value * 1000, zone)
     elif isinstance(value, str) and re.fullmatch(r"\d{9,10}|\d{12,13}", value):
-        found = js_dates.from_millis(float(value) * (1000 if len(value) < 11 else 1), zone)
+        date = js_dates.from_millis(float(value) * (1000 if len(value) < 11 else 1), zone)
     elif isinstance(value, str):
-        found = js_dates.parse(value, zone)
-    if found is None:
+        date = js_dates.parse(value, zone)
+    if date is None:
         raise ItemFailed(f"{js.json_text(value)[:80]} is not a date.")
-    found = js_dates.settled(found)
-    return found if keep_offset else found.astimezone(zone)
+    date = js_dates.normalized(date)
+    return date if keep_offset else date.astimezone(zone)
 
 
 _Answer = tuple[str, Any]
 
 
 def _now(params: Params, zone: tzinfo, now: datetime) -> _Answer:
-    here = now.astimezone(js_dates.zone_of(params.text("options.timezone")) or zone)
+    local_now = now.astimezone(js_dates.zone_of(params.text("options.timezone")) or zone)
     if not params.flag("includeTime", default=True):
-        here = here.replace(hour=0, minute=0, second=0, microsecond=0)
-    return "currentDate", js_dates.iso(here)
+        local_now = local_now.replace(hour=0, minute=0, second=0, microsecond=0)
+    return "currentDate", js_dates.iso(local_now)
 
 
 def _moved(sign: int) -> Callable[[Params, tzinfo, datetime], _Answer]:
@@ -136,7 +138,7 @@ def _formatted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     pattern = params.text("format", "MM/dd/yyyy")
     if pattern == "custom":
         pattern = params.text("customFormat")
-    return "formattedDate", _written(date_text.luxon, date, pattern)
+    return "formattedDate", _written(date_text.format_luxon, date, pattern)
 
 
 def _written(write: Callable[[datetime, str], str], date: datetime, pattern: str) -> str:
@@ -154,7 +156,7 @@ def _rounded(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     return "roundedDate", js_dates.iso(floor(date, params.text("toNearest", "month")))
 
 
-def _taken(params: Params, zone: tzinfo, now: datetime) -> _Answer:
+def _extracted(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     date = read_date(params.get("date", ""), zone)
     part = params.text("part", "month")
     if part == "week":
@@ -169,13 +171,13 @@ def _between(params: Params, zone: tzinfo, now: datetime) -> _Answer:
     start = read_date(params.get("startDate", ""), UTC).astimezone(zone)
     end = read_date(params.get("endDate", ""), UTC).astimezone(zone)
     units = params.get("units", ["day"])
-    wanted = [unit for unit in UNITS if unit in units] if js.is_list(units) else []
-    if not wanted or len(wanted) != len(set(units)):
+    sorted_units = [unit for unit in UNITS if unit in units] if js.is_list(units) else []
+    if not sorted_units or len(sorted_units) != len(set(units)):
         raise ItemFailed("Name the units of the time between the dates.")
-    found = difference(start, end, wanted)
+    amounts = difference(start, end, sorted_units)
     if params.flag("options.isoString"):
-        return "timeDifference", iso_duration(found)
-    return "timeDifference", {f"{unit}s": value for unit, value in found.items()}
+        return "timeDifference", iso_duration(amounts)
+    return "timeDifference", {f"{unit}s": value for unit, value in amounts.items()}
 
 
 _RUN: dict[str, Callable[[Params, tzinfo, datetime], _Answer]] = {
@@ -184,7 +186,7 @@ _RUN: dict[str, Callable[[Params, tzinfo, datetime], _Answer]] = {
     "subtractFromDate": _moved(-1),
     "formatDate": _formatted,
     "roundDate": _rounded,
-    "extractDate": _taken,
+    "extractDate": _extracted,
     "getTimeBetweenDates": _between,
 }
 
@@ -192,9 +194,9 @@ _ROUNDED = {"year": (12, "month"), "quarter": (3, "month"), "month": (1, "month"
 _ROUNDED |= {"week": (7, "day"), "day": (1, "day")}
 
 
-def _older(params: Params, place: int, item: Item) -> Item:
+def _older(params: Params, index: int, item: Item) -> Item:
     value = params.get("value", "")
-    into: dict[str, Any] = js.copied(item.json)
+    into: dict[str, Any] = js.deep_copy(item.json)
     name = params.text("dataPropertyName", "data")
     if params.text("action", "format") == "calculate":
         date = _older_date(value, params.text("options.fromFormat"), UTC)
@@ -207,20 +209,20 @@ def _older(params: Params, place: int, item: Item) -> Item:
             amount = amount if js.number(params.get("duration", 0)) >= 0 else -amount
         sign = -1 if params.text("operation", "add") == "subtract" else 1
         moved = shifted(date, unit, sign * amount)
-        js.put(into, name, js_dates.utc_iso(moved))
-        return Item(into, same(place))
+        js.set_path(into, name, js_dates.utc_iso(moved))
+        return Item(into, paired_with(index))
     if js.is_missing(value) or value == "":
-        return Item(into, same(place))
+        return Item(into, paired_with(index))
     zone = js_dates.zone_of(params.text("options.fromTimezone", "UTC")) or UTC
     date = _older_date(value, params.text("options.fromFormat"), zone)
-    wanted = params.text("options.toTimezone")
-    if wanted:
-        target = js_dates.zone_of(wanted)
+    target_zone = params.text("options.toTimezone")
+    if target_zone:
+        target = js_dates.zone_of(target_zone)
         if target is None:
-            raise ItemFailed(f"The timezone “{wanted}” is not known.")
+            raise ItemFailed(f"The timezone “{target_zone}” is not known.")
         date = date.astimezone(target)
-    js.put(into, name, _written(date_text.moment, date, params.text("toFormat", "MM/DD/YYYY")))
-    return Item(into, same(place))
+    js.set_path(into, name, _written(date_text.format_moment, date, params.text("toFormat", "MM/DD/YYYY")))
+    return Item(into, paired_with(index))
 
 
 def _older_date(value: Any, from_format: str, zone: tzinfo) -> datetime:

@@ -16,33 +16,33 @@ from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps.n8n.sheet_columns import SheetColumns, extra_field_problems
 from steward.steps.n8n.sheet_forms import area_problems, clear, create, delete, form_problems
-from steward.steps.n8n.sheet_places import SheetPlace, document_of, tab_of
+from steward.steps.n8n.sheet_location import SheetLocation, document_of, tab_of
 from steward.steps.rows import column_letters
 from steward.steps.workflow.effects import Effects
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
-    Problem,
-    Result,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
     is_expression,
-    same,
+    paired_with,
 )
 
 _READS = frozenset(("read", "lookup"))
 _WRITES = frozenset(("append", "appendOrUpdate", "update", "clear", "delete", "create"))
 
 
-class GoogleSheets(StepType):
+class GoogleSheetsNode(StepType):
     """Signed in to by the step's binding; what the file signs in with is not there."""
 
     types = ("googleSheets",)
     versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7)
-    known = frozenset(
+    parameters = frozenset(
         re.findall(
             r"\w+",
             """
@@ -55,70 +55,70 @@ class GoogleSheets(StepType):
         )
     )
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """spreadsheet.read, spreadsheet.append and so on."""
-        return f"spreadsheet.{_operation(asked)}"
+        return f"spreadsheet.{_operation(node)}"
 
-    def kind_of(self, asked: Asked) -> StepKind:
+    def kind_of(self, node: NodeDefinition) -> StepKind:
         """Reading, or a send."""
-        return StepKind.READ if _operation(asked) in _READS else StepKind.SEND
+        return StepKind.READ if _operation(node) in _READS else StepKind.SEND
 
-    def takes(self, step: PlanStep) -> Takes:
+    def field_use_of(self, step: PlanStep) -> FieldUse:
         """Rows are found and filled by the item's fields unless the file maps every column."""
         if step.kind is StepKind.READ:
-            return Takes.NOTHING
+            return FieldUse.REPLACES_ITEMS
         operation = step.config.get("operation")
         columns = step.config.get("columns")
         mapped = isinstance(columns, Mapping) and columns.get("mappingMode", "") == "defineBelow"
         if operation in ("append", "appendOrUpdate", "update"):
-            return Takes.NOTHING if operation == "append" and mapped else Takes.FIELDS
-        return Takes.WHOLE
+            return FieldUse.REPLACES_ITEMS if operation == "append" and mapped else FieldUse.READS
+        return FieldUse.PASSES_ITEMS
 
-    def needs(self, asked: Asked) -> str:
+    def required_connection(self, node: NodeDefinition) -> str:
         """A spreadsheet."""
         return "spreadsheet"
 
-    def target(self, asked: Asked) -> JsonObject:
+    def target(self, node: NodeDefinition) -> JsonObject:
         """The document and tab as the file names them; what an expression decides is null."""
-        return {"spreadsheet_id": document_of(asked.parameters), "sheet": tab_of(asked.parameters)}
+        return {"spreadsheet_id": document_of(node.parameters), "sheet": tab_of(node.parameters)}
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """What is carried of its operations."""
-        if is_expression(asked.get("operation")):
+        if is_expression(node.get("operation")):
             # Its class, and with it whether a person is asked, is settled here and never by data.
             words = "Its operation is decided by an expression. Choose a fixed one."
-            yield Problem("error", "parameter", words)
-        if asked.get("resource", "sheet") != "sheet":
+            yield StepProblem("error", "parameter", words)
+        if node.get("resource", "sheet") != "sheet":
             words = "It makes or removes a whole spreadsheet, which is not carried. Remove the step."
-            yield Problem("error", "parameter", words)
-        elif _operation(asked) not in _READS | _WRITES:
-            words = f"Its operation “{_operation(asked)[:40]}” is not carried. Remove the step."
-            yield Problem("error", "parameter", words)
-        elif _operation(asked) in ("clear", "delete", "create"):
-            yield from form_problems(asked, _operation(asked))
-        if asked.get("rawData"):
-            yield Problem("error", "parameter", "It writes raw ranges. Map columns instead.")
-        if _operation(asked) in ("append", "appendOrUpdate", "update"):
-            yield from extra_field_problems(asked, _operation(asked))
-        yield from area_problems(asked)
+            yield StepProblem("error", "parameter", words)
+        elif _operation(node) not in _READS | _WRITES:
+            words = f"Its operation “{_operation(node)[:40]}” is not carried. Remove the step."
+            yield StepProblem("error", "parameter", words)
+        elif _operation(node) in ("clear", "delete", "create"):
+            yield from form_problems(node, _operation(node))
+        if node.get("rawData"):
+            yield StepProblem("error", "parameter", "It writes raw ranges. Map columns instead.")
+        if _operation(node) in ("append", "appendOrUpdate", "update"):
+            yield from extra_field_problems(node, _operation(node))
+        yield from area_problems(node)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Rows read, or what would be written."""
-        place = SheetPlace.of(call)
+        location = SheetLocation.of(call)
         operation = str(js.text(call.first.get("operation", "read")))
         if operation in _READS:
-            return await _read(call, place)
+            return await _read(call, location)
         if operation == "clear":
-            return await clear(call, place)
+            return await clear(call, location)
         if operation == "delete":
-            return await delete(call, place)
+            return await delete(call, location)
         if operation == "create":
-            return await create(call, place)
-        return await _write(call, place, operation)
+            return await create(call, location)
+        return await _write(call, location, operation)
 
 
-def _operation(asked: Asked) -> str:
-    return str(asked.literal("operation", "read"))
+def _operation(node: NodeDefinition) -> str:
+    return str(node.literal("operation", "read"))
 
 
 def _plain(cell: Cell) -> Any:
@@ -133,11 +133,15 @@ def _heads(table: SheetTable) -> list[str]:
 
 
 def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
-    return {head: _plain(cells[at]) if at < len(cells) else "" for at, head in enumerate(heads) if head}
+    return {
+        head: _plain(cells[column]) if column < len(cells) else ""
+        for column, head in enumerate(heads)
+        if head
+    }
 
 
-async def _read(call: Call, place: SheetPlace) -> Result:
-    _, table = await place.table()
+async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
+    _, table = await location.table()
     heads = _heads(table)
     rows = [
         {"row_number": row.number, **_row(heads, row.cells)}
@@ -147,30 +151,34 @@ async def _read(call: Call, place: SheetPlace) -> Result:
     out: Items = []
     for number in range(len(call.items)):
         params = call.params(number)
-        wanted = [
+        filters = [
             (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
         ]
         if params.text("operation", "read") == "lookup":
-            wanted.append((params.text("lookupColumn"), params.get("lookupValue", "")))
+            filters.append((params.text("lookupColumn"), params.get("lookupValue", "")))
         any_ = params.text("combineFilters", "AND") == "OR"
-        found = [row for row in rows if _fits(row, wanted, one_is_enough=any_)]
-        if wanted and not params.flag("options.returnAllMatches") and params.flag("options.returnFirstMatch"):
-            found = found[:1]
-        call.gathered.add(*found)
-        out += [Item(_unnumbered(row, call.version), same(number)) for row in found]
-        if not wanted:
+        matching_rows = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
+        if (
+            filters
+            and not params.flag("options.returnAllMatches")
+            and params.flag("options.returnFirstMatch")
+        ):
+            matching_rows = matching_rows[:1]
+        call.budget.add(*matching_rows)
+        out += [Item(_unnumbered(row, call.version), paired_with(number)) for row in matching_rows]
+        if not filters:
             break  # a read without filters is made once
-    return Result([out], counts=Counts(read=len(rows)))
+    return NodeResult([out], counts=Counts(read=len(rows)))
 
 
 def _unnumbered(row: dict[str, Any], version: float) -> dict[str, Any]:
     return row if version >= 3 else {name: value for name, value in row.items() if name != "row_number"}
 
 
-def _fits(row: Mapping[str, Any], wanted: Sequence[tuple[str, Any]], *, one_is_enough: bool) -> bool:
-    if not wanted:
+def _fits(row: Mapping[str, Any], filters: Sequence[tuple[str, Any]], *, one_is_enough: bool) -> bool:
+    if not filters:
         return True
-    fits = [js.text(row.get(column, "")) == js.text(value) for column, value in wanted]
+    fits = [js.text(row.get(column, "")) == js.text(value) for column, value in filters]
     return any(fits) if one_is_enough else all(fits)
 
 
@@ -184,40 +192,40 @@ def _cell(value: Any) -> Cell:
     return js.json_text(value)
 
 
-def _mapped(call: Call, number: int) -> dict[str, Any]:
+def _mapped(call: StepCall, number: int) -> dict[str, Any]:
     """The columns one item fills."""
     params, item = call.params(number), call.items[number]
     if call.version >= 4:
         if params.text("columns.mappingMode", "defineBelow") == "autoMapInputData":
             return {name: value for name, value in item.json.items() if name != "row_number"}
-        given = params.get("columns.value", {})
-        return dict(given) if isinstance(given, Mapping) else {}
+        mapping = params.get("columns.value", {})
+        return dict(mapping) if isinstance(mapping, Mapping) else {}
     if call.version >= 3 and params.text("dataMode", "defineBelow") == "defineBelow":
         rows = params.rows("fieldsUi.fieldValues") or params.rows("fieldsUi.values")
         return {row.text("fieldId", row.text("column")): row.get("fieldValue", "") for row in rows}
     return dict(item.json)
 
 
-async def _write(call: Call, place: SheetPlace, operation: str) -> Result:
-    tab, table = await place.table()
-    columns = SheetColumns.of(place, tab, table, _heads(table))
-    writing = _Writing(call, place, tab, table, columns, Effects(call))
+async def _write(call: StepCall, location: SheetLocation, operation: str) -> NodeResult:
+    tab, table = await location.table()
+    columns = SheetColumns.of(location, tab, table, _heads(table))
+    writing = _Writing(call, location, tab, table, columns, Effects(call))
     written: list[_Row] = []
     for number in range(len(call.items)):
         try:
             fields = _mapped(call, number)
-            at = None if operation == "append" else writing.match(number, fields, operation)
+            row_number = None if operation == "append" else writing.match(number, fields, operation)
             cells = columns.admit(call, number, fields, operation)
         except ItemFailed as failure:
-            writing.effects.fails(number, failure.message)
+            writing.effects.fail_item(number, failure.message)
             continue
-        if at is not None or operation != "update":
-            written.append(_Row(number, fields, cells, at))
+        if row_number is not None or operation != "update":
+            written.append(_Row(number, fields, cells, row_number))
     # Only now is it known which columns all items together add.
     for row in written:
-        if row.at is not None:
-            writing.change(row, row.at)
-    writing.append([row for row in written if row.at is None])
+        if row.row_number is not None:
+            writing.change(row, row.row_number)
+    writing.append([row for row in written if row.row_number is None])
     return writing.effects.result(read=len(table.rows))
 
 
@@ -225,33 +233,33 @@ async def _write(call: Call, place: SheetPlace, operation: str) -> Result:
 class _Row:
     """What one item writes: its fields as mapped, the cells written, and the row they belong to, if any."""
 
-    number: int
+    item_index: int
     fields: Mapping[str, Any]
     cells: Mapping[str, Any]
-    at: int | None
+    row_number: int | None
 
 
 @dataclass(slots=True)
 class _Writing:
     """What one run of a writing step comes to."""
 
-    call: Call
-    place: SheetPlace
+    call: StepCall
+    location: SheetLocation
     tab: str
     table: SheetTable
     columns: SheetColumns
     effects: Effects
 
     @property
-    def number(self) -> Any:
+    def integration_id(self) -> Any:
         """The connection the sends go to."""
-        return self.place.account.connection.integration_id
+        return self.location.account.connection.integration_id
 
     def match(self, number: int, row: Mapping[str, Any], operation: str) -> int | None:
         """The row in the sheet an item belongs to. Raises ItemFailed."""
         params = self.call.params(number)
         columns = params.get("columns.matchingColumns", [])
-        names = [js.text(one) for one in columns] if js.is_list(columns) else []
+        names = [js.text(column) for column in columns] if js.is_list(columns) else []
         names = names or [js.text(params.get("columnToMatchOn", params.get("key", "")))]
         values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
         if "row_number" in names:
@@ -261,20 +269,20 @@ class _Writing:
             return None
         if not all(name in heads for name in names):
             raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
-        for one in self.table.rows[1:]:
-            there = _row(heads, one.cells)
+        for sheet_row in self.table.rows[1:]:
+            present = _row(heads, sheet_row.cells)
             if all(
-                js.text(there.get(name, "")) == js.text(value)
+                js.text(present.get(name, "")) == js.text(value)
                 for name, value in zip(names, values, strict=True)
             ):
-                return one.number
+                return sheet_row.number
         return None
 
-    def change(self, row: _Row, at: int) -> None:
+    def change(self, row: _Row, row_number: int) -> None:
         """Proposes the cells of a row that is in the tab, with the columns added for them."""
-        there = next((one.cells for one in self.table.rows if one.number == at), ())
+        there = next((sheet_row.cells for sheet_row in self.table.rows if sheet_row.number == row_number), ())
         heads, present = self.columns.heads, self.columns.present
-        operation = self.place.account.changes["sheet.write_cells"]
+        operation = self.location.account.changes["sheet.write_cells"]
         proposals: list[Proposal] = []
         problems: list[Fault] = []
         for name, value in row.cells.items():
@@ -284,17 +292,19 @@ class _Writing:
             before = there[column] if column < len(there) else None
             ask = WriteCells(
                 tab=self.tab,
-                start=f"{column_letters(column)}{at}",
+                start=f"{column_letters(column)}{row_number}",
                 rows=((_cell(value),),),
                 before=((before,),),
-                spreadsheet_id=self.place.document,
+                spreadsheet_id=self.location.document,
             )
-            planned = operation.plan([ask], integration_id=self.number)
+            planned = operation.plan([ask], integration_id=self.integration_id)
             is_added = name not in present
-            proposals += [self.columns.with_header(one) if is_added else one for one in planned.proposals]
+            proposals += [
+                self.columns.with_header(proposal) if is_added else proposal for proposal in planned.proposals
+            ]
             problems += planned.problems
-        item = Item({**row.fields, "row_number": at}, same(row.number))
-        self.effects.planned(row.number, Planned(tuple(proposals), tuple(problems)), item)
+        item = Item({**row.fields, "row_number": row_number}, paired_with(row.item_index))
+        self.effects.add_plan(row.item_index, Planned(tuple(proposals), tuple(problems)), item)
 
     def append(self, fresh: Sequence[_Row]) -> None:
         """Proposes the new rows, all in one request, after the header cells of the columns they add."""
@@ -305,14 +315,16 @@ class _Writing:
         if missing:
             for row in fresh:
                 words = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
-                self.effects.fails(row.number, words)
+                self.effects.fail_item(row.item_index, words)
             return
         rows = tuple(tuple(_cell(row.cells.get(head)) for head in heads) for row in fresh)
-        ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.place.document)
-        planned = self.place.account.changes["sheet.append_rows"].plan([ask], integration_id=self.number)
+        ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.location.document)
+        planned = self.location.account.changes["sheet.append_rows"].plan(
+            [ask], integration_id=self.integration_id
+        )
         first = len(self.effects.items)
         for row in fresh:
-            self.effects.items.append(Item(dict(row.fields), same(row.number)))
+            self.effects.items.append(Item(dict(row.fields), paired_with(row.item_index)))
         if planned.problems:
             raise ItemFailed(planned.problems[0].message)
         for proposal in planned.proposals:

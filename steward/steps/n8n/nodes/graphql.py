@@ -7,38 +7,38 @@ from typing import Any
 from steward.connectors.web_request.connector import SendRequest
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
-from steward.steps.workflow.addresses import sendable, whole_address
+from steward.steps.workflow.addresses import https_address, sendable_headers
 from steward.steps.workflow.answers import (
     JSON,
-    each_sent,
-    items_of,
-    json_of,
-    removed_keys,
-    rows_of,
-    told_by_reading,
+    name_value_rows,
+    parse_json_object,
+    removed_key_problems,
+    response_items,
+    run_data_in_read_problems,
+    send_each_item,
 )
-from steward.steps.workflow.effects import each_read, in_words, web_of
+from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
     is_expression,
 )
 
 
-class GraphQl(StepType):
+class GraphQlNode(StepType):
     """A document without a mutation reads; one with a mutation is a send."""
 
     types = ("graphql",)
-    takes_of = Takes.NOTHING
+    field_use = FieldUse.REPLACES_ITEMS
     versions = (1, 1.1)
-    known = frozenset(
+    parameters = frozenset(
         [
             "authentication",
             "requestMethod",
@@ -54,31 +54,31 @@ class GraphQl(StepType):
         ]
     )
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """graphql.read, graphql.send."""
-        return "graphql.read" if self.kind_of(asked) is StepKind.READ else "graphql.send"
+        return "graphql.read" if self.kind_of(node) is StepKind.READ else "graphql.send"
 
-    def kind_of(self, asked: Asked) -> StepKind:
+    def kind_of(self, node: NodeDefinition) -> StepKind:
         """By the document, which no data may decide."""
-        query = asked.get("query", "")
+        query = node.get("query", "")
         return StepKind.READ if isinstance(query, str) and only_asks(query) else StepKind.SEND
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That the document is fixed, and nothing is signed in with."""
-        if is_expression(asked.get("query", "")) and "{{" in str(asked.get("query")):
+        if is_expression(node.get("query", "")) and "{{" in str(node.get("query")):
             words = "Its document is put together by an expression. Write it out, and use variables."
-            yield Problem("error", "parameter", words)
-        if asked.get("authentication", "none") != "none":
+            yield StepProblem("error", "parameter", words)
+        if node.get("authentication", "none") != "none":
             words = "It signs in with a credential of the tool, which is not there. Remove it or the step."
-            yield Problem("error", "credential", words)
-        yield from removed_keys(asked)
-        if self.kind_of(asked) is StepKind.READ:
-            yield from told_by_reading(asked, "endpoint", "variables", "headerParametersUi")
+            yield StepProblem("error", "credential", words)
+        yield from removed_key_problems(node)
+        if self.kind_of(node) is StepKind.READ:
+            yield from run_data_in_read_problems(node, "endpoint", "variables", "headerParametersUi")
         else:
             words = "What the address answers to this request is not handed on to later steps. Check them."
-            yield Problem("warning", "parameter", words)
+            yield StepProblem("warning", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """One question or one send for each item."""
         if call.step.kind is StepKind.SEND:
             return _sends(call)
@@ -102,7 +102,7 @@ def only_asks(document: str) -> bool:
 def _document(params: Params) -> bytes:
     variables = params.get("variables", {})
     if isinstance(variables, str):
-        variables = json_of(variables, "variables")
+        variables = parse_json_object(variables, "variables")
     body: dict[str, Any] = {"query": params.text("query"), "variables": variables or {}}
     if params.text("operationName"):
         body["operationName"] = params.text("operationName")
@@ -110,39 +110,41 @@ def _document(params: Params) -> bytes:
 
 
 def _endpoint(params: Params) -> str:
-    return whole_address(params.text("endpoint"))
+    return https_address(params.text("endpoint"))
 
 
 def _headers(params: Params) -> dict[str, str]:
-    return {"content-type": JSON} | sendable(rows_of(params, "headerParametersUi.parameter"))
+    return {"content-type": JSON} | sendable_headers(name_value_rows(params, "headerParametersUi.parameter"))
 
 
-def _sends(call: Call) -> Result:
-    def made(place: int) -> SendRequest:
-        params = call.params(place)
+def _sends(call: StepCall) -> NodeResult:
+    def build_request(index: int) -> SendRequest:
+        params = call.params(index)
         body = _document(params)
-        shown = body[:8192].decode("utf-8", "replace")
-        return SendRequest("POST", _endpoint(params), _headers(params), body, shown)
+        preview = body[:8192].decode("utf-8", "replace")
+        return SendRequest("POST", _endpoint(params), _headers(params), body, preview)
 
-    return each_sent(call, made)
+    return send_each_item(call, build_request)
 
 
-async def _questions(call: Call) -> Result:
+async def _questions(call: StepCall) -> NodeResult:
     web = web_of(call)
 
-    async def asked(place: int) -> list[dict[str, Any]]:
-        params = call.params(place)
+    async def query(index: int) -> list[dict[str, Any]]:
+        params = call.params(index)
         try:
             answer = await web.query(_endpoint(params), _document(params), _headers(params))
         except CallError as error:
-            raise in_words(error) from error
-        found = items_of(answer, Params({"responseFormat": "json", **params.tree}))
-        told = found[0].get("errors") if found else None
-        if told and params.text("responseFormat", "json") == "json":
+            raise as_item_failure(error) from error
+        objects = response_items(answer, Params({"responseFormat": "json", **params.tree}))
+        errors = objects[0].get("errors") if objects else None
+        if errors and params.text("responseFormat", "json") == "json":
             words = (
-                [js.text(one.get("message")) for one in told if js.is_object(one)] if js.is_list(told) else []
+                [js.text(entry.get("message")) for entry in errors if js.is_object(entry)]
+                if js.is_list(errors)
+                else []
             )
             raise ItemFailed(f"The address answered with errors: {', '.join(words)[:400] or 'unnamed ones'}")
-        return found
+        return objects
 
-    return await each_read(call, asked)
+    return await read_each_item(call, query)

@@ -9,36 +9,40 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    each,
-    same,
+    for_each_item,
+    paired_with,
 )
 
 LARGEST = 5 * 1024 * 1024
 
 
-class Html(StepType):
+class HtmlNode(StepType):
     """Extracting only: what makes pages is not here."""
 
     types = ("html",)
     versions = (1, 1.1, 1.2)
     options = frozenset(("trimValues", "cleanUpText"))
-    known = frozenset(("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html"))
+    parameters = frozenset(
+        ("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html")
+    )
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Values out of a field, by selectors that can be read."""
-        if asked.get("operation", "generateHtmlTemplate") != "extractHtmlContent":
+        if node.get("operation", "generateHtmlTemplate") != "extractHtmlContent":
             words = "It makes a page of HTML, which is not done here. Extract values, or remove the step."
-            yield Problem("error", "parameter", words)
-        if asked.get("sourceData", "json") == "binary":
-            yield Problem("error", "binary", "It reads a file, which steps do not keep here. Read a field.")
-        rows = asked.get("extractionValues.values", [])
+            yield StepProblem("error", "parameter", words)
+        if node.get("sourceData", "json") == "binary":
+            yield StepProblem(
+                "error", "binary", "It reads a file, which steps do not keep here. Read a field."
+            )
+        rows = node.get("extractionValues.values", [])
         for row in rows if isinstance(rows, list) else ():
             selector = row.get("cssSelector", "") if isinstance(row, dict) else ""
             if (
@@ -48,11 +52,11 @@ class Html(StepType):
                 and not _reads(selector)
             ):
                 words = f"Its selector “{selector[:80]}” cannot be read. Write a plain CSS selector."
-                yield Problem("error", "parameter", words)
+                yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """An item of values for each page."""
-        return each(call, lambda place, item: _extracted(call, place, item))
+        return for_each_item(call, lambda index, item: _extracted(call, index, item))
 
 
 def _reads(selector: str) -> bool:
@@ -63,11 +67,11 @@ def _reads(selector: str) -> bool:
     return True
 
 
-def _extracted(call: Call, place: int, item: Item) -> list[Item]:
-    params = call.params(place)
+def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
+    params = call.params(index)
     source = item.json.get(params.text("dataPropertyName", "data"))
     pages = source if isinstance(source, list) else [source]
-    found = []
+    extracted = []
     for page in pages:
         if not isinstance(page, str):
             raise ItemFailed("The field with the HTML is not there or is no text.")
@@ -76,9 +80,9 @@ def _extracted(call: Call, place: int, item: Item) -> list[Item]:
         tree = LexborHTMLParser(page)
         json: dict[str, Any] = {}
         for row in params.rows("extractionValues.values"):
-            js.put(json, row.text("key"), _value(tree, row, params, first_only=call.version >= 1.2))
-        found.append(Item(js.stored(json), same(place)))
-    return found
+            js.set_path(json, row.text("key"), _value(tree, row, params, first_only=call.version >= 1.2))
+        extracted.append(Item(js.to_json(json), paired_with(index)))
+    return extracted
 
 
 def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: bool) -> Any:
@@ -123,9 +127,11 @@ def _value_of(node: LexborNode) -> Any:
     if node.tag != "select":
         return _attribute(node, "value")
     options = node.css("option")
-    chosen = [one for one in options if "selected" in one.attributes]
+    chosen = [option for option in options if "selected" in option.attributes]
     if "multiple" in node.attributes:
-        return [value for value in (_attribute(one, "value") for one in chosen) if value is not js.UNDEFINED]
+        return [
+            value for value in (_attribute(option, "value") for option in chosen) if value is not js.UNDEFINED
+        ]
     picked = next(iter([*chosen, *options]), None)
     return js.UNDEFINED if picked is None else _attribute(picked, "value")
 
@@ -135,8 +141,8 @@ def _text(node: LexborNode, row: Params) -> str:
     if skipped:
         copy = LexborHTMLParser(node.html or "")
         try:
-            for one in copy.css(skipped):
-                one.decompose()
+            for element in copy.css(skipped):
+                element.decompose()
         except (SelectolaxError, ValueError):
             raise ItemFailed(f"The selector “{skipped[:80]}” cannot be read.") from None
         return copy.body.text() if copy.body is not None else ""

@@ -6,16 +6,16 @@ from types import MappingProxyType
 from steward.steps.n8n.nodes import keys, lists, summarize
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    all_of,
-    each,
-    same,
+    for_each_item,
+    paired_with,
+    paired_with_all,
 )
 
 _OPERATIONS = frozenset(
@@ -23,7 +23,7 @@ _OPERATIONS = frozenset(
 )
 
 
-class ItemLists(StepType):
+class ItemListsNode(StepType):
     """By its operation; until version 2 aggregating was called aggregateItems."""
 
     types = ("itemLists",)
@@ -50,7 +50,7 @@ class ItemLists(StepType):
             "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "resource",
             "operation",
@@ -74,30 +74,34 @@ class ItemLists(StepType):
         )
     )
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """itemLists.sort and so on."""
-        return f"itemLists.{asked.literal('operation', 'splitOutItems')}"
+        return f"itemLists.{node.literal('operation', 'splitOutItems')}"
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That the operation is known."""
-        if asked.get("operation", "splitOutItems") not in _OPERATIONS:
-            yield Problem("error", "parameter", "Its operation is not known. Choose another one.")
-        if asked.get("operation") == "sort" and asked.get("type") == "random":
-            yield Problem("warning", "parameter", lists.RANDOM)
-        if asked.get("options.includeBinaries"):
-            yield Problem("error", "binary", lists.FILES)
+        if node.get("operation", "splitOutItems") not in _OPERATIONS:
+            yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
+        if node.get("operation") == "sort" and node.get("type") == "random":
+            yield StepProblem("warning", "parameter", lists.RANDOM)
+        if node.get("options.includeBinaries"):
+            yield StepProblem("error", "binary", lists.FILES)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """As the list step of the same name."""
         operation = call.first.text("operation", "splitOutItems")
         if operation == "splitOutItems":
-            return each(call, lambda place, item: lists.split_out(_split_params(call, place), place, item))
+            return for_each_item(
+                call, lambda index, item: lists.split_out(_split_params(call, index), index, item)
+            )
         if operation == "sort":
-            return Result([[Item(call.items[at].json, same(at)) for at in await _order(call)]])
-        return Result([_listed(call, operation)])
+            return NodeResult(
+                [[Item(call.items[index_].json, paired_with(index_)) for index_ in await _order(call)]]
+            )
+        return NodeResult([_listed(call, operation)])
 
 
-def _listed(call: Call, operation: str) -> Items:
+def _listed(call: StepCall, operation: str) -> Items:
     params = call.first
     if operation == "limit":
         return lists.limited(call.items, params)
@@ -108,20 +112,20 @@ def _listed(call: Call, operation: str) -> Items:
     if operation not in ("aggregateItems", "concatenateItems"):
         raise ItemFailed(f"The operation “{operation}” is not known.")
     if params.text("aggregate", "aggregateIndividualFields") == "aggregateAllItemData":
-        return [Item(lists.aggregate_all(params, call.items), all_of([call.items]))]
-    return [Item(lists.aggregate_fields(params, call.items), all_of([call.items]))]
+        return [Item(lists.aggregate_all(params, call.items), paired_with_all([call.items]))]
+    return [Item(lists.aggregate_fields(params, call.items), paired_with_all([call.items]))]
 
 
-async def _order(call: Call) -> list[int]:
+async def _order(call: StepCall) -> list[int]:
     kind = call.first.text("type", "simple")
     if kind == "code":
         return await lists.ordered_by_code(call, call.first.text("code"))
     return lists.shuffled(call) if kind == "random" else lists.ordered(call.items, call.first)
 
 
-def _split_params(call: Call, place: int) -> Params:
+def _split_params(call: StepCall, index: int) -> Params:
     """Until version 2 the fields to include were a list of objects."""
-    params = call.params(place)
+    params = call.params(index)
     rows = params.rows("fieldsToInclude.fields")
     if not rows:
         return params

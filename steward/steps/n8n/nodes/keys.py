@@ -10,50 +10,50 @@ from steward.steps.n8n.nodes.lists import field_at, names_of
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    each,
-    same,
-    tolerated,
+    error_result,
+    for_each_item,
+    paired_with,
 )
 
 
-class RenameKeys(StepType):
+class RenameKeysNode(StepType):
     """Names one by one, then by patterns, of which the first match in a name is replaced."""
 
     types = ("renameKeys",)
-    known = frozenset(("keys", "additionalOptions"))
+    parameters = frozenset(("keys", "additionalOptions"))
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Patterns are for google-re2."""
-        rows = asked.get("additionalOptions.regexReplacement.replacements", [])
+        rows = node.get("additionalOptions.regexReplacement.replacements", [])
         for row in rows if isinstance(rows, list) else ():
             pattern = row.get("searchRegex", "") if isinstance(row, Mapping) else ""
             if isinstance(pattern, str) and conditions.compiled(pattern) is None:
                 words = (
                     "It renames by a pattern with look-around or back-references. Write a plainer pattern."
                 )
-                yield Problem("error", "parameter", words)
+                yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The items with other names."""
-        return each(call, lambda place, item: [_renamed(call.params(place), place, item)])
+        return for_each_item(call, lambda index, item: [_renamed(call.params(index), index, item)])
 
 
-def _renamed(params: Params, place: int, item: Item) -> Item:
-    json: dict[str, Any] = js.copied(item.json)
+def _renamed(params: Params, index: int, item: Item) -> Item:
+    json: dict[str, Any] = js.deep_copy(item.json)
     for row in params.rows("keys.key"):
         old, new = row.text("currentKey"), row.text("newKey")
-        value = js.at(json, old)
+        value = js.get_path(json, old)
         if not old or not new or old == new or value is js.UNDEFINED:
             continue
-        js.put(json, new, value)
-        js.drop(json, old)
+        js.set_path(json, new, value)
+        js.delete_path(json, old)
     for row in params.rows("additionalOptions.regexReplacement.replacements"):
         pattern = row.text("searchRegex")
         if row.flag("options.caseInsensitive"):
@@ -64,41 +64,42 @@ def _renamed(params: Params, place: int, item: Item) -> Item:
         into = row.text("replaceRegex").replace("\\", "\\\\")
         depth = js.number(row.get("options.depth", -1))
         json = _by_pattern(json, program, _template(into), int(depth))
-    return Item(json, same(place))
+    return Item(json, paired_with(index))
 
 
 def _template(text: str) -> str:
     """`$1` of the language as google-re2 writes it."""
-    out, place = "", 0
-    while place < len(text):
-        if text[place] == "$" and place + 1 < len(text) and text[place + 1].isdigit():
-            out += f"\\{text[place + 1]}"
-            place += 2
-        elif text.startswith("$&", place):
+    out, index = "", 0
+    while index < len(text):
+        if text[index] == "$" and index + 1 < len(text) and text[index + 1].isdigit():
+            out += f"\\{text[index + 1]}"
+            index += 2
+        elif text.startswith("$&", index):
             out += "\\0"
-            place += 2
+            index += 2
         else:
-            out += text[place]
-            place += 1
+            out += text[index]
+            index += 1
     return out
 
 
 def _by_pattern(json: Mapping[str, Any], program: Any, into: str, depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    renamed: dict[str, Any] = {}
     moved: dict[str, Any] = {}
     for name, value in json.items():
         if depth != 0 and isinstance(value, Mapping):
             value = _by_pattern(value, program, into, depth - 1)
         elif depth < 0 and isinstance(value, list):
             value = [
-                _by_pattern(one, program, into, depth) if isinstance(one, Mapping) else one for one in value
+                _by_pattern(element, program, into, depth) if isinstance(element, Mapping) else element
+                for element in value
             ]
         other = program.sub(into, name, count=1)
-        (found if other == name else moved)[other] = value
-    return found | moved
+        (renamed if other == name else moved)[other] = value
+    return renamed | moved
 
 
-class RemoveDuplicates(StepType):
+class RemoveDuplicatesNode(StepType):
     """The first of equal items; a compared field missing or of two types fails the step (imports 15)."""
 
     types = ("removeDuplicates",)
@@ -110,7 +111,7 @@ class RemoveDuplicates(StepType):
             "compare": frozenset(("allFields", "allFieldsExcept", "selectedFields")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "operation",
             "compare",
@@ -125,20 +126,20 @@ class RemoveDuplicates(StepType):
         )
     )
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """What earlier runs have seen is not kept."""
-        if asked.get("operation", "removeDuplicateInputItems") != "removeDuplicateInputItems":
+        if node.get("operation", "removeDuplicateInputItems") != "removeDuplicateInputItems":
             words = "It compares with earlier runs, which is not there. Compare within the input instead."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item once."""
         try:
-            return Result([without_duplicates(call.first, call.items)])
+            return NodeResult([without_duplicates(call.first, call.items)])
         except ItemFailed as failure:
             if call.version < 2 or call.on_error is OnError.STOP:
                 raise
-            return tolerated(call, failure.message)
+            return error_result(call, failure.message)
 
 
 def without_duplicates(params: Params, items: Items) -> Items:
@@ -149,7 +150,7 @@ def without_duplicates(params: Params, items: Items) -> Items:
         _check_types(name, items, dots=dots)
     seen: set[str] = set()
     out: Items = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         values = [field_at(item.json, name, dots=dots) for name in names]
         key = "\x00".join(js.strict_key(value) for value in values)
         if key in seen:
@@ -159,8 +160,8 @@ def without_duplicates(params: Params, items: Items) -> Items:
         if params.flag("options.removeOtherFields"):
             json = {}
             for name, value in zip(names, values, strict=True):
-                js.put(json, name, value) if dots else json.update({name: value})
-        out.append(Item(json, same(place)))
+                js.set_path(json, name, value) if dots else json.update({name: value})
+        out.append(Item(json, paired_with(index)))
     return out
 
 
@@ -179,12 +180,12 @@ def _listed(params: Params, name: str) -> list[str]:
     """Field names as text, or in the older shape of a list of objects."""
     value = params.get(name, "")
     if isinstance(value, Mapping):
-        found = [row.text("fieldName") for row in params.rows(f"{name}.fields")]
+        names = [row.text("fieldName") for row in params.rows(f"{name}.fields")]
     else:
-        found = names_of(value)
-    if not found:
+        names = names_of(value)
+    if not names:
         raise ItemFailed("Name the fields to compare.")
-    return found
+    return names
 
 
 def _check_types(name: str, items: Items, *, dots: bool) -> None:

@@ -9,19 +9,19 @@ from typing import Any
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.memory_budget import STEP_BYTES, TooMuch, weight
+from steward.steps.workflow.memory_budget import STEP_BYTES, MemoryBudgetExceeded, json_size
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
-    all_of,
-    each,
-    same,
+    for_each_item,
+    paired_with,
+    paired_with_all,
 )
 
 FILES = "It gathers files, which steps do not keep here. Remove the option."
@@ -32,15 +32,15 @@ def names_of(value: Any) -> list[str]:
     """Field names of a comma separated text or a list."""
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
-    return [js.text(one) for one in value] if js.is_list(value) else []
+    return [js.text(element) for element in value] if js.is_list(value) else []
 
 
 def field_at(json: Mapping[str, Any], name: str, *, dots: bool) -> Any:
     """A field by its path, or by its plain name."""
-    return js.at(json, name) if dots and name not in json else json.get(name, js.UNDEFINED)
+    return js.get_path(json, name) if dots and name not in json else json.get(name, js.UNDEFINED)
 
 
-class SplitOut(StepType):
+class SplitOutNode(StepType):
     """An item for each element of a list; each paired with the item the list was in."""
 
     types = ("splitOut",)
@@ -50,14 +50,14 @@ class SplitOut(StepType):
             "include": frozenset(("noOtherFields", "allOtherFields", "selectedOtherFields")),
         }
     )
-    known = frozenset(("fieldToSplitOut", "include", "fieldsToInclude", "options"))
+    parameters = frozenset(("fieldToSplitOut", "include", "fieldsToInclude", "options"))
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """All elements of all items, in order."""
-        return each(call, lambda place, item: split_out(call.params(place), place, item))
+        return for_each_item(call, lambda index, item: split_out(call.params(index), index, item))
 
 
-def split_out(params: Params, place: int, item: Item) -> Items:
+def split_out(params: Params, item_index: int, item: Item) -> Items:
     """The elements of one item's lists."""
     dots = not params.flag("options.disableDotNotation")
     fields = names_of(params.get("fieldToSplitOut", ""))
@@ -70,9 +70,9 @@ def split_out(params: Params, place: int, item: Item) -> Items:
     lists = [_elements(field_at(item.json, field, dots=dots)) for field in fields]
     rest = _rest(params, item, fields, include, dots=dots)
     out: Items = []
-    count = max(len(one) for one in lists)
-    if weight(rest) * count > STEP_BYTES:
-        raise TooMuch
+    count = max(len(values_) for values_ in lists)
+    if json_size(rest) * count > STEP_BYTES:
+        raise MemoryBudgetExceeded
     for number in range(count):
         into = dict(rest)
         for index, field in enumerate(fields):
@@ -84,10 +84,10 @@ def split_out(params: Params, place: int, item: Item) -> Items:
             if alone and js.is_object(value):
                 into |= value
             elif alone and js.is_list(value):
-                into |= {str(at): one for at, one in enumerate(value)}
+                into |= {str(position): values_ for position, values_ in enumerate(value)}
             else:
                 into[target] = value
-        out.append(Item(into, same(place)))
+        out.append(Item(into, paired_with(item_index)))
     return out
 
 
@@ -101,24 +101,24 @@ def _elements(value: Any) -> Sequence[Any]:
 
 def _rest(params: Params, item: Item, fields: Sequence[str], include: str, *, dots: bool) -> dict[str, Any]:
     if include == "allOtherFields":
-        kept: dict[str, Any] = dict(js.copied(item.json)) if dots else dict(item.json)
+        rest: dict[str, Any] = dict(js.deep_copy(item.json)) if dots else dict(item.json)
         for field in fields:
             if dots:
-                js.drop(kept, field)
+                js.delete_path(rest, field)
             else:
-                kept.pop(field, None)
-        return kept
+                rest.pop(field, None)
+        return rest
     if include == "selectedOtherFields":
-        wanted = {}
+        selected = {}
         for name in names_of(params.get("fieldsToInclude", "")):
             value = field_at(item.json, name, dots=dots)
             if value is not js.UNDEFINED:
-                wanted[name] = value
-        return wanted
+                selected[name] = value
+        return selected
     return {}
 
 
-class Aggregate(StepType):
+class AggregateNode(StepType):
     """One item of all, paired with every one of them: `.item` behind it is an error (imports 3.6)."""
 
     types = ("aggregate",)
@@ -132,7 +132,7 @@ class Aggregate(StepType):
             "include": frozenset(("allFields", "specifiedFields", "allFieldsExcept")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "aggregate",
             "fieldsToAggregate",
@@ -144,30 +144,30 @@ class Aggregate(StepType):
         )
     )
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Files are not kept."""
-        if asked.get("options.includeBinaries"):
-            yield Problem("error", "binary", FILES)
+        if node.get("options.includeBinaries"):
+            yield StepProblem("error", "binary", FILES)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The one item."""
         params = call.first
         if params.text("aggregate", "aggregateIndividualFields") == "aggregateAllItemData":
             json = aggregate_all(params, call.items)
         else:
             json = aggregate_fields(params, call.items)
-        return Result([[Item(json, all_of([call.items]))]])
+        return NodeResult([[Item(json, paired_with_all([call.items]))]])
 
 
 def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
     """Whole items, or some of their fields, as one list."""
     include = params.text("include", "allFields")
-    wanted = names_of(params.get("fieldsToInclude", ""))
+    included = names_of(params.get("fieldsToInclude", ""))
     unwanted = set(names_of(params.get("fieldsToExclude", "")))
     rows: list[Any] = []
     for item in items:
         if include == "specifiedFields":
-            row = {name: item.json[name] for name in wanted if name in item.json}
+            row = {name: item.json[name] for name in included if name in item.json}
         elif include == "allFieldsExcept":
             row = {name: value for name, value in item.json.items() if name not in unwanted}
         else:
@@ -204,13 +204,13 @@ def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
             else:
                 values.append(value)
         if dots:
-            js.put(into, name, values)
+            js.set_path(into, name, values)
         else:
             into[name] = values
     return into
 
 
-class Sort(StepType):
+class SortNode(StepType):
     """By fields, or by a comparing script; each item keeps its pairing."""
 
     types = ("sort",)
@@ -221,15 +221,15 @@ class Sort(StepType):
             "type": frozenset(("simple", "random", "code")),
         }
     )
-    known = frozenset(("type", "sortFieldsUi", "code", "options"))
-    raw = ()
+    parameters = frozenset(("type", "sortFieldsUi", "code", "options"))
+    unjoined_parameters = ()
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Random order is fixed by the run's seed."""
-        if asked.get("type") == "random":
-            yield Problem("warning", "parameter", RANDOM)
+        if node.get("type") == "random":
+            yield StepProblem("warning", "parameter", RANDOM)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The same items in another order."""
         kind = call.first.text("type", "simple")
         if kind == "code":
@@ -238,22 +238,22 @@ class Sort(StepType):
             places = shuffled(call)
         else:
             places = ordered(call.items, call.first)
-        return Result([[Item(call.items[place].json, same(place)) for place in places]])
+        return NodeResult([[Item(call.items[index].json, paired_with(index)) for index in places]])
 
 
-async def ordered_by_code(call: Call, text: str) -> list[int]:
+async def ordered_by_code(call: StepCall, text: str) -> list[int]:
     """Places in the order of a comparing script. Raises ItemFailed."""
     try:
-        return await call.evaluator.order(text, call.look(()))
+        return await call.evaluator.order(text, call.expression_context(()))
     except CodeFailed as failure:
         raise ItemFailed(failure.message) from None
 
 
-def shuffled(call: Call) -> list[int]:
+def shuffled(call: StepCall) -> list[int]:
     """A random order that a continued run repeats."""
-    seed = f"{call.scene.seed}|{call.step.name}|{call.run}"
+    seed = f"{call.environment.seed}|{call.step.name}|{call.run}"
     return sorted(
-        range(len(call.items)), key=lambda place: hashlib.sha256(f"{seed}|{place}".encode()).digest()
+        range(len(call.items)), key=lambda index: hashlib.sha256(f"{seed}|{index}".encode()).digest()
     )
 
 
@@ -268,37 +268,37 @@ def ordered(items: Items, params: Params) -> list[int]:
         if items and all(field_at(item.json, name, dots=dots) is js.UNDEFINED for item in items):
             raise ItemFailed(f"No item has the field “{name}” to sort by.")
 
-    def compare(one: int, two: int) -> int:
+    def compare(a: int, b: int) -> int:
         for name, downward in keys:
-            left = field_at(items[one].json, name, dots=dots)
-            right = field_at(items[two].json, name, dots=dots)
-            if not is_same(left, right):  # what cannot be ordered counts as greater, as with the origin
-                return -1 if is_less(left, right) is not downward else 1
+            first = field_at(items[a].json, name, dots=dots)
+            second = field_at(items[b].json, name, dots=dots)
+            if not is_same(first, second):  # what cannot be ordered counts as greater, as with the origin
+                return -1 if is_less(first, second) is not downward else 1
         return 0
 
     return sorted(range(len(items)), key=cmp_to_key(compare))
 
 
-def is_less(left: Any, right: Any) -> bool:
+def is_less(first: Any, second: Any) -> bool:
     """`left < right` as the language has it; texts without regard to case."""
-    if isinstance(left, str) and isinstance(right, str):
-        return left.lower() < right.lower()
-    one, two = js.number(left), js.number(right)
-    return one < two
+    if isinstance(first, str) and isinstance(second, str):
+        return first.lower() < second.lower()
+    a, b = js.number(first), js.number(second)
+    return a < b
 
 
-def is_same(left: Any, right: Any) -> bool:
+def is_same(first: Any, second: Any) -> bool:
     """Whether two values sort alike."""
-    if isinstance(left, str) and isinstance(right, str):
-        return left.lower() == right.lower()
-    return left is right or (bool(left == right) and isinstance(left, bool) == isinstance(right, bool))
+    if isinstance(first, str) and isinstance(second, str):
+        return first.lower() == second.lower()
+    return first is second or (bool(first == second) and isinstance(first, bool) == isinstance(second, bool))
 
 
-class Limit(StepType):
+class LimitNode(StepType):
     """The first or the last so many items, each paired with itself."""
 
     types = ("limit",)
-    takes_of = Takes.WHOLE
+    field_use = FieldUse.PASSES_ITEMS
     per_item = False
     options: frozenset[str] = frozenset()
     choices = MappingProxyType(
@@ -306,20 +306,20 @@ class Limit(StepType):
             "keep": frozenset(("firstItems", "lastItems")),
         }
     )
-    known = frozenset(("maxItems", "keep"))
+    parameters = frozenset(("maxItems", "keep"))
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Some of the items."""
-        return Result([limited(call.items, call.first)])
+        return NodeResult([limited(call.items, call.first)])
 
 
 def limited(items: Items, params: Params) -> Items:
     """The items that stay."""
-    most = js.number(params.get("maxItems", 1))
-    if most != most:
+    max_items = js.number(params.get("maxItems", 1))
+    if max_items != max_items:
         raise ItemFailed("The number of items to keep is not a number.")
-    paired = [Item(item.json, same(place)) for place, item in enumerate(items)]
-    count = int(most)
+    paired = [Item(item.json, paired_with(index)) for index, item in enumerate(items)]
+    count = int(max_items)
     if count >= len(paired):
         return paired
     if params.text("keep", "firstItems") == "firstItems":

@@ -2,52 +2,52 @@
 
 from collections.abc import Iterable
 
-from steward.steps.workflow.items import Item, Items, Link, Spot
+from steward.steps.workflow.items import Item, ItemRef, Items, Link
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
-    Problem,
-    Result,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
     is_expression,
 )
 
 
-class SplitInBatches(StepType):
+class SplitInBatchesNode(StepType):
     """Version 3: output 0 done, 1 the batch; version 2 the other way; version 1 batches alone, and a flag.
 
     What it hands on keeps the pairing with the items it came with, so that `.item` works behind the loop.
     """
 
     types = ("splitInBatches",)
-    takes_of = Takes.WHOLE
+    field_use = FieldUse.PASSES_ITEMS
     versions = (1, 2, 3)
-    known = frozenset(("batchSize", "options"))
+    parameters = frozenset(("batchSize", "options"))
     per_item = False
     stateful = True
 
-    def ports(self, asked: Asked) -> tuple[str, ...]:
+    def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """As the version has them."""
-        if asked.version < 2:
+        if node.version < 2:
             return ("loop",)
-        return ("loop", "done") if asked.version < 3 else ("done", "loop")
+        return ("loop", "done") if node.version < 3 else ("done", "loop")
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """A batch has at least one item."""
-        size = asked.get("batchSize", _size_of(asked.version))
+        size = node.get("batchSize", _size_of(node.version))
         if not is_expression(size) and not (js.is_number(size) and size >= 1):
-            yield Problem("error", "parameter", "Its batch size is not a number from 1 on. Give one.")
+            yield StepProblem("error", "parameter", "Its batch size is not a number from 1 on. Give one.")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The next batch, or what came back."""
         params, memory = call.first, call.memory
         size = js.number(params.get("batchSize", _size_of(call.version)))
         if not size >= 1:
             raise ItemFailed("The batch size is not a number from 1 on.")
-        came = [Item(item.json, _home(call, place)) for place, item in enumerate(call.items)]
+        came = [Item(item.json, _home(call, index)) for index, item in enumerate(call.items)]
         reset = js.truthy(params.get("options.reset", False))
         if "left" not in memory or reset:
             memory.update(left=came, back=[], round=0)
@@ -62,13 +62,13 @@ def _size_of(version: float) -> int:
     return 1 if version >= 3 else 10
 
 
-def _home(call: Call, place: int) -> tuple[Link, ...]:
+def _home(call: StepCall, index: int) -> tuple[Link, ...]:
     """Where an item came from, which is not where those of the run that hands it on come from."""
     source = call.sources[0]
-    return () if source is None else (Spot(source.step, source.run, source.output, place),)
+    return () if source is None else (ItemRef(source.step, source.run, source.output, index),)
 
 
-def _next(call: Call, size: int) -> Result:
+def _next(call: StepCall, size: int) -> NodeResult:
     memory = call.memory
     batch: Items = memory["left"][:size]
     memory["left"] = memory["left"][size:]
@@ -80,8 +80,8 @@ def _next(call: Call, size: int) -> Result:
     }
     if batch:
         outputs = [[], batch] if call.version >= 3 else [batch, []]
-        return Result(outputs[:1] if call.version < 2 else outputs)
+        return NodeResult(outputs[:1] if call.version < 2 else outputs)
     back: Items = memory["back"]
     if call.version < 2:
-        return Result([[]])
-    return Result([back, []] if call.version >= 3 else [[], back])
+        return NodeResult([[]])
+    return NodeResult([back, []] if call.version >= 3 else [[], back])

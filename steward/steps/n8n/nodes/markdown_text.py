@@ -11,26 +11,26 @@ from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
-    StepBroke,
+    StepCall,
+    StepProblem,
     StepType,
-    each,
-    same,
+    WorkflowStepFailed,
+    for_each_item,
+    paired_with,
 )
 
 LARGEST = 1024 * 1024
 
 
-class Markdown(StepType):
+class MarkdownNode(StepType):
     """Into HTML by the library the origin names for it, in a confined child; back by what is written here."""
 
     types = ("markdown",)
-    known = frozenset(("mode", "markdown", "html", "destinationKey", "options"))
+    parameters = frozenset(("mode", "markdown", "html", "destinationKey", "options"))
     choices = MappingProxyType(
         {
             "mode": frozenset(("markdownToHtml", "htmlToMarkdown")),
@@ -38,42 +38,44 @@ class Markdown(StepType):
         }
     )
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That its options are carried: all of one way, some of the other."""
-        to_html = asked.literal("mode", "htmlToMarkdown") == "markdownToHtml"
-        options = asked.get("options", {})
+        to_html = node.literal("mode", "htmlToMarkdown") == "markdownToHtml"
+        options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in (TO_HTML if to_html else html_marks.OPTIONS):
                 words = (
                     f"Its option “{str(name)[:60]}” is not carried here. Remove it, or do without this step."
                 )
-                yield Problem("error", "parameter", words)
+                yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item with its text."""
         if call.first.text("mode", "htmlToMarkdown") != "markdownToHtml":
-            return each(
-                call, lambda place, item: [_put(call.params(place), place, item, _marked(call, place))]
+            return for_each_item(
+                call, lambda index, item: [_put(call.params(index), index, item, _marked(call, index))]
             )
         pages = await _pages(call)
-        return each(call, lambda place, item: [_put(call.params(place), place, item, _page(pages, place))])
+        return for_each_item(
+            call, lambda index, item: [_put(call.params(index), index, item, _page(pages, index))]
+        )
 
 
-def _put(params: Params, place: int, item: Item, text: str) -> Item:
-    into: dict[str, Any] = js.copied(item.json)
-    js.put(into, params.text("destinationKey", "data"), text)
-    return Item(into, same(place))
+def _put(params: Params, index: int, item: Item, text: str) -> Item:
+    into: dict[str, Any] = js.deep_copy(item.json)
+    js.set_path(into, params.text("destinationKey", "data"), text)
+    return Item(into, paired_with(index))
 
 
-def _page(pages: Sequence[str | None], place: int) -> str:
-    text = pages[place] if place < len(pages) else None
+def _page(pages: Sequence[str | None], index: int) -> str:
+    text = pages[index] if index < len(pages) else None
     if text is None:
         raise ItemFailed("The text cannot be turned into HTML. It may be over 1 MiB.")
     return text
 
 
-def _marked(call: Call, place: int) -> str:
-    params = call.params(place)
+def _marked(call: StepCall, index: int) -> str:
+    params = call.params(index)
     text = params.text("html")
     if len(text) > LARGEST:
         raise ItemFailed("The text is larger than 1 MiB.")
@@ -84,13 +86,13 @@ def _marked(call: Call, place: int) -> str:
 
 
 def _style(params: Params) -> html_marks.Style:
-    most = js.number(params.get("options.maxConsecutiveNewlines", 3))
+    max_newlines = js.number(params.get("options.maxConsecutiveNewlines", 3))
     return html_marks.Style(
         bullet=params.text("options.bulletMarker", "*"),
         fence=params.text("options.codeFence", "```"),
         em=params.text("options.emDelimiter", "_"),
         strong=params.text("options.strongDelimiter", "**"),
-        most_newlines=int(most) if most == most else 3,
+        most_newlines=int(max_newlines) if max_newlines == max_newlines else 3,
         data_images=params.flag("options.keepDataImages"),
         references=params.flag("options.useLinkReferenceDefinitions"),
         indented_code=params.text("options.codeBlockStyle") == "indented",
@@ -137,22 +139,26 @@ return input.map(([text, options]) => {{
 }}"""
 
 
-async def _pages(call: Call) -> list[str | None]:
-    asked: list[list[Any]] = []
-    for place in range(len(call.items)):
+async def _pages(call: StepCall) -> list[str | None]:
+    texts: list[list[Any]] = []
+    for index in range(len(call.items)):
         try:
-            params = call.params(place)
+            params = call.params(index)
             text, options = params.text("markdown"), params.get("options", {})
         except ItemFailed:
             text, options = "", {}
-        kept = {name: options[name] for name in TO_HTML & options.keys()} if js.is_object(options) else {}
-        asked.append([text if len(text) <= LARGEST else None, kept])
-    if not asked:
+        supported = (
+            {name: options[name] for name in TO_HTML & options.keys()} if js.is_object(options) else {}
+        )
+        texts.append([text if len(text) <= LARGEST else None, supported])
+    if not texts:
         return []
     try:
-        found = await call.evaluator.run_flow_code(_script(), asked, call.scene.now)
+        pages = await call.evaluator.run_flow_code(_script(), texts, call.environment.now)
     except CodeFailed as failure:
-        raise StepBroke(failure.message) from None
+        raise WorkflowStepFailed(failure.message) from None
     except OSError:
-        raise StepBroke("The library that makes HTML of Markdown is not there. Build Steward anew.") from None
-    return [one if isinstance(one, str) else None for one in found] if isinstance(found, list) else []
+        raise WorkflowStepFailed(
+            "The library that makes HTML of Markdown is not there. Build Steward anew."
+        ) from None
+    return [page if isinstance(page, str) else None for page in pages] if isinstance(pages, list) else []

@@ -11,15 +11,15 @@ from steward.model.plan import PlanStep
 from steward.steps.workflow.items import Item, Items, Link
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
-    StepBroke,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
+    WorkflowStepFailed,
 )
 
 MOST_PAIRS = 500_000  # what each-with-each may make in the service's own memory
@@ -45,7 +45,7 @@ _MODES = {
 _WHOLE = frozenset(("append", "chooseBranch", "passThrough", "wait"))
 
 
-class Merge(StepType):
+class MergeNode(StepType):
     """Waits for all its connected inputs; with chooseBranch it never runs without them."""
 
     types = ("merge",)
@@ -70,7 +70,7 @@ class Merge(StepType):
             "options.clashHandling.values.mergeMode": frozenset(("deepMerge", "shallowMerge")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "mode",
             "join",
@@ -93,72 +93,72 @@ class Merge(StepType):
         )
     )
 
-    def takes(self, step: PlanStep) -> Takes:
+    def field_use_of(self, step: PlanStep) -> FieldUse:
         """By fields it looks into them; else it hands items on."""
-        return Takes.WHOLE if step.config.get("mode", "append") in _WHOLE else Takes.FIELDS
+        return FieldUse.PASSES_ITEMS if step.config.get("mode", "append") in _WHOLE else FieldUse.READS
 
-    def inputs(self, asked: Asked) -> int:
+    def inputs(self, node: NodeDefinition) -> int:
         """Two, or as many as the step says from version 3 on."""
-        count = asked.literal("numberInputs", 2) if asked.version >= 3 else 2
+        count = node.literal("numberInputs", 2) if node.version >= 3 else 2
         return count if isinstance(count, int) and 2 <= count <= 10 else 2
 
     def demands_all(self, step: PlanStep) -> bool:
         """Choosing a branch needs every one of them."""
         return step.config.get("mode") in ("chooseBranch", "passThrough", "wait")
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """SQL is not there; what decides the inputs must not depend on data."""
-        mode = asked.get("mode", "append")
+        mode = node.get("mode", "append")
         if mode == "combineBySql":
-            yield Problem("error", "parameter", "It merges by SQL. Join by fields or position instead.")
-        elif mode not in _MODES[int(asked.version)]:
-            yield Problem(
+            yield StepProblem("error", "parameter", "It merges by SQL. Join by fields or position instead.")
+        elif mode not in _MODES[int(node.version)]:
+            yield StepProblem(
                 "error", "parameter", "Its mode is not known or an expression. Choose a fixed mode."
             )
-        clash = asked.literal("options.clashHandling.values.resolveClash", "preferLast")
+        clash = node.literal("options.clashHandling.values.resolveClash", "preferLast")
         if not re.fullmatch(r"preferLast|addSuffix|preferInput[1-9][0-9]?", str(clash)):
             words = "What it does with fields both inputs have is not known. Choose it anew."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """One output."""
         params = call.first
         mode = params.text("mode", "append")
         if mode == "append":
-            return Result([_append(call.inputs)])
+            return NodeResult([_append(call.inputs)])
         if call.version < 2:
-            return Result([_OLDER[mode](call, params)])
+            return NodeResult([_OLDER[mode](call, params)])
         if mode == "chooseBranch":
-            return Result([_chosen(call, params)])
+            return NodeResult([_chosen(call, params)])
         by = params.text("combinationMode" if call.version < 3 else "combineBy", "combineByFields")
         if by in ("mergeByPosition", "combineByPosition"):
-            return Result([_by_position(call, params)])
+            return NodeResult([_by_position(call, params)])
         if by in ("multiplex", "combineAll"):
-            return Result([_all_pairs(call, params)])
-        return Result([_by_fields(call, params)])
+            return NodeResult([_all_pairs(call, params)])
+        return NodeResult([_by_fields(call, params)])
 
 
 def _append(inputs: Sequence[Items]) -> Items:
     return [
-        Item(item.json, ((place, number),))
+        Item(item.json, ((index, number),))
         for number, items in enumerate(inputs)
-        for place, item in enumerate(items)
+        for index, item in enumerate(items)
     ]
 
 
-def _one_of(call: Call, number: int) -> Items:
+def _paired_items(call: StepCall, number: int) -> Items:
     items = call.inputs[number] if number < len(call.inputs) else []
-    return [Item(item.json, ((place, number),)) for place, item in enumerate(items)]
+    return [Item(item.json, ((index, number),)) for index, item in enumerate(items)]
 
 
-def _chosen(call: Call, params: Params) -> Items:
+def _chosen(call: StepCall, params: Params) -> Items:
     output = params.text("output", "specifiedInput" if call.version >= 3 else "input1")
     if output == "empty":
         return [Item({}, None)]
     if output in ("input1", "input2"):
-        return _one_of(call, int(output[-1]) - 1)
+        return _paired_items(call, int(output[-1]) - 1)
     number = js.number(params.get("useDataOfInput", 1))
-    return _one_of(call, int(number) - 1 if number == number and number >= 1 else 0)
+    return _paired_items(call, int(number) - 1 if number == number and number >= 1 else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,8 @@ class Clash:
         """The objects, in order of their inputs, as one."""
         best = self.preferred(len(objects))
         into: dict[str, Any] = {}
-        for one in (*objects[:best], *objects[best + 1 :], objects[best]):
-            _lay(into, one, deep=self.deep, fill_empty=self.fill_empty)
+        for fields in (*objects[:best], *objects[best + 1 :], objects[best]):
+            _lay(into, fields, deep=self.deep, fill_empty=self.fill_empty)
         return into
 
 
@@ -190,7 +190,7 @@ def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empt
         there = into.get(name, js.UNDEFINED)
         if fill_empty and (js.is_missing(value) or value == "") and not (js.is_missing(there) or there == ""):
             continue
-        into[name] = _over(there, value, fill_empty=fill_empty) if deep else js.copied(value)
+        into[name] = _over(there, value, fill_empty=fill_empty) if deep else js.deep_copy(value)
 
 
 def _over(there: Any, value: Any, *, fill_empty: bool) -> Any:
@@ -201,9 +201,12 @@ def _over(there: Any, value: Any, *, fill_empty: bool) -> Any:
     if isinstance(there, list) and js.is_object(value):
         return there
     if isinstance(there, list) and js.is_list(value):
-        laid = [_over(one, two, fill_empty=fill_empty) for one, two in zip(there, value, strict=False)]
-        return laid + there[len(laid) :] + js.copied(value[len(there) :])
-    return js.copied(value)
+        laid = [
+            _over(element, other_element, fill_empty=fill_empty)
+            for element, other_element in zip(there, value, strict=False)
+        ]
+        return laid + there[len(laid) :] + js.deep_copy(value[len(there) :])
+    return js.deep_copy(value)
 
 
 def _clash(params: Params, default: str) -> Clash:
@@ -224,7 +227,7 @@ def _links(*places: tuple[int, int]) -> tuple[Link, ...]:
     return tuple(places)
 
 
-def _by_position(call: Call, params: Params) -> Items:
+def _by_position(call: StepCall, params: Params) -> Items:
     clash = _clash(params, "preferLast")
     inputs = call.inputs
     if any(not items for items in inputs) and not params.flag("options.includeUnpaired"):
@@ -232,10 +235,10 @@ def _by_position(call: Call, params: Params) -> Items:
     lengths = [len(items) for items in inputs]
     count = max(lengths) if params.flag("options.includeUnpaired") else min(lengths)
     out: Items = []
-    for place in range(count):
-        there = [(number, items[place]) for number, items in enumerate(inputs) if place < len(items)]
+    for index in range(count):
+        there = [(number, items[index]) for number, items in enumerate(inputs) if index < len(items)]
         objects = [item.json for _, item in there]
-        links = tuple((place, number) for number, _ in there)
+        links = tuple((index, number) for number, _ in there)
         if clash.resolve == "addSuffix":
             into: dict[str, Any] = {}
             for number, item in there:
@@ -253,19 +256,18 @@ def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tup
     """Each with each. Raises StepBroke when that is more than a run could keep, before any is made."""
     if len(outer) * len(inner) > MOST_PAIRS:
         words = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
-        raise StepBroke(words)
+        raise WorkflowStepFailed(words)
     return product(enumerate(outer), enumerate(inner))
 
 
-def _all_pairs(call: Call, params: Params) -> Items:
+def _all_pairs(call: StepCall, params: Params) -> Items:
     clash = _clash(params, "preferLast" if call.version >= 3 else "preferInput2")
-    first, second = call.inputs[0], call.inputs[1]
     out: Items = []
     swapped = clash.resolve == "preferInput1"
-    outer, inner = (second, first) if swapped else (first, second)
-    for (one, left), (two, right) in _crossed(outer, inner):
-        place1, place2 = (two, one) if swapped else (one, two)
-        json1, json2 = (right.json, left.json) if swapped else (left.json, right.json)
+    outer, inner = call.inputs[1 if swapped else 0], call.inputs[0 if swapped else 1]
+    for (first_index, first), (second_index, second) in _crossed(outer, inner):
+        place1, place2 = (second_index, first_index) if swapped else (first_index, second_index)
+        json1, json2 = (second.json, first.json) if swapped else (first.json, second.json)
         links = _links((place1, 0), (place2, 1))
         if clash.resolve == "addSuffix":
             out.append(Item(_suffixed(json1, 0) | _suffixed(json2, 1), links))
@@ -290,7 +292,7 @@ def fields_to_match(params: Params) -> list[tuple[str, str]]:
     else:
         rows = params.rows("mergeByFields.values")
         pairs = [(row.text("field1"), row.text("field2")) for row in rows]
-    if not pairs or any(not one or not two for one, two in pairs):
+    if not pairs or any(not first or not second for first, second in pairs):
         raise ItemFailed("Name the fields by which the inputs are joined.")
     return pairs
 
@@ -299,7 +301,7 @@ def all_there(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots
     """Raises ItemFailed when a field is in no item of a list that has some."""
     for number, items in enumerate(inputs[:2]):
         for name in (pair[number] for pair in pairs):
-            if items and all(_at(item, name, dots=dots) is js.UNDEFINED for item in items):
+            if items and all(_field(item, name, dots=dots) is js.UNDEFINED for item in items):
                 raise ItemFailed(f"No item of input {number + 1} has the field “{name[:80]}” to join by.")
 
 
@@ -315,35 +317,35 @@ def matched(
     """Which items belong together."""
     keys = [_key(item, [two for _, two in pairs], fuzzy=fuzzy, dots=dots) for item in second]
     places: dict[str, list[int]] = {}
-    for place, key in enumerate(keys):
+    for index, key in enumerate(keys):
         if key is not None:
-            places.setdefault(key, []).append(place)
-    found: list[Sequence[int]] = []
+            places.setdefault(key, []).append(index)
+    of_first: list[Sequence[int]] = []
     for item in first:
-        key = _key(item, [one for one, _ in pairs], fuzzy=fuzzy, dots=dots)
+        key = _key(item, [name for name, _ in pairs], fuzzy=fuzzy, dots=dots)
         there = places.get(key, []) if key is not None else []
-        found.append(there[:1] if only_first else there)
-    return Matches(found, frozenset(place for there in found for place in there))
+        of_first.append(there[:1] if only_first else there)
+    return Matches(of_first, frozenset(index for there in of_first for index in there))
 
 
-def _at(item: Item, name: str, *, dots: bool) -> Any:
-    return js.at(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
+def _field(item: Item, name: str, *, dots: bool) -> Any:
+    return js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
 
 
 def _key(item: Item, names: Sequence[str], *, fuzzy: bool, dots: bool) -> str | None:
-    values = [_at(item, name, dots=dots) for name in names]
+    values = [_field(item, name, dots=dots) for name in names]
     if not fuzzy and any(value is js.UNDEFINED for value in values):
         return None
     return "\x00".join(js.fuzzy_key(value) if fuzzy else js.strict_key(value) for value in values)
 
 
-def _by_fields(call: Call, params: Params) -> Items:
+def _by_fields(call: StepCall, params: Params) -> Items:
     first, second = call.inputs[0], call.inputs[1]
     join = params.text("joinMode", "keepMatches")
     clash = _clash(params, "preferInput1" if join == "enrichInput2" else "preferLast")
     pairs, dots = fields_to_match(params), not params.flag("options.disableDotNotation")
     all_there(call.inputs, pairs, dots=dots)
-    found = matched(
+    matches = matched(
         first,
         second,
         pairs,
@@ -351,136 +353,136 @@ def _by_fields(call: Call, params: Params) -> Items:
         dots=dots,
         only_first=params.text("options.multipleMatches", "all") == "first",
     )
-    return _JOINS.get(join, _keep_matches)(call, params, found, clash)
+    return _JOINS.get(join, _keep_matches)(call, params, matches, clash)
 
 
-def _pairs(call: Call, found: Matches, clash: Clash) -> Items:
+def _pairs(call: StepCall, matches: Matches, clash: Clash) -> Items:
     out: Items = []
-    for place, there in enumerate(found.of_first):
+    for index, there in enumerate(matches.of_first):
         for other in there:
-            left, right = call.inputs[0][place].json, call.inputs[1][other].json
-            links = _links((place, 0), (other, 1))
+            first, second = call.inputs[0][index].json, call.inputs[1][other].json
+            links = _links((index, 0), (other, 1))
             if clash.resolve == "addSuffix":
-                out.append(Item(_suffixed(left, 0) | _suffixed(right, 1), links))
+                out.append(Item(_suffixed(first, 0) | _suffixed(second, 1), links))
             else:
-                out.append(Item(clash.joined([left, right]), links))
+                out.append(Item(clash.joined([first, second]), links))
     return out
 
 
-def _alone(call: Call, found: Matches, number: int, clash: Clash | None = None) -> Items:
+def _alone(call: StepCall, matches: Matches, number: int, clash: Clash | None = None) -> Items:
     """The items of one input that belong to none of the other's."""
     out: Items = []
-    for place, item in enumerate(call.inputs[number]):
-        is_alone = not found.of_first[place] if number == 0 else place not in found.of_second
+    for index, item in enumerate(call.inputs[number]):
+        is_alone = not matches.of_first[index] if number == 0 else index not in matches.of_second
         if is_alone:
             suffix = clash is not None and clash.resolve == "addSuffix"
-            out.append(Item(_suffixed(item.json, number) if suffix else item.json, ((place, number),)))
+            out.append(Item(_suffixed(item.json, number) if suffix else item.json, ((index, number),)))
     return out
 
 
-def _keep_matches(call: Call, params: Params, found: Matches, clash: Clash) -> Items:
+def _keep_matches(call: StepCall, params: Params, matches: Matches, clash: Clash) -> Items:
     source = params.text("outputDataFrom", "both")
     if source == "input1":
-        return [one for place, one in enumerate(_one_of(call, 0)) if found.of_first[place]]
+        return [item for index, item in enumerate(_paired_items(call, 0)) if matches.of_first[index]]
     if source == "input2":
-        return [one for place, one in enumerate(_one_of(call, 1)) if place in found.of_second]
-    return _pairs(call, found, clash)
+        return [item for index, item in enumerate(_paired_items(call, 1)) if index in matches.of_second]
+    return _pairs(call, matches, clash)
 
 
-def _keep_non_matches(call: Call, params: Params, found: Matches, clash: Clash) -> Items:
+def _keep_non_matches(call: StepCall, params: Params, matches: Matches, clash: Clash) -> Items:
     source = params.text("outputDataFrom", "both")
     if source in ("input1", "input2"):
-        return _alone(call, found, int(source[-1]) - 1)
+        return _alone(call, matches, int(source[-1]) - 1)
     return [
         Item({**item.json, "_source": f"input{number + 1}"}, item.paired)
         for number in (0, 1)
-        for item in _alone(call, found, number)
+        for item in _alone(call, matches, number)
     ]
 
 
-def _keep_everything(call: Call, params: Params, found: Matches, clash: Clash) -> Items:
-    return _pairs(call, found, clash) + _alone(call, found, 0, clash) + _alone(call, found, 1, clash)
+def _keep_everything(call: StepCall, params: Params, matches: Matches, clash: Clash) -> Items:
+    return _pairs(call, matches, clash) + _alone(call, matches, 0, clash) + _alone(call, matches, 1, clash)
 
 
-_JOINS: dict[str, Callable[[Call, Params, Matches, Clash], Items]] = {
+_JOINS: dict[str, Callable[[StepCall, Params, Matches, Clash], Items]] = {
     "keepMatches": _keep_matches,
     "keepNonMatches": _keep_non_matches,
     "keepEverything": _keep_everything,
-    "enrichInput1": lambda call, params, found, clash: (
-        _pairs(call, found, clash) + _alone(call, found, 0, clash)
+    "enrichInput1": lambda call, params, matches, clash: (
+        _pairs(call, matches, clash) + _alone(call, matches, 0, clash)
     ),
-    "enrichInput2": lambda call, params, found, clash: (
-        _pairs(call, found, clash) + _alone(call, found, 1, clash)
+    "enrichInput2": lambda call, params, matches, clash: (
+        _pairs(call, matches, clash) + _alone(call, matches, 1, clash)
     ),
 }
 
 
-def _older_index(call: Call, params: Params) -> Items:
+def _older_index(call: StepCall, params: Params) -> Items:
     first, second = call.inputs[0], call.inputs[1]
     join = params.text("join", "left")
     count = {"inner": min(len(first), len(second)), "outer": max(len(first), len(second))}.get(
         join, len(first)
     )
     out: Items = []
-    for place in range(count):
-        sides = [(number, items[place]) for number, items in enumerate((first, second)) if place < len(items)]
+    for index in range(count):
+        sides = [(number, items[index]) for number, items in enumerate((first, second)) if index < len(items)]
         into: dict[str, Any] = {}
         for _, item in sides:
             into |= item.json
-        out.append(Item(into, tuple((place, number) for number, _ in sides)))
+        out.append(Item(into, tuple((index, number) for number, _ in sides)))
     return out
 
 
-def _older_matches(call: Call, params: Params) -> Matches:
+def _older_matches(call: StepCall, params: Params) -> Matches:
     pair = (params.text("propertyName1"), params.text("propertyName2"))
     if not all(pair):
         raise ItemFailed("Name the fields by which the inputs are joined.")
-    found = matched(call.inputs[0], call.inputs[1], [pair], fuzzy=False, dots=True, only_first=True)
+    matches = matched(call.inputs[0], call.inputs[1], [pair], fuzzy=False, dots=True, only_first=True)
     # This version takes 0, false and '' for no key at all.
     there = [
-        others if js.truthy(js.at(item.json, pair[0])) else ()
-        for item, others in zip(call.inputs[0], found.of_first, strict=True)
+        others if js.truthy(js.get_path(item.json, pair[0])) else ()
+        for item, others in zip(call.inputs[0], matches.of_first, strict=True)
     ]
-    return Matches(there, frozenset(place for others in there for place in others))
+    return Matches(there, frozenset(index for others in there for index in others))
 
 
-def _older_key(call: Call, params: Params) -> Items:
-    found = _older_matches(call, params)
+def _older_key(call: StepCall, params: Params) -> Items:
+    matches = _older_matches(call, params)
     overwrite = params.text("overwrite", "always")
     out: Items = []
-    for place, item in enumerate(call.inputs[0]):
-        other = next(iter(found.of_first[place]), None)
+    for index, item in enumerate(call.inputs[0]):
+        other = next(iter(matches.of_first[index]), None)
         if other is None:
-            out.append(Item(item.json, ((place, 0),)))
+            out.append(Item(item.json, ((index, 0),)))
             continue
         into = dict(item.json)
         for name, value in call.inputs[1][other].json.items():
             if (overwrite == "blank" and into.get(name)) or (overwrite == "undefined" and name in into):
                 continue
             into[name] = value
-        out.append(Item(into, _links((place, 0), (other, 1))))
+        out.append(Item(into, _links((index, 0), (other, 1))))
     return out
 
 
-def _older_pairs(call: Call, params: Params) -> Items:
+def _older_pairs(call: StepCall, params: Params) -> Items:
     return [
-        Item({**left.json, **right.json}, _links((one, 0), (two, 1)))
-        for (one, left), (two, right) in _crossed(call.inputs[0], call.inputs[1])
+        Item({**first.json, **second.json}, _links((first_index, 0), (second_index, 1)))
+        for (first_index, first), (second_index, second) in _crossed(call.inputs[0], call.inputs[1])
     ]
 
 
-def _older_some(call: Call, params: Params, *, wanted: bool) -> Items:
-    found = _older_matches(call, params).of_first
-    return [one for place, one in enumerate(_one_of(call, 0)) if bool(found[place]) is wanted]
+def _older_some(call: StepCall, params: Params, *, matching: bool) -> Items:
+    matches = _older_matches(call, params).of_first
+    return [item for index, item in enumerate(_paired_items(call, 0)) if bool(matches[index]) is matching]
 
 
-_OLDER: dict[str, Callable[[Call, Params], Items]] = {
+_OLDER: dict[str, Callable[[StepCall, Params], Items]] = {
     "mergeByIndex": _older_index,
     "mergeByKey": _older_key,
-    "keepKeyMatches": lambda call, params: _older_some(call, params, wanted=True),
-    "removeKeyMatches": lambda call, params: _older_some(call, params, wanted=False),
+    "keepKeyMatches": lambda call, params: _older_some(call, params, matching=True),
+    "removeKeyMatches": lambda call, params: _older_some(call, params, matching=False),
     "multiplex": _older_pairs,
-    "passThrough": lambda call, params: _one_of(
+    "passThrough": lambda call, params: _paired_items(
         call, 1 if params.text("output", "input1") == "input2" else 0
     ),
     "wait": lambda call, params: [Item({}, None)],

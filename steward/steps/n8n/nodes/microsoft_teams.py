@@ -8,20 +8,29 @@ from steward.connectors.base.commands import PostCard
 from steward.model.plan import StepKind
 from steward.steps.workflow.effects import Effects, account_of
 from steward.steps.workflow.items import Item
-from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Problem, Result, StepType, Takes, same
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
+    StepType,
+    paired_with,
+)
 
 _TAG = re.compile(r"<[^>]{0,2000}>")
 _BREAK = re.compile(r"(?i)<\s*(?:br|/p|/div|/li|/h[1-6]|/tr)\b[^>]*>")
 
 
-class MicrosoftTeams(StepType):
+class MicrosoftTeamsNode(StepType):
     """Creating messages in a channel or chat; nothing else of Teams."""
 
     types = ("microsoftTeams",)
-    takes_of = Takes.NOTHING
+    field_use = FieldUse.REPLACES_ITEMS
     versions = (1, 1.1, 2)
     kind = StepKind.SEND
-    known = frozenset(
+    parameters = frozenset(
         [
             "authentication",
             "resource",
@@ -37,48 +46,50 @@ class MicrosoftTeams(StepType):
         ]
     )
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """One thing only."""
         return "teams.post"
 
-    def needs(self, asked: Asked) -> str:
+    def required_connection(self, node: NodeDefinition) -> str:
         """A channel."""
         return "teams"
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Messages, and to where."""
-        resource = asked.get("resource", "channel")
-        if resource not in ("channelMessage", "chatMessage") or asked.get("operation", "create") != "create":
+        resource = node.get("resource", "channel")
+        if resource not in ("channelMessage", "chatMessage") or node.get("operation", "create") != "create":
             words = (
                 "Of Teams only creating a message is carried. Create a channel message, or remove the step."
             )
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
             return
         words = (
             "It writes to the channel of the connection bound to it, not to the one in the file. Look at it."
         )
-        yield Problem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", words)
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """One message for each item."""
         account = account_of(call)
         operation = account.changes["teams.post"]
         effects = Effects(call)
-        for place in range(len(call.items)):
-            params = call.params(place)
+        for index in range(len(call.items)):
+            params = call.params(index)
             try:
                 lines = _lines(
                     params.text("message"), params.text("contentType", params.text("messageType", "text"))
                 )
             except ItemFailed as failure:
-                effects.fails(place, failure.message)
+                effects.fail_item(index, failure.message)
                 continue
             if not lines:
-                effects.fails(place, "The message of this step is empty.")
+                effects.fail_item(index, "The message of this step is empty.")
                 continue
             card = PostCard(title=lines[0][:200], text=tuple(lines[1:]) if len(lines) > 1 else ())
             planned = operation.plan([card], integration_id=account.connection.integration_id)
-            effects.planned(place, planned, Item({"message": "\n".join(lines)}, same(place)), operation)
+            effects.add_plan(
+                index, planned, Item({"message": "\n".join(lines)}, paired_with(index)), operation
+            )
         return effects.result()
 
 

@@ -9,18 +9,18 @@ from steward.model.plan import PlanStep
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
-    Chunks,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
-    each,
+    UnjoinedText,
+    for_each_item,
     is_expression,
-    same,
+    paired_with,
 )
 
 _OLD_TYPES = ("boolean", "number", "string")
@@ -33,7 +33,7 @@ _KINDS = {
 }
 
 
-class SetFields(StepType):
+class SetNode(StepType):
     """Versions 1 and 2 fail as a whole, 3 and later item by item."""
 
     types = ("set",)
@@ -44,7 +44,7 @@ class SetFields(StepType):
             "include": frozenset(("all", "none", "selected", "except")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "keepOnlySet",
             "values",
@@ -61,64 +61,66 @@ class SetFields(StepType):
             "duplicateCount",
         )
     )
-    raw = ("jsonOutput",)
+    unjoined_parameters = ("jsonOutput",)
 
-    def takes(self, step: PlanStep) -> Takes:
+    def field_use_of(self, step: PlanStep) -> FieldUse:
         """Whether the item's own fields stay, all of them or those it looks for."""
         version = step.origin.source_version if step.origin is not None else 1
-        given = step.config
-        include = given.get("include", "all")
+        config = step.config
+        include = config.get("include", "all")
         if version < 3:
-            stays = not given.get("keepOnlySet", False)
+            stays = not config.get("keepOnlySet", False)
         elif version < 3.3:
             stays = include != "none"
         else:
-            stays = given.get("includeOtherFields", False) is not False
+            stays = config.get("includeOtherFields", False) is not False
         if not stays:
-            return Takes.NOTHING
-        return Takes.MORE if include in ("all", "except") or version < 3 else Takes.FIELDS
+            return FieldUse.REPLACES_ITEMS
+        return FieldUse.EXTENDS_ITEMS if include in ("all", "except") or version < 3 else FieldUse.READS
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Repeated items are a testing aid of the tool; binary data are not kept."""
-        if asked.get("duplicateItem"):
-            yield Problem("error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off.")
-        for path, known in (("assignments.assignments", _CONVERT), ("fields.values", _KINDS)):
-            rows = asked.get(path, [])
+        if node.get("duplicateItem"):
+            yield StepProblem(
+                "error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off."
+            )
+        for path, known_types in (("assignments.assignments", _CONVERT), ("fields.values", _KINDS)):
+            rows = node.get(path, [])
             for row in rows if isinstance(rows, list) else ():
                 kind = row.get("type") if isinstance(row, Mapping) else None
-                if kind is not None and not is_expression(kind) and kind not in known:
+                if kind is not None and not is_expression(kind) and kind not in known_types:
                     words = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
-                    yield Problem("error", "parameter", words)
-        if asked.get("mode") == "raw" and not asked.get("jsonOutput"):
+                    yield StepProblem("error", "parameter", words)
+        if node.get("mode") == "raw" and not node.get("jsonOutput"):
             return
-        if asked.literal("mode", "manual") not in ("manual", "raw"):
-            yield Problem("error", "parameter", "Its mode is not known. Choose manual mapping or JSON.")
+        if node.literal("mode", "manual") not in ("manual", "raw"):
+            yield StepProblem("error", "parameter", "Its mode is not known. Choose manual mapping or JSON.")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """One item for each."""
         if call.version < 3:
-            return Result([[_old(call, place, item) for place, item in enumerate(call.items)]])
-        return each(call, lambda place, item: [_new(call, place, item)])
+            return NodeResult([[_old(call, index, item) for index, item in enumerate(call.items)]])
+        return for_each_item(call, lambda index, item: [_new(call, index, item)])
 
 
-def _old(call: Call, place: int, item: Item) -> Item:
-    params = call.params(place)
-    into: dict[str, Any] = {} if params.flag("keepOnlySet") else js.copied(item.json)
+def _old(call: StepCall, index: int, item: Item) -> Item:
+    params = call.params(index)
+    into: dict[str, Any] = {} if params.flag("keepOnlySet") else js.deep_copy(item.json)
     put = _putter(params.flag("options.dotNotation", default=True))
     for kind in _OLD_TYPES:
         for row in params.rows(f"values.{kind}"):
             name = row.text("name")
             value = row.get("value", _empty(kind))
             put(into, name, value)
-    return Item(js.stored(into), same(place))
+    return Item(js.to_json(into), paired_with(index))
 
 
 def _empty(kind: str) -> object:
     return {"boolean": False, "number": 0, "string": ""}[kind]
 
 
-def _new(call: Call, place: int, item: Item) -> Item:
-    params = call.params(place)
+def _new(call: StepCall, index: int, item: Item) -> Item:
+    params = call.params(index)
     put = _putter(params.flag("options.dotNotation", default=True))
     into = _included(call, params, item)
     if params.get("mode", "manual") == "raw":
@@ -132,12 +134,12 @@ def _new(call: Call, place: int, item: Item) -> Item:
             field = row.text("type", "stringValue")
             value = row.get(field, _ABSENT.get(field, js.UNDEFINED))
             put(into, row.text("name"), _typed(row, value, _KINDS.get(field, "string"), params))
-    return Item(js.stored(into), same(place))
+    return Item(js.to_json(into), paired_with(index))
 
 
 def _putter(dots: bool) -> Callable[[dict[str, Any], str, object], None]:
     if dots:
-        return js.put
+        return js.set_path
 
     def plain(into: dict[str, Any], name: str, value: object) -> None:
         into[name] = value
@@ -145,7 +147,7 @@ def _putter(dots: bool) -> Callable[[dict[str, Any], str, object], None]:
     return plain
 
 
-def _included(call: Call, params: Params, item: Item) -> dict[str, Any]:
+def _included(call: StepCall, params: Params, item: Item) -> dict[str, Any]:
     """The item's own fields that stay."""
     include = params.text("include", "all")
     if call.version >= 3.3:
@@ -154,29 +156,29 @@ def _included(call: Call, params: Params, item: Item) -> dict[str, Any]:
     elif include == "none":
         return {}
     if include == "all":
-        return dict(js.copied(item.json))
+        return dict(js.deep_copy(item.json))
     dots = params.flag("options.dotNotation", default=True)
     names = _names(params.get("includeFields" if include == "selected" else "excludeFields", ""))
-    kept: dict[str, Any] = {}
+    included: dict[str, Any] = {}
     if include == "selected":
         for name in names:
-            value = js.at(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
+            value = js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
             if value is not js.UNDEFINED:
-                _putter(dots)(kept, name, js.copied(value))
-        return kept
-    kept = dict(js.copied(item.json))
+                _putter(dots)(included, name, js.deep_copy(value))
+        return included
+    included = dict(js.deep_copy(item.json))
     for name in names:
         if dots:
-            js.drop(kept, name)
+            js.delete_path(included, name)
         else:
-            kept.pop(name, None)
-    return kept
+            included.pop(name, None)
+    return included
 
 
 def _names(value: object) -> list[str]:
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
-    return [js.text(one) for one in value] if isinstance(value, list) else []
+    return [js.text(element) for element in value] if isinstance(value, list) else []
 
 
 # What versions 3 to 3.2 set where the file gives no value, and what the JSON of a step nobody wrote into is.
@@ -192,10 +194,10 @@ _EXAMPLE = {"my_field_1": "value", "my_field_2": 1}
 
 def _raw(params: Params) -> Mapping[str, Any]:
     value = params.get("jsonOutput", _EXAMPLE)
-    if isinstance(value, Chunks):
+    if isinstance(value, UnjoinedText):
         value = value.parts[0] if value.typed else "".join(_in_json(part) for part in value.parts)
     if isinstance(value, str):
-        value = js.parsed(value)
+        value = js.parse_json(value)
         if value is js.UNDEFINED:
             raise ItemFailed("The JSON of this step cannot be read. Check its commas and quotes.")
     if not isinstance(value, Mapping):
@@ -221,13 +223,13 @@ def _typed(row: Params, value: object, kind: str, params: Params) -> object:
 
 def converted(value: Any, kind: str, name: str) -> Any:
     """`value` as a string, number, boolean, array or object. Raises ItemFailed."""
-    found = _CONVERT.get(kind, lambda one: one)(value)
-    if found is js.UNDEFINED:
-        raise ItemFailed(f"“{name}” expects {_ARTICLE.get(kind, kind)}, but the value is {_shown(value)}.")
-    return found
+    result = _CONVERT.get(kind, lambda unconverted: unconverted)(value)
+    if result is js.UNDEFINED:
+        raise ItemFailed(f"“{name}” expects {_ARTICLE.get(kind, kind)}, but the value is {_preview(value)}.")
+    return result
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     return js.json_text(value)[:80]
 
 
@@ -241,8 +243,8 @@ def _is_deep(value: object) -> bool:
 
 def _number(value: Any) -> Any:
     """As the language reads it: a blank text and an empty list are 0."""
-    found = js.number(value) if not js.is_object(value) else math.nan
-    return js.UNDEFINED if math.isnan(found) else found
+    number = js.number(value) if not js.is_object(value) else math.nan
+    return js.UNDEFINED if math.isnan(number) else number
 
 
 def _boolean(value: Any) -> Any:
@@ -251,22 +253,22 @@ def _boolean(value: Any) -> Any:
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
-    found = math.nan if isinstance(value, str) and not value.strip() else _number(value)
-    return found == 1 if js.is_number(found) and found in (0, 1) else js.UNDEFINED
+    number = math.nan if isinstance(value, str) and not value.strip() else _number(value)
+    return number == 1 if js.is_number(number) and number in (0, 1) else js.UNDEFINED
 
 
 def _parsed(value: Any) -> Any:
-    return js.parsed(value) if isinstance(value, str) else value
+    return js.parse_json(value) if isinstance(value, str) else value
 
 
 def _array(value: Any) -> Any:
-    found = _parsed(value)
-    return found if js.is_list(found) else js.UNDEFINED
+    parsed = _parsed(value)
+    return parsed if js.is_list(parsed) else js.UNDEFINED
 
 
 def _object(value: Any) -> Any:
-    found = _parsed(value)
-    return found if isinstance(found, Mapping) else js.UNDEFINED
+    parsed = _parsed(value)
+    return parsed if isinstance(parsed, Mapping) else js.UNDEFINED
 
 
 _CONVERT: dict[str, Callable[[Any], Any]] = {

@@ -11,20 +11,20 @@ from steward.model.change import Proposal
 from steward.model.plan import PlanStep, StepKind
 from steward.steps.base import StoreAccess
 from steward.steps.n8n.store_fields import SHOPIFY, WOO, ask_for, object_of
-from steward.steps.workflow.effects import Effects, each_read, gathered, store_of
+from steward.steps.workflow.effects import Effects, read_all, read_each_item, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
+    FieldUse,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    Takes,
-    same,
+    paired_with,
 )
 
 READS = frozenset(("get", "getAll"))
@@ -47,13 +47,13 @@ _KNOWN_FILTERS = frozenset(
 )
 
 
-class _StoreStep(StepType, ABC):
+class _StoreNode(StepType, ABC):
     """What both stores' steps share."""
 
     platform = ""
     fields: Mapping[tuple[str, str], str] = {}
     resources: frozenset[str] = frozenset()
-    known = frozenset(
+    parameters = frozenset(
         re.findall(
             r"\w+",
             """
@@ -63,47 +63,47 @@ class _StoreStep(StepType, ABC):
         )
     )
 
-    def operation(self, asked: Asked) -> str:
+    def operation(self, node: NodeDefinition) -> str:
         """woocommerce.order.update and so on (contract 3.6)."""
-        operation = {"getAll": "list"}.get(_operation(asked), _operation(asked))
-        return f"{self.platform}.{_resource(asked)}.{operation}"
+        operation = {"getAll": "list"}.get(_operation(node), _operation(node))
+        return f"{self.platform}.{_resource(node)}.{operation}"
 
-    def kind_of(self, asked: Asked) -> StepKind:
+    def kind_of(self, node: NodeDefinition) -> StepKind:
         """Reading, or a change."""
-        return StepKind.READ if _operation(asked) in READS else StepKind.CHANGE
+        return StepKind.READ if _operation(node) in READS else StepKind.CHANGE
 
-    def takes(self, step: PlanStep) -> Takes:
+    def field_use_of(self, step: PlanStep) -> FieldUse:
         """What is changed stays with what it was changed for."""
-        return Takes.MORE if step.kind is StepKind.CHANGE else Takes.NOTHING
+        return FieldUse.EXTENDS_ITEMS if step.kind is StepKind.CHANGE else FieldUse.REPLACES_ITEMS
 
-    def needs(self, asked: Asked) -> str:
+    def required_connection(self, node: NodeDefinition) -> str:
         """The automation's own store."""
         return "store"
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """What of the store's steps is carried."""
-        resource, operation = _resource(asked), _operation(asked)
+        resource, operation = _resource(node), _operation(node)
         if resource not in self.resources:
             words = f"Of the store, “{resource[:40]}” is not carried. Remove the step."
-            yield Problem("error", "parameter", words)
+            yield StepProblem("error", "parameter", words)
         elif operation not in READS | {"update"}:
             words = f"The operation “{operation[:40]}” is not carried: objects are read and updated only."
-            yield Problem("error", "parameter", f"{words} Remove the step.")
+            yield StepProblem("error", "parameter", f"{words} Remove the step.")
         if operation == "update":
-            fields = asked.get("updateFields", {})
+            fields = node.get("updateFields", {})
             for name in fields if isinstance(fields, Mapping) else ():
                 if (resource, name) not in self.fields:
                     words = f"Its field “{str(name)[:40]}” cannot be changed here. Remove it."
-                    yield Problem("error", "parameter", words)
+                    yield StepProblem("error", "parameter", words)
             if not fields:
-                yield Problem("error", "parameter", "It changes nothing. Name a field to change.")
-        yield from self.read_problems(asked)
+                yield StepProblem("error", "parameter", "It changes nothing. Name a field to change.")
+        yield from self.read_problems(node)
 
-    def read_problems(self, asked: Asked) -> Iterable[Problem]:
+    def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """What of a read is not carried."""
         return ()
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Objects read, or changes proposed."""
         store = store_of(call)
         if store.platform != self.platform:
@@ -111,28 +111,28 @@ class _StoreStep(StepType, ABC):
         if call.step.kind is StepKind.CHANGE:
             return await self._changes(call, store)
 
-        async def found(place: int) -> list[dict[str, Any]]:
-            return await self.read(call.params(place), store)
+        async def read_objects(index: int) -> list[dict[str, Any]]:
+            return await self.read(call.params(index), store)
 
-        return await each_read(call, found)
+        return await read_each_item(call, read_objects)
 
     @abstractmethod
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """The objects one item asks for."""
 
-    async def _changes(self, call: Call, store: StoreAccess) -> Result:
+    async def _changes(self, call: StepCall, store: StoreAccess) -> NodeResult:
         effects = Effects(call)
-        for place, item in enumerate(call.items):
-            params = call.params(place)
+        for index, item in enumerate(call.items):
+            params = call.params(index)
             try:
                 proposals, faults, after = await self._change(params, store)
             except ItemFailed as failure:
-                effects.fails(place, failure.message)
+                effects.fail_item(index, failure.message)
                 continue
             if faults:
-                effects.fails(place, " ".join(faults))
+                effects.fail_item(index, " ".join(faults))
                 continue
-            effects.items.append(Item({**item.json, **after}, same(place)))
+            effects.items.append(Item({**item.json, **after}, paired_with(index)))
             effects.unchanged += not proposals
             for proposal in proposals:
                 effects.proposals.append(proposal)
@@ -145,12 +145,12 @@ class _StoreStep(StepType, ABC):
         """What one item proposes, what is wrong with it, and the object's fields afterwards."""
         resource = params.text("resource", "product")
         number = js.text(params.get(f"{resource}Id", "")).strip()
-        found = await object_of(store, resource, number)
+        current = await object_of(store, resource, number)
         proposals: list[Proposal] = []
         faults: list[str] = []
         after: dict[str, Any] = {"id": int(number) if number.isdigit() else number}
         for operation, values in self._by_operation(resource, params.get("updateFields", {})).items():
-            ask = await ask_for(operation, found, values, store)
+            ask = await ask_for(operation, current, values, store)
             number_of = store.connection.integration_id
             planned = store.changes[operation].plan([ask], integration_id=number_of)
             proposals += planned.proposals
@@ -159,21 +159,21 @@ class _StoreStep(StepType, ABC):
         return proposals, faults, after
 
     def _by_operation(self, resource: str, fields: object) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        values_by_operation: dict[str, dict[str, Any]] = {}
         for name, value in fields.items() if isinstance(fields, Mapping) else ():
             operation = self.fields.get((resource, str(name)))
             if operation is None:
                 raise ItemFailed(f"The field “{str(name)[:40]}” cannot be changed here.")
-            found.setdefault(operation, {})[str(name)] = value
-        return found
+            values_by_operation.setdefault(operation, {})[str(name)] = value
+        return values_by_operation
 
 
-def _resource(asked: Asked) -> str:
-    return str(asked.literal("resource", "product"))
+def _resource(node: NodeDefinition) -> str:
+    return str(node.literal("resource", "product"))
 
 
-def _operation(asked: Asked) -> str:
-    return str(asked.literal("operation", "get"))
+def _operation(node: NodeDefinition) -> str:
+    return str(node.literal("operation", "get"))
 
 
 def _snake(name: str) -> str:
@@ -189,7 +189,7 @@ def _limit(params: Params) -> int | None:
     return int(number)
 
 
-class WooCommerce(_StoreStep):
+class WooCommerceNode(_StoreNode):
     """Objects come as the shop gives them."""
 
     types = ("wooCommerce",)
@@ -197,15 +197,15 @@ class WooCommerce(_StoreStep):
     fields = WOO
     resources = frozenset(("product", "order", "customer"))
 
-    def read_problems(self, asked: Asked) -> Iterable[Problem]:
+    def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Filters the shop does not have."""
-        options = asked.get("options", {})
+        options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in _KNOWN_FILTERS:
                 words = f"Its filter “{str(name)[:40]}” is not carried. Filter in a step of its own."
-                yield Problem("error", "parameter", words)
-        if _operation(asked) == "update" and _resource(asked) == "customer":
-            yield Problem("error", "parameter", "Customers cannot be changed here. Remove the step.")
+                yield StepProblem("error", "parameter", words)
+        if _operation(node) == "update" and _resource(node) == "customer":
+            yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """One object, or a list."""
@@ -214,7 +214,7 @@ class WooCommerce(_StoreStep):
             number = js.text(params.get(f"{resource}Id", "")).strip()
             if not number:
                 raise ItemFailed("The id of the object to read is empty.")
-            return await gathered(store.reader.read(OBJECTS, ObjectsAsk(resource, number)))
+            return await read_all(store.reader.read(OBJECTS, ObjectsAsk(resource, number)))
         options = params.get("options", {})
         filters = tuple(
             (_FILTERS.get(name, _snake(name)), js.text(value))
@@ -222,11 +222,11 @@ class WooCommerce(_StoreStep):
             if not js.is_missing(value) and value != ""
         )
         limit = _limit(params)
-        asked = ObjectsAsk(resource, None, filters, limit)
-        return await gathered(store.reader.read(OBJECTS, asked), limit)
+        query = ObjectsAsk(resource, None, filters, limit)
+        return await read_all(store.reader.read(OBJECTS, query), limit)
 
 
-class Shopify(_StoreStep):
+class ShopifyNode(_StoreNode):
     """The commonest fields of products and orders, under the names the origin gives them."""
 
     types = ("shopify",)
@@ -234,18 +234,18 @@ class Shopify(_StoreStep):
     fields = SHOPIFY
     resources = frozenset(("product", "order"))
 
-    def read_problems(self, asked: Asked) -> Iterable[Problem]:
+    def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Not every field of the store's is read."""
-        if _operation(asked) in READS:
+        if _operation(node) in READS:
             words = (
                 "It reads the commonest fields of the object, not every one. Look at what later steps use."
             )
-            yield Problem("warning", "parameter", words)
-        options = asked.get("options", {})
+            yield StepProblem("warning", "parameter", words)
+        options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in ("fields", "status", "createdAtMin", "createdAtMax", "updatedAtMin"):
                 words = f"Its filter “{str(name)[:40]}” is not carried. Filter in a step of its own."
-                yield Problem("error", "parameter", words)
+                yield StepProblem("error", "parameter", words)
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
         """One object, or a list."""
@@ -256,8 +256,8 @@ class Shopify(_StoreStep):
             raise ItemFailed("The id of the object to read is empty.")
         ids = (number,) if number else None
         if resource == "product":
-            asked = ProductsAsk(ids=ids)
-            return [_product(one) for one in await gathered(store.reader.read(PRODUCTS, asked), limit)]
+            query = ProductsAsk(ids=ids)
+            return [_product(record) for record in await read_all(store.reader.read(PRODUCTS, query), limit)]
         zone = js_dates.zone_of("UTC")
         after, before = (params.text(f"options.createdAt{end}") for end in ("Min", "Max"))
         orders = OrdersAsk(
@@ -266,58 +266,58 @@ class Shopify(_StoreStep):
             created_before=js_dates.parse(before, zone) if before and zone else None,
             open_only=params.text("options.status", "any") == "open",
         )
-        return [_order(one) for one in await gathered(store.reader.read(ORDERS, orders), limit)]
+        return [_order(record) for record in await read_all(store.reader.read(ORDERS, orders), limit)]
 
 
 def _number(value: str | None) -> int | str | None:
     return int(value) if value is not None and value.isdigit() else value
 
 
-def _product(one: Product) -> dict[str, Any]:
+def _product(product: Product) -> dict[str, Any]:
     return {
-        "id": _number(one.id),
-        "title": one.title,
-        "handle": one.handle,
-        "status": one.status.lower(),
-        "vendor": one.vendor,
-        "product_type": one.type or "",
-        "tags": ", ".join(one.tags),
-        "body_html": one.description,
-        "created_at": one.created_at and js_dates.utc_iso(one.created_at),
-        "updated_at": one.modified_at and js_dates.utc_iso(one.modified_at),
+        "id": _number(product.id),
+        "title": product.title,
+        "handle": product.handle,
+        "status": product.status.lower(),
+        "vendor": product.vendor,
+        "product_type": product.type or "",
+        "tags": ", ".join(product.tags),
+        "body_html": product.description,
+        "created_at": product.created_at and js_dates.utc_iso(product.created_at),
+        "updated_at": product.modified_at and js_dates.utc_iso(product.modified_at),
         "variants": [
             {
-                "id": _number(each.id),
-                "product_id": _number(each.product_id),
-                "title": each.title,
-                "sku": each.sku,
-                "barcode": each.barcode,
-                "price": each.price,
-                "compare_at_price": each.compare_at,
-                "inventory_quantity": each.stock,
+                "id": _number(variant.id),
+                "product_id": _number(variant.product_id),
+                "title": variant.title,
+                "sku": variant.sku,
+                "barcode": variant.barcode,
+                "price": variant.price,
+                "compare_at_price": variant.compare_at,
+                "inventory_quantity": variant.stock,
             }
-            for each in one.variants
+            for variant in product.variants
         ],
     }
 
 
-def _order(one: Order) -> dict[str, Any]:
+def _order(order: Order) -> dict[str, Any]:
     return {
-        "id": _number(one.id),
-        "name": one.number,
-        "order_number": _number(one.number.lstrip("#")),
-        "email": one.email,
-        "total_price": one.total,
-        "total_tax": one.tax,
-        "currency": one.currency,
-        "financial_status": str(one.payment),
-        "fulfillment_status": str(one.fulfilment),
-        "tags": ", ".join(one.tags),
-        "note": one.note,
-        "created_at": one.created_at and js_dates.utc_iso(one.created_at),
-        "updated_at": one.modified_at and js_dates.utc_iso(one.modified_at),
-        "cancelled_at": one.cancelled_at and js_dates.utc_iso(one.cancelled_at),
-        "customer": {"id": _number(one.customer_id)} if one.customer_id else None,
+        "id": _number(order.id),
+        "name": order.number,
+        "order_number": _number(order.number.lstrip("#")),
+        "email": order.email,
+        "total_price": order.total,
+        "total_tax": order.tax,
+        "currency": order.currency,
+        "financial_status": str(order.payment),
+        "fulfillment_status": str(order.fulfilment),
+        "tags": ", ".join(order.tags),
+        "note": order.note,
+        "created_at": order.created_at and js_dates.utc_iso(order.created_at),
+        "updated_at": order.modified_at and js_dates.utc_iso(order.modified_at),
+        "cancelled_at": order.cancelled_at and js_dates.utc_iso(order.cancelled_at),
+        "customer": {"id": _number(order.customer_id)} if order.customer_id else None,
         "line_items": [
             {
                 "id": _number(line.id),
@@ -327,6 +327,6 @@ def _order(one: Order) -> dict[str, Any]:
                 "title": line.title,
                 "quantity": line.quantity,
             }
-            for line in one.lines
+            for line in order.lines
         ],
     }

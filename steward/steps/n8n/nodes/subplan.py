@@ -7,10 +7,19 @@ from typing import Any
 
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import Asked, Call, Called, Problem, Result, StepBroke, StepType, same
+from steward.steps.workflow.step_types import (
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
+    StepType,
+    SubWorkflowResult,
+    WorkflowStepFailed,
+    paired_with,
+)
 
 
-class ExecuteWorkflow(StepType):
+class ExecuteWorkflowNode(StepType):
     """The workflow is in the step itself; one of the tool's own by its number is not in the file.
 
     Its class and its connection are those of the steps inside (imports/n8n/called.py); what it
@@ -27,7 +36,7 @@ class ExecuteWorkflow(StepType):
             "mode": frozenset(("once", "each")),
         }
     )
-    known = frozenset(
+    parameters = frozenset(
         (
             "source",
             "workflowId",
@@ -40,50 +49,56 @@ class ExecuteWorkflow(StepType):
         )
     )
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That the called workflow is here, and is waited for."""
-        if asked.get("source", "database") != "parameter":
+        if node.get("source", "database") != "parameter":
             words = "The workflow it calls is not in the file. Put its JSON into this step in the tool."
-            yield Problem("error", "sub_workflow_missing", words)
-        elif not isinstance(asked.get("workflowJson"), str) or asked.literal("workflowJson") is None:
+            yield StepProblem("error", "sub_workflow_missing", words)
+        elif not isinstance(node.get("workflowJson"), str) or node.literal("workflowJson") is None:
             words = "The workflow it calls is decided by an expression. Put its JSON into this step."
-            yield Problem("error", "sub_workflow_missing", words)
-        if asked.get("options.waitForSubWorkflow", True) is not True:
+            yield StepProblem("error", "sub_workflow_missing", words)
+        if node.get("options.waitForSubWorkflow", True) is not True:
             words = "It goes on without waiting for the called workflow, which does not happen here."
-            yield Problem("warning", "parameter", f"{words} It waits; nothing to do.")
+            yield StepProblem("warning", "parameter", f"{words} It waits; nothing to do.")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The items of the called workflow's last step."""
-        plan = call.scene.plan(call.step.name)
-        run_inner = call.scene.inner
+        plan = call.environment.sub_workflow(call.step.name)
+        run_inner = call.environment.run_sub_workflow
         if plan is None or run_inner is None:
-            raise StepBroke("The called workflow is not here. Import it again with the workflow inside.")
-        result = Result([[]])
+            raise WorkflowStepFailed(
+                "The called workflow is not here. Import it again with the workflow inside."
+            )
+        result = NodeResult([[]])
         if call.first.text("mode", "once") != "each":
             return _with(result, await run_inner(call.step.name, plan, _in(call.items)), None)
-        for place, item in enumerate(call.items):
-            made = await run_inner(call.step.name, plan, _in([item]))
-            call.gathered.add(*(one.json for one in made.items))
-            _with(result, made, place)
+        for index, item in enumerate(call.items):
+            called = await run_inner(call.step.name, plan, _in([item]))
+            call.budget.add(*(item_.json for item_ in called.items))
+            _with(result, called, index)
         return result
 
 
-def _with(result: Result, made: Called, place: int | None) -> Result:
+def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> NodeResult:
     """What was gathered so far with one more run; its items are paired with the item at `place`."""
     items = result.outputs[0]
     shift = len(items)
-    items += made.items if place is None else [replace(one, paired=same(place)) for one in made.items]
-    result.proposals += made.proposals
-    result.item_of += tuple(at + shift if at >= 0 else at for at in made.item_of)
-    result.counts = result.counts.plus(made.counts)
+    items += (
+        called.items if index is None else [replace(item, paired=paired_with(index)) for item in called.items]
+    )
+    result.proposals += called.proposals
+    result.item_of += tuple(
+        item_index + shift if item_index >= 0 else item_index for item_index in called.item_of
+    )
+    result.counts = result.counts.plus(called.counts)
     return result
 
 
 def _in(items: Items) -> Items:
-    return [Item(js.copied(item.json), ((place, 0),)) for place, item in enumerate(items)]
+    return [Item(js.deep_copy(item.json), ((index, 0),)) for index, item in enumerate(items)]
 
 
 def inline(parameters: Any) -> Any:
     """The JSON of the called workflow; UNDEFINED when it cannot be read."""
     text = parameters.get("workflowJson") if js.is_object(parameters) else None
-    return js.parsed(text) if isinstance(text, str) else js.UNDEFINED
+    return js.parse_json(text) if isinstance(text, str) else js.UNDEFINED

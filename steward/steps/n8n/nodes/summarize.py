@@ -8,7 +8,15 @@ from typing import Any
 from steward.steps.n8n.nodes.lists import field_at, names_of
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import Asked, Call, ItemFailed, Params, Problem, Result, StepType
+from steward.steps.workflow.step_types import (
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    StepType,
+)
 
 _NAMES = {
     "append": "appended",
@@ -22,7 +30,7 @@ _NAMES = {
 }
 
 
-class Summarize(StepType):
+class SummarizeNode(StepType):
     """An item for each group, or one with the groups inside each other."""
 
     types = ("summarize",)
@@ -36,20 +44,20 @@ class Summarize(StepType):
             "options.outputFormat": frozenset(("separateItems", "singleItem")),
         }
     )
-    known = frozenset(("fieldsToSummarize", "fieldsToSplitBy", "options"))
+    parameters = frozenset(("fieldsToSummarize", "fieldsToSplitBy", "options"))
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That every aggregation is known."""
-        rows = asked.get("fieldsToSummarize.values", [])
+        rows = node.get("fieldsToSummarize.values", [])
         for row in rows if isinstance(rows, list) else ():
             if isinstance(row, dict) and row.get("aggregation", "count") not in _NAMES:
-                yield Problem(
+                yield StepProblem(
                     "error", "parameter", "It aggregates in a way that is not known. Choose another."
                 )
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """The groups."""
-        return Result([summarized(call.first, call.items)])
+        return NodeResult([summarized(call.first, call.items)])
 
 
 def summarized(params: Params, items: Items) -> Items:
@@ -66,18 +74,18 @@ def summarized(params: Params, items: Items) -> Items:
     if params.text("options.outputFormat", "separateItems") == "singleItem" and split:
         tree: dict[str, Any] = {}
         for values, places in groups:
-            here = tree
+            branch = tree
             for value in values[:-1]:
-                here = here.setdefault(js.text(value), {})
-            here[js.text(values[-1])] = _figures(rows, [items[place] for place in places], dots=dots)
-        return [Item(tree, tuple((place, 0) for _, places in groups for place in places))]
+                branch = branch.setdefault(js.text(value), {})
+            branch[js.text(values[-1])] = _figures(rows, [items[index] for index in places], dots=dots)
+        return [Item(tree, tuple((index, 0) for _, places in groups for index in places))]
     out: Items = []
     for values, places in groups:
-        json = _figures(rows, [items[place] for place in places], dots=dots)
+        json = _figures(rows, [items[index] for index in places], dots=dots)
         for name, value in zip(split, values, strict=True):
             if value is not js.UNDEFINED:
                 json[_plain(name)] = value
-        out.append(Item(json, tuple((place, 0) for place in places)))
+        out.append(Item(json, tuple((index, 0) for index in places)))
     return out
 
 
@@ -102,16 +110,16 @@ def _grouped(
 ) -> list[_Group]:
     if not split:
         return [(so_far, places)]
-    found: dict[str, tuple[Any, list[int]]] = {}
-    for place in places:
-        value = field_at(items[place].json, split[0], dots=dots)
+    values_by_key: dict[str, tuple[Any, list[int]]] = {}
+    for index in places:
+        value = field_at(items[index].json, split[0], dots=dots)
         if skip and (js.is_missing(value) or value == ""):
             continue
         key = "undefined" if value is js.UNDEFINED else js.json_text(value)
-        found.setdefault(key, (value, []))[1].append(place)
+        values_by_key.setdefault(key, (value, []))[1].append(index)
     return [
         group
-        for value, inside in found.values()
+        for value, inside in values_by_key.values()
         for group in _grouped(items, inside, split[1:], (*so_far, value), dots=dots, skip=skip)
     ]
 
@@ -152,11 +160,11 @@ def _total(values: Sequence[Any]) -> float:
 
 
 def _extreme(values: Sequence[Any], pick: Callable[[list[Any]], Any]) -> Any:
-    found = [value for value in values if not js.is_missing(value) and value != ""]
-    numbers = _numbers(found)
+    present = [value for value in values if not js.is_missing(value) and value != ""]
+    numbers = _numbers(present)
     if numbers:
         return pick(list(numbers))
-    texts = [value for value in found if isinstance(value, str)]
+    texts = [value for value in present if isinstance(value, str)]
     return pick(texts) if texts else None
 
 
@@ -184,7 +192,7 @@ def _piece(value: Any) -> str:
 
 _FIGURE: dict[str, Callable[[Sequence[Any], Params], Any]] = {
     "append": _there,
-    "average": lambda values, row: js.stored(_average(values)),
+    "average": lambda values, row: js.to_json(_average(values)),
     "concatenate": _concatenated,
     "count": lambda values, row: len(_there(values, row)),
     "countUnique": _unique,

@@ -10,22 +10,22 @@ from xml.sax.saxutils import escape
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
-    Asked,
-    Call,
     ItemFailed,
+    NodeDefinition,
+    NodeResult,
     Params,
-    Problem,
-    Result,
+    StepCall,
+    StepProblem,
     StepType,
-    each,
-    same,
+    for_each_item,
+    paired_with,
 )
 
 LARGEST = 5 * 1024 * 1024
 _NAME = re.compile(r"[^\W\d][\w.:-]*\Z")
 
 
-class Xml(StepType):
+class XmlNode(StepType):
     """Attributes are merged into fields and single children are no lists, unless the options say so."""
 
     types = ("xml",)
@@ -46,26 +46,26 @@ class Xml(StepType):
             "rootName",
         )
     )
-    known = frozenset(("mode", "dataPropertyName", "options"))
+    parameters = frozenset(("mode", "dataPropertyName", "options"))
 
-    def check(self, asked: Asked) -> Iterable[Problem]:
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """That it is one of the two ways."""
-        if asked.get("mode", "xmlToJson") not in ("xmlToJson", "jsonToxml"):
-            yield Problem("error", "parameter", "Its mode is not known. Choose another one.")
+        if node.get("mode", "xmlToJson") not in ("xmlToJson", "jsonToxml"):
+            yield StepProblem("error", "parameter", "Its mode is not known. Choose another one.")
 
-    async def run(self, call: Call) -> Result:
+    async def run(self, call: StepCall) -> NodeResult:
         """Each item read or written."""
-        return each(call, lambda place, item: [_turned(call.params(place), place, item)])
+        return for_each_item(call, lambda index, item: [_turned(call.params(index), index, item)])
 
 
-def _turned(params: Params, place: int, item: Item) -> Item:
+def _turned(params: Params, index: int, item: Item) -> Item:
     name = params.text("dataPropertyName", "data")
     if params.text("mode", "xmlToJson") == "jsonToxml":
-        return Item({name: written(item.json, params)}, same(place))
+        return Item({name: written(item.json, params)}, paired_with(index))
     text = item.json.get(name)
     if not isinstance(text, str):
         raise ItemFailed(f"The item has no text in the field “{name}”.")
-    return Item(read_xml(text, params), same(place))
+    return Item(read_xml(text, params), paired_with(index))
 
 
 class _Builder:
@@ -198,8 +198,8 @@ def written(json: Mapping[str, Any], params: Params) -> str:
     head = "" if params.flag("options.headless") else _HEAD
     if js.is_list(value):  # each element beside the others below the root, without a name of its own
         inside: list[tuple[str | None, Any]] = []
-        for one in value:
-            inside += list(one.items()) if js.is_object(one) else []
+        for element in value:
+            inside += list(element.items()) if js.is_object(element) else []
         return head + "\n".join(_tree(root, "", "", inside, 0, style))
     return head + "\n".join(_element(root, value, 0, style))
 
@@ -230,15 +230,15 @@ def _element(name: str, value: Any, depth: int, style: _Style) -> list[str]:
         return _tree(name, "", _text(value, style), [], depth, style)
     attributes, text = "", ""
     inside: list[tuple[str | None, Any]] = []
-    for key, one in value.items():
-        if key == style.attributes and js.is_object(one):
-            for own, given in one.items():
-                attributes += f' {_named(own)}="{_attribute(given)}"'
+    for key, member in value.items():
+        if key == style.attributes and js.is_object(member):
+            for attribute, attribute_value in member.items():
+                attributes += f' {_named(attribute)}="{_attribute(attribute_value)}"'
         elif key == style.characters:
-            text = _text(one, style)
+            text = _text(member, style)
             inside.append((None, text))
         else:
-            inside.append((key, one))
+            inside.append((key, member))
     if all(key is None for key, _ in inside):
         return _tree(name, attributes, text, [], depth, style)
     return _tree(name, attributes, "", inside, depth, style)
@@ -249,14 +249,14 @@ def _tree(
 ) -> list[str]:
     pad, tag = "  " * depth, _named(name)
     lines: list[str] = []
-    for key, one in inside:
+    for key, child in inside:
         if key is None:
-            lines += [f"{pad}  {one}"] if one else []
+            lines += [f"{pad}  {child}"] if child else []
             continue
-        for each_ in one if js.is_list(one) else [one]:
-            if js.is_list(each_):
+        for element in child if js.is_list(child) else [child]:
+            if js.is_list(element):
                 raise ItemFailed(f"“{key[:80]}” is a list of lists, which XML has no names for.")
-            lines += _element(key, each_, depth + 1, style)
+            lines += _element(key, element, depth + 1, style)
     if not lines:
         return [f"{pad}<{tag}{attributes}>{text}</{tag}>" if text else f"{pad}<{tag}{attributes}/>"]
     return [f"{pad}<{tag}{attributes}>", *lines, f"{pad}</{tag}>"]

@@ -11,26 +11,33 @@ import msgspec
 from steward.model.json import JsonObject, JsonValue
 from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, WORDS
 from steward.steps.workflow.expressions.paths import UNDEFINED
-from steward.steps.workflow.expressions.template import Chunk, Template
-from steward.steps.workflow.expressions.views import CodeStopped, Fault, Outcome, Seen, Unpaired, World
+from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
+from steward.steps.workflow.expressions.views import (
+    CodeStopped,
+    ExpressionContext,
+    ExpressionError,
+    Outcome,
+    StepView,
+    Unpaired,
+)
 
 
-class _Told(msgspec.Struct):
+class _EncodedOutcomes(msgspec.Struct):
     """One template's answers of a block: values, and those that JSON cannot say: [place, kind, words]."""
 
     v: list[Any]
     odd: list[list[int | str]]
 
 
-_BLOCKS = msgspec.json.Decoder(list[list[_Told]])
+_BLOCKS = msgspec.json.Decoder(list[list[_EncodedOutcomes]])
 
 
-def crashed() -> CodeStopped:
+def crash_error() -> CodeStopped:
     """An answer that is none: the child is not itself any more."""
     return CodeStopped(CRASHED, WORDS[CRASHED])
 
 
-def packed(value: object) -> bytes:
+def encode_message(value: object) -> bytes:
     """Data of a message. Raises CodeStopped (`code_memory`) above what a message may hold (imports 5.3)."""
     try:
         text = msgspec.json.encode(value)
@@ -48,7 +55,7 @@ _WHOLE = re.compile(
 )
 
 
-def fields_of(templates: Iterable[Template]) -> frozenset[str] | None:
+def current_item_fields(templates: Iterable[ParameterTemplate]) -> frozenset[str] | None:
     """The fields of the current item some templates name; None: more than those may be looked at."""
     fields: set[str] = set()
     for template in templates:
@@ -68,57 +75,71 @@ def _cut(items: Sequence[JsonObject], fields: frozenset[str] | None) -> Sequence
     return [{name: item[name] for name in fields if name in item} for item in items]
 
 
-def of_world(
-    world: World,
+def encode_context(
+    context: ExpressionContext,
     steps: frozenset[str] | None,
     paired: frozenset[str] | None,
     fields: frozenset[str] | None = None,
 ) -> dict[str, object]:
     """The world cut down to the steps and the fields named (imports 5.3); None: all, as any may be meant."""
-    seen = {name: step for name, step in world.seen.items() if steps is None or name in steps}
-    asked = sorted(seen if paired is None else paired & seen.keys())
-    scope = world.scope
+    seen = {name: step for name, step in context.steps.items() if steps is None or name in steps}
+    paired_steps = sorted(seen if paired is None else paired & seen.keys())
+    variables = context.variables
     return {
-        "items": _cut(world.items, fields),
-        "names": sorted(world.names if steps is None else world.names & steps),
-        "seen": {name: _seen(step) for name, step in seen.items()},
-        "pairs": {name: _pairs(world, name) for name in asked},
-        "now": int(scope.now.timestamp() * 1000),
-        "zone": scope.timezone,
-        "seed": scope.seed % 2**31,
+        "items": _cut(context.items, fields),
+        "names": sorted(context.names if steps is None else context.names & steps),
+        "seen": {name: _encode_step(step) for name, step in seen.items()},
+        "pairs": {name: _pairs(context, name) for name in paired_steps},
+        "now": int(variables.now.timestamp() * 1000),
+        "zone": variables.timezone,
+        "seed": variables.seed % 2**31,
         "scope": {
-            "run_index": scope.run_index,
-            "node_id": scope.node_id,
-            "node_version": scope.node_version,
-            "workflow": scope.workflow,
-            "execution": scope.execution,
-            "parameters": scope.parameters,
-            "previous": scope.previous,
-            "input_params": scope.input_params,
-            "input_context": scope.input_context,
+            "run_index": variables.run_index,
+            "node_id": variables.node_id,
+            "node_version": variables.node_version,
+            "workflow": variables.workflow,
+            "execution": variables.execution,
+            "parameters": variables.parameters,
+            "previous": variables.previous,
+            "input_params": variables.input_params,
+            "input_context": variables.input_context,
         },
     }
 
 
-def of_given(given: JsonValue, now: datetime) -> dict[str, object]:
+def encode_flow_input(script_input: JsonValue, now: datetime) -> dict[str, object]:
     """What a script of the store's product is given: its input, the clock, and nothing else."""
     moment = int(now.timestamp() * 1000)
-    return {"items": [], "names": [], "seen": {}, "now": moment, "zone": "UTC", "seed": 0, "given": given}
+    return {
+        "items": [],
+        "names": [],
+        "seen": {},
+        "now": moment,
+        "zone": "UTC",
+        "seed": 0,
+        "given": script_input,
+    }
 
 
-def _seen(step: Seen) -> dict[str, object]:
+def _encode_step(step: StepView) -> dict[str, object]:
     return {"runs": step.runs, "branch": step.branch, "params": step.params, "context": step.context}
 
 
-def _pairs(world: World, name: str) -> list[object]:
-    found: list[object] = []
-    for place in range(len(world.items)):
-        spot = world.pairing(name, place)
-        found.append(spot.message if isinstance(spot, Unpaired) else None if spot is None else list(spot))
-    return found
+def _pairs(context: ExpressionContext, name: str) -> list[object]:
+    pairs: list[object] = []
+    for index in range(len(context.items)):
+        position = context.pairing(name, index)
+        pairs.append(
+            position.message
+            if isinstance(position, Unpaired)
+            else None
+            if position is None
+            else list(position)
+        )
+    return pairs
 
 
-def parts_of(template: Template) -> list[object]:
+def parts_of(template: ParameterTemplate) -> list[object]:
     """A template as the child takes it: texts, and chunks as lists of one."""
     return [[part.code] if isinstance(part, Chunk) else part for part in template.parts]
 
@@ -128,54 +149,54 @@ def read_blocks(answer: bytes, templates: int, places: int) -> list[list[Outcome
     try:
         blocks = _BLOCKS.decode(answer)
     except (msgspec.MsgspecError, RecursionError, ValueError) as end:
-        raise crashed() from end
+        raise crash_error() from end
     outcomes: list[list[Outcome]] = [[] for _ in range(templates)]
     for block in blocks:
         if len(block) != templates:
-            raise crashed()
-        for told, known in zip(block, outcomes, strict=True):
-            known += _outcomes(told)
-    if any(len(known) != places for known in outcomes):
-        raise crashed()
+            raise crash_error()
+        for encoded, template_outcomes in zip(block, outcomes, strict=True):
+            template_outcomes += _outcomes(encoded)
+    if any(len(template_outcomes) != places for template_outcomes in outcomes):
+        raise crash_error()
     return outcomes
 
 
-def _outcomes(told: _Told) -> list[Outcome]:
-    made: list[Outcome] = list(told.v)
-    for one in told.odd:
-        if len(one) < 2:
-            raise crashed()
-        at, kind, *words = one
-        if not isinstance(at, int) or not 0 <= at < len(made):
-            raise crashed()
-        made[at] = _odd(kind, [str(word) for word in words])
-    return made
+def _outcomes(encoded: _EncodedOutcomes) -> list[Outcome]:
+    outcomes: list[Outcome] = list(encoded.v)
+    for entry in encoded.odd:
+        if len(entry) < 2:
+            raise crash_error()
+        index, kind, *words = entry
+        if not isinstance(index, int) or not 0 <= index < len(outcomes):
+            raise crash_error()
+        outcomes[index] = _special_value(kind, [str(word) for word in words])
+    return outcomes
 
 
-def _odd(kind: object, words: Sequence[str]) -> Outcome:
+def _special_value(kind: object, words: Sequence[str]) -> Outcome:
     if kind == "u":
         return UNDEFINED
     if kind == "f" and words:
-        return Fault(words[0])
+        return ExpressionError(words[0])
     numbers = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
     if kind == "n" and words and words[0] in numbers:
         return numbers[words[0]]
-    raise crashed()
+    raise crash_error()
 
 
-def only_part(answer: bytes) -> JsonObject:
+def single_part(answer: bytes) -> JsonObject:
     """The one part of an answer, an object. Raises CodeStopped when it is no such thing."""
     part = _decoded(answer)
     if not isinstance(part, list) or len(part) != 1 or not isinstance(part[0], dict):
-        raise crashed()
+        raise crash_error()
     return part[0]
 
 
-def each_part(answer: bytes, count: int) -> list[JsonValue]:
+def all_parts(answer: bytes, count: int) -> list[JsonValue]:
     """The parts of an answer, so many. Raises CodeStopped when it is no such thing."""
     parts = _decoded(answer)
     if not isinstance(parts, list) or len(parts) != count:
-        raise crashed()
+        raise crash_error()
     return parts
 
 
@@ -183,11 +204,13 @@ def _decoded(answer: bytes) -> JsonValue:
     try:
         decoded: JsonValue = msgspec.json.decode(answer)
     except (msgspec.MsgspecError, RecursionError, ValueError) as end:
-        raise crashed() from end
+        raise crash_error() from end
     return decoded
 
 
-def named_by(templates: Iterable[Template]) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+def referenced_steps(
+    templates: Iterable[ParameterTemplate],
+) -> tuple[frozenset[str] | None, frozenset[str] | None]:
     """The steps some templates name, and those they ask the paired item of; None: any."""
     steps: frozenset[str] | None = frozenset()
     paired: frozenset[str] | None = frozenset()

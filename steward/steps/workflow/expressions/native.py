@@ -4,63 +4,84 @@ from collections.abc import Sequence
 
 from steward.model.json import JsonObject
 from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, WORDS
-from steward.steps.workflow.expressions.paths import UNDEFINED, Inherited, Path, Root, Value, as_text, follow
-from steward.steps.workflow.expressions.template import Lang, Template
-from steward.steps.workflow.expressions.views import CodeStopped, Fault, Outcome, Seen, Unpaired, World
+from steward.steps.workflow.expressions.paths import (
+    UNDEFINED,
+    InheritedMember,
+    Path,
+    Root,
+    Value,
+    as_text,
+    follow_path,
+)
+from steward.steps.workflow.expressions.template import Lang, ParameterTemplate
+from steward.steps.workflow.expressions.views import (
+    CodeStopped,
+    ExpressionContext,
+    ExpressionError,
+    Outcome,
+    StepView,
+    Unpaired,
+)
 
 
-class NotThere(Exception):
+class PathRootMissing(Exception):
     """An expression error: what a path begins at is not there."""
 
 
-def natively(template: Template, world: World, places: Sequence[int]) -> list[Outcome] | None:
+def evaluate_paths(
+    template: ParameterTemplate, context: ExpressionContext, indexes: Sequence[int]
+) -> list[Outcome] | None:
     """What a template comes to for each place, or None when JavaScript has a say in it."""
     if template.lang is Lang.LITERAL:
-        return [text_of_literal(template)] * len(places)
+        return [text_of_literal(template)] * len(indexes)
     if template.lang is not Lang.PATH:
         return None
     try:
         if template.typed:
-            return _typed(template, world, places)
-        return _each_joined(template, world, places)
-    except Inherited:
+            return _typed(template, context, indexes)
+        return _each_joined(template, context, indexes)
+    except InheritedMember:
         return None
 
 
-def text_of_literal(template: Template) -> str:
+def text_of_literal(template: ParameterTemplate) -> str:
     """The text of a template without chunks."""
     return "".join(part for part in template.parts if isinstance(part, str))
 
 
-def _typed(template: Template, world: World, places: Sequence[int]) -> list[Outcome]:
+def _typed(template: ParameterTemplate, context: ExpressionContext, indexes: Sequence[int]) -> list[Outcome]:
     part = template.parts[0]
     path = None if isinstance(part, str) else part.path
     if path is None:
-        raise Inherited(template.text)
+        raise InheritedMember(template.text)
     if path.root is Root.JSON:
-        items, keys = world.items, path.keys
-        return [follow(items[place], keys) if place < len(items) else UNDEFINED for place in places]
-    return [_outcome(path, world, place) for place in places]
+        items, keys = context.items, path.keys
+        return [follow_path(items[index], keys) if index < len(items) else UNDEFINED for index in indexes]
+    return [_outcome(path, context, index) for index in indexes]
 
 
-def _outcome(path: Path, world: World, place: int) -> Outcome:
+def _outcome(path: Path, context: ExpressionContext, index: int) -> Outcome:
     try:
-        return follow(root_value(path, world, place), path.keys)
-    except NotThere as wrong:
-        return Fault(str(wrong))
+        return follow_path(root_value(path, context, index), path.keys)
+    except PathRootMissing as error:
+        return ExpressionError(str(error))
 
 
-def _each_joined(template: Template, world: World, places: Sequence[int]) -> list[Outcome]:
+def _each_joined(
+    template: ParameterTemplate, context: ExpressionContext, indexes: Sequence[int]
+) -> list[Outcome]:
     """Raises CodeStopped for more text than a message could bring (imports 5.3)."""
-    made: list[Outcome] = []
-    left = MESSAGE_BYTES
-    for place in places:
-        made.append(one := _joined(template, world, place, left))
-        left -= len(one) if isinstance(one, str) else 0
-    return made
+    outcomes: list[Outcome] = []
+    remaining_bytes = MESSAGE_BYTES
+    for index in indexes:
+        outcomes.append(outcome := _joined(template, context, index, remaining_bytes))
+        remaining_bytes -= len(outcome) if isinstance(outcome, str) else 0
+    return outcomes
 
 
-def _joined(template: Template, world: World, place: int, left: int) -> Outcome:
+def _joined(
+    template: ParameterTemplate, context: ExpressionContext, index: int, remaining_bytes: int
+) -> Outcome:
     parts: list[str] = []
     try:
         for part in template.parts:
@@ -68,65 +89,67 @@ def _joined(template: Template, world: World, place: int, left: int) -> Outcome:
                 parts.append(part)
                 continue
             if part.path is None:
-                raise Inherited(part.code)
-            text = as_text(follow(root_value(part.path, world, place), part.path.keys))
+                raise InheritedMember(part.code)
+            text = as_text(follow_path(root_value(part.path, context, index), part.path.keys))
             if text is None:
-                raise Inherited(part.code)
+                raise InheritedMember(part.code)
             parts.append(text)
-            left -= len(text)
-            if left < 0:
+            remaining_bytes -= len(text)
+            if remaining_bytes < 0:
                 raise CodeStopped(MEMORY, WORDS[MEMORY])
-    except NotThere as wrong:
-        return Fault(str(wrong))
+    except PathRootMissing as error:
+        return ExpressionError(str(error))
     return "".join(parts)
 
 
-def root_value(path: Path, world: World, place: int) -> Value:
+def root_value(path: Path, context: ExpressionContext, index: int) -> Value:
     """What the path begins at. Raises NotThere."""
-    items = world.items
+    items = context.items
     match path.root:
         case Root.JSON:
-            return items[place] if place < len(items) else UNDEFINED
+            return items[index] if index < len(items) else UNDEFINED
         case Root.ITEM_INDEX:
-            return place
+            return index
         case Root.RUN_INDEX:
-            return world.scope.run_index
+            return context.variables.run_index
         case Root.FIRST:
             return items[0] if items else UNDEFINED
         case Root.LAST:
             return items[-1] if items else UNDEFINED
-    return _of_step(path.root, path.step or "", world, place)
+    return _of_step(path.root, path.step or "", context, index)
 
 
-def _of_step(root: Root, name: str, world: World, place: int) -> Value:
-    if name not in world.names and name not in world.seen:
-        raise NotThere(f"There is no step “{name}”. Check the name.")
-    seen = world.seen.get(name)
-    if seen is None:
-        raise NotThere(f"The step “{name}” has not run, so it has no items yet. Ask with isExecuted first.")
+def _of_step(root: Root, name: str, context: ExpressionContext, index: int) -> Value:
+    if name not in context.names and name not in context.steps:
+        raise PathRootMissing(f"There is no step “{name}”. Check the name.")
+    step = context.steps.get(name)
+    if step is None:
+        raise PathRootMissing(
+            f"The step “{name}” has not run, so it has no items yet. Ask with isExecuted first."
+        )
     if root is Root.STEP_ITEM:
-        return _paired(seen, name, world, place)
-    outputs = seen.runs[-1] if seen.runs else None
-    items: Sequence[JsonObject] = outputs[seen.branch] if outputs and seen.branch < len(outputs) else ()
+        return _paired(step, name, context, index)
+    outputs = step.runs[-1] if step.runs else None
+    items: Sequence[JsonObject] = outputs[step.branch] if outputs and step.branch < len(outputs) else ()
     if root is Root.NODE:
-        if place >= len(items):
-            raise NotThere(f"The step “{name}” has no item {place}. Use .first(), .last() or .all().")
-        return items[place]
+        if index >= len(items):
+            raise PathRootMissing(f"The step “{name}” has no item {index}. Use .first(), .last() or .all().")
+        return items[index]
     if not items:
         return UNDEFINED
     return items[0 if root is Root.STEP_FIRST else -1]
 
 
-def _paired(seen: Seen, name: str, world: World, place: int) -> Value:
-    if place >= len(world.items):
-        raise NotThere(f"There is no item {place} to find the one of “{name}” by.")
-    spot = world.pairing(name, place)
-    if isinstance(spot, Unpaired):
-        raise NotThere(spot.message)
-    if spot is None:
+def _paired(step: StepView, name: str, context: ExpressionContext, index: int) -> Value:
+    if index >= len(context.items):
+        raise PathRootMissing(f"There is no item {index} to find the one of “{name}” by.")
+    position = context.pairing(name, index)
+    if isinstance(position, Unpaired):
+        raise PathRootMissing(position.message)
+    if position is None:
         return UNDEFINED
-    run, output, item = spot
-    outputs = seen.runs[run] if run < len(seen.runs) else None
+    run, output, item = position
+    outputs = step.runs[run] if run < len(step.runs) else None
     if not outputs or output >= len(outputs) or item >= len(outputs[output]):
         return UNDEFINED
     return outputs[output][item]

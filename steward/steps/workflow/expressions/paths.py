@@ -48,7 +48,7 @@ class Path:
     keys: tuple[str, ...]
 
 
-class Inherited(Exception):
+class InheritedMember(Exception):
     """Not a member of its own, but JavaScript has one of that name on such values: the worker answers."""
 
 
@@ -78,14 +78,14 @@ def read_path(code: str) -> Path | None:
     if root is None:
         return None
     keys: list[str] = []
-    at = root.end()
-    while key := _KEY.match(code, at):
+    position = root.end()
+    while key := _KEY.match(code, position):
         name = next(part for part in key.groups() if part is not None)
         if name in _REFUSED or (key["name"] is not None and not _is_name(name)):
             return None
         keys.append(name)
-        at = key.end()
-    if not _END.match(code, at):
+        position = key.end()
+    if not _END.match(code, position):
         return None
     kind, step = _root_of(root)
     return Path(kind, step, tuple(keys))
@@ -95,18 +95,18 @@ def _is_name(name: str) -> bool:
     return name.replace("$", "_").isidentifier()
 
 
-def _root_of(found: re.Match[str]) -> tuple[Root, str | None]:
-    named = next((part for part in (*found.groups()[2:4], *found.groups()[5:7]) if part is not None), None)
-    if found["json"]:
+def _root_of(match: re.Match[str]) -> tuple[Root, str | None]:
+    named = next((part for part in (*match.groups()[2:4], *match.groups()[5:7]) if part is not None), None)
+    if match["json"]:
         return Root.JSON, None
-    if found["end"]:
-        return (Root.FIRST if found["end"] == "first" else Root.LAST), None
-    if found["index"]:
-        return (Root.ITEM_INDEX if found["index"] == "$itemIndex" else Root.RUN_INDEX), None
-    if found["of"]:
+    if match["end"]:
+        return (Root.FIRST if match["end"] == "first" else Root.LAST), None
+    if match["index"]:
+        return (Root.ITEM_INDEX if match["index"] == "$itemIndex" else Root.RUN_INDEX), None
+    if match["of"]:
         kinds = {"item": Root.STEP_ITEM, "first()": Root.STEP_FIRST, "last()": Root.STEP_LAST}
-        return kinds[found["of"]], named
-    return Root.NODE, named or found["dotted"]
+        return kinds[match["of"]], named
+    return Root.NODE, named or match["dotted"]
 
 
 # Names JavaScript finds on a value without the value having them; the worker knows what they come to.
@@ -136,10 +136,10 @@ _OF_TEXT = _OF_ALL | frozenset(
     )
 )
 _OF_NUMBER = _OF_ALL | {"toExponential", "toFixed", "toPrecision"}
-_PLACE = re.compile(r"0|[1-9][0-9]{0,9}")
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
-def follow(value: Value, keys: Sequence[str]) -> Value:
+def follow_path(value: Value, keys: Sequence[str]) -> Value:
     """The member of `value` at the end of `keys`, or UNDEFINED. Raises Inherited.
 
     The answer is the data itself, not a copy.
@@ -149,17 +149,17 @@ def follow(value: Value, keys: Sequence[str]) -> Value:
             if key in value:
                 value = value[key]
             elif key in _OF_ALL:
-                raise Inherited(key)
+                raise InheritedMember(key)
             else:
                 return UNDEFINED
         elif isinstance(value, list | tuple):
-            if _PLACE.fullmatch(key):
-                place = int(key)
-                value = value[place] if place < len(value) else UNDEFINED
+            if _INDEX.fullmatch(key):
+                index = int(key)
+                value = value[index] if index < len(value) else UNDEFINED
             elif key == "length":
                 value = len(value)
             elif key in _OF_LIST:
-                raise Inherited(key)
+                raise InheritedMember(key)
             else:
                 return UNDEFINED
         else:
@@ -173,20 +173,24 @@ def _of_scalar(value: Value, key: str) -> Value:
     if value is None or value is UNDEFINED:
         return UNDEFINED
     if key in (_OF_ALL if isinstance(value, bool) else _OF_NUMBER):
-        raise Inherited(key)
+        raise InheritedMember(key)
     return UNDEFINED
 
 
 def _of_text(value: str, key: str) -> Value:
     if key == "length":
-        return len(value) if value.isascii() else len(value) + sum(1 for sign in value if sign > "\uffff")
-    if _PLACE.fullmatch(key):
-        if not value.isascii() and any(sign > "\uffff" for sign in value):
-            raise Inherited(key)  # half a character: the worker cuts it as JavaScript does
-        place = int(key)
-        return value[place] if place < len(value) else UNDEFINED
+        return (
+            len(value)
+            if value.isascii()
+            else len(value) + sum(1 for character in value if character > "\uffff")
+        )
+    if _INDEX.fullmatch(key):
+        if not value.isascii() and any(character > "\uffff" for character in value):
+            raise InheritedMember(key)  # half a character: the worker cuts it as JavaScript does
+        index = int(key)
+        return value[index] if index < len(value) else UNDEFINED
     if key in _OF_TEXT:
-        raise Inherited(key)
+        raise InheritedMember(key)
     return UNDEFINED
 
 

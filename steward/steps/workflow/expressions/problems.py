@@ -3,78 +3,78 @@
 from collections.abc import Sequence
 
 from steward.model.json import JsonValue
-from steward.steps.workflow.expressions.message import crashed
-from steward.steps.workflow.expressions.template import Chunk, Lang, Template
-from steward.steps.workflow.expressions.views import Problem
+from steward.steps.workflow.expressions.message import crash_error
+from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
+from steward.steps.workflow.expressions.views import ExpressionProblem
 
 
-def chunks_of(template: Template) -> list[tuple[int, str]]:
+def chunks_of(template: ParameterTemplate) -> list[tuple[int, str]]:
     """The chunks of a template that are more than paths, each with the column it begins at, from 1."""
     if template.lang is not Lang.JS:
         return []
-    found: list[tuple[int, str]] = []
-    at = 1 + len("=")
+    chunks: list[tuple[int, str]] = []
+    column = 1 + len("=")
     for part in template.parts:
         if not isinstance(part, Chunk):
-            at += len(part)
+            column += len(part)
             continue
         if part.path is None:
-            found.append((at + len("{{"), part.code))
-        at += len("{{") + len(part.code) + len("}}")
-    return found
+            chunks.append((column + len("{{"), part.code))
+        column += len("{{") + len(part.code) + len("}}")
+    return chunks
 
 
-def of_templates(
-    asked: Sequence[Sequence[tuple[int, str]]], told: JsonValue
-) -> tuple[tuple[Problem, ...], ...]:
+def template_problems(
+    chunks: Sequence[Sequence[tuple[int, str]]], reply: JsonValue
+) -> tuple[tuple[ExpressionProblem, ...], ...]:
     """Problems of templates, their columns counted in the parameter's text."""
-    answers = _list(told, len(asked))
+    answers = _list(reply, len(chunks))
     return tuple(
         tuple(
             _problem(problem, column - 1)
             for (column, _), problems in zip(columns, _list(answer, len(columns)), strict=True)
             for problem in _list(problems)
         )
-        for columns, answer in zip(asked, answers, strict=True)
+        for columns, answer in zip(chunks, answers, strict=True)
     )
 
 
-def of_scripts(told: JsonValue, count: int) -> tuple[tuple[Problem, ...], ...]:
+def script_problems(reply: JsonValue, count: int) -> tuple[tuple[ExpressionProblem, ...], ...]:
     """Problems of scripts."""
-    return tuple(tuple(_problem(problem) for problem in _list(answer)) for answer in _list(told, count))
+    return tuple(tuple(_problem(problem) for problem in _list(answer)) for answer in _list(reply, count))
 
 
-def of_liquid(told: Sequence[JsonValue]) -> tuple[tuple[Problem, ...], ...]:
+def liquid_problems(reply: Sequence[JsonValue]) -> tuple[tuple[ExpressionProblem, ...], ...]:
     """Problems of Liquid texts, which the library tells in words."""
     return tuple(
         tuple(
-            Problem(
+            ExpressionProblem(
                 "expression_feature",
                 "error",
-                f"The text cannot be made: {words}.",
+                f"The text cannot be made: {message}.",
                 "Mend the text in the store's product and export again.",
             )
-            for words in _list(answer)
+            for message in _list(answer)
         )
-        for answer in told
+        for answer in reply
     )
 
 
 def _list(value: JsonValue, count: int | None = None) -> Sequence[JsonValue]:
     if not isinstance(value, list) or (count is not None and len(value) != count):
-        raise crashed()
+        raise crash_error()
     return value
 
 
-def _problem(told: JsonValue, before: int = 0) -> Problem:
-    if not isinstance(told, dict):
-        raise crashed()
-    column = told.get("column")
-    return Problem(
-        str(told.get("code")),
-        str(told.get("level")),
-        str(told.get("message")),
-        str(told.get("what_to_do")),
+def _problem(encoded: JsonValue, before: int = 0) -> ExpressionProblem:
+    if not isinstance(encoded, dict):
+        raise crash_error()
+    column = encoded.get("column")
+    return ExpressionProblem(
+        str(encoded.get("code")),
+        str(encoded.get("level")),
+        str(encoded.get("message")),
+        str(encoded.get("what_to_do")),
         before + (column if isinstance(column, int) else 1),
-        told.get("syntax") is True,
+        encoded.get("syntax") is True,
     )

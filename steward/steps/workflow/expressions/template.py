@@ -28,7 +28,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class ParameterTemplate:
     """One parameter. `parts` are text and chunks in order; a single chunk alone keeps its type.
 
     `steps` are the names of other steps it asks for, `paired` those of which it asks for the item that
@@ -47,7 +47,7 @@ class Template:
         """Whether its value keeps its type (one chunk and no other character) or is text."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Chunk)
 
-    def kept(self) -> JsonObject:
+    def encoded(self) -> JsonObject:
         """As a plan keeps it (imports 9): `{expr, lang, chunks}`."""
         chunks: list[JsonValue] = [
             part if isinstance(part, str) else {str(Lang.PATH if part.path else self.lang): part.code}
@@ -56,37 +56,39 @@ class Template:
         return {"expr": self.text, "lang": str(self.lang), "chunks": chunks}
 
 
-UNPARTED: Final = "{{"
+LIQUID_OUTPUT: Final = "{{"
 
 
-def read(text: str) -> Template:
+def read(text: str) -> ParameterTemplate:
     """A string parameter of the workflow tool: an expression when it begins with `=`, else itself.
 
     Pure; never fails: a chunk that is no JavaScript is found by `Evaluator.check`, and comes to a Fault when
     it is worked out all the same.
     """
     if not text.startswith("="):
-        return Template(text, Lang.LITERAL, (text,))
+        return ParameterTemplate(text, Lang.LITERAL, (text,))
     parts = _split(text[1:])
     chunks = [part for part in parts if isinstance(part, Chunk)]
     if not chunks:
-        return Template(text, Lang.LITERAL, ("".join(part for part in parts if isinstance(part, str)),))
+        return ParameterTemplate(
+            text, Lang.LITERAL, ("".join(part for part in parts if isinstance(part, str)),)
+        )
     lang = Lang.PATH if all(chunk.path for chunk in chunks) else Lang.JS
     steps, paired = names_in(chunk.code for chunk in chunks)
-    return Template(text, lang, parts, steps, paired)
+    return ParameterTemplate(text, lang, parts, steps, paired)
 
 
-def read_liquid(text: str) -> Template:
+def read_liquid(text: str) -> ParameterTemplate:
     """A text of the store's own automation product: Liquid when it has a tag or an output in it."""
-    if UNPARTED in text or "{%" in text:
-        return Template(text, Lang.LIQUID, (Chunk(text),))
-    return Template(text, Lang.LITERAL, (text,))
+    if LIQUID_OUTPUT in text or "{%" in text:
+        return ParameterTemplate(text, Lang.LIQUID, (Chunk(text),))
+    return ParameterTemplate(text, Lang.LITERAL, (text,))
 
 
-def read_kept(kept: JsonObject) -> Template:
+def decode_template(encoded: JsonObject) -> ParameterTemplate:
     """What `Template.kept` gave."""
-    text = str(kept["expr"])
-    return read_liquid(text) if kept["lang"] == Lang.LIQUID else read(text)
+    text = str(encoded["expr"])
+    return read_liquid(text) if encoded["lang"] == Lang.LIQUID else read(text)
 
 
 _OPENING = re.compile(r"(\\?)\{\{")
@@ -94,11 +96,11 @@ _OPENING = re.compile(r"(\\?)\{\{")
 
 def _split(text: str) -> tuple[str | Chunk, ...]:
     parts: list[str | Chunk] = []
-    plain, at = "", 0
-    while opening := _OPENING.search(text, at):
-        plain += text[at : opening.start()]
+    plain, position = "", 0
+    while opening := _OPENING.search(text, position):
+        plain += text[position : opening.start()]
         if opening[1]:
-            plain, at = plain + opening[0], opening.end()
+            plain, position = plain + opening[0], opening.end()
             continue
         if plain:
             parts.append(plain)
@@ -106,8 +108,8 @@ def _split(text: str) -> tuple[str | Chunk, ...]:
         closing = text.find("}}", opening.end())
         code = text[opening.end() :] if closing < 0 else text[opening.end() : closing]
         parts.append(Chunk(code, read_path(code)))
-        at = len(text) if closing < 0 else closing + 2
-    plain += text[at:]
+        position = len(text) if closing < 0 else closing + 2
+    plain += text[position:]
     if plain or not parts:
         parts.append(plain)
     return tuple(parts)
@@ -131,16 +133,17 @@ def names_in(codes: Iterable[str]) -> tuple[frozenset[str] | None, frozenset[str
     steps: set[str] = set()
     paired: set[str] = set()
     for code in codes:
-        for found in _NAMED.finditer(code):
-            if found["open"] is not None:
+        for reference in _NAMED.finditer(code):
+            if reference["open"] is not None:
                 return None, None
             name = next(
-                (found[key] for key in ("call", "node", "dotted", "items") if found[key] is not None), None
+                (reference[key] for key in ("call", "node", "dotted", "items") if reference[key] is not None),
+                None,
             )
             if name is None:
                 continue
             steps.add(name)
-            after = (found["after"] or "").strip("?. \n\t")
-            if found["call"] is not None and after not in _NEVER_PAIRED:
+            after = (reference["after"] or "").strip("?. \n\t")
+            if reference["call"] is not None and after not in _NEVER_PAIRED:
                 paired.add(name)
     return frozenset(steps), frozenset(paired)

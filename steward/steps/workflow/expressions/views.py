@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.expressions.paths import Value
-from steward.steps.workflow.expressions.template import Template
+from steward.steps.workflow.expressions.template import ParameterTemplate
 
 # An item of another step: (run, output, place).
-Spot: TypeAlias = tuple[int, int, int]
+ItemPosition: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class Unpaired:
 
 # The item of step `name` that the item at a place of the current input came from. None: that item did not
 # come through there, so its fields are undefined (imports 3.6).
-Pairing: TypeAlias = Callable[[str, int], Spot | Unpaired | None]
+Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StepView:
     """A step that has run, as expressions of another step see it.
 
     `runs[run][output]` are the items' json; None for a run that failed. `branch` is the output taken when an
@@ -41,7 +41,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ExpressionVariables:
     """What is the same for every item of one execution of a step (imports 5.2).
 
     `now` (with a zone) and `seed` are journaled with the step's start, so that a resumed run sees the same;
@@ -63,13 +63,13 @@ class Scope:
     input_context: JsonObject = field(default_factory=dict)  # $input.context
 
 
-def never_paired(name: str, place: int) -> Spot | Unpaired | None:
+def never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
     """A pairing for steps whose items came from nowhere."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class ExpressionContext:
     """What the step looks at: the items of its first input, the steps that ran, and the scope.
 
     `items` are all items of the input (`$input.all()`), whichever are worked on. `names` are all steps of the
@@ -78,25 +78,25 @@ class World:
     """
 
     items: Sequence[JsonObject]
-    scope: Scope
-    seen: Mapping[str, Seen] = field(default_factory=dict)
+    variables: ExpressionVariables
+    steps: Mapping[str, StepView] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     pairing: Pairing = never_paired
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ExpressionError:
     """An expression error, in plain words: it fails the item (or the step, as the type has it)."""
 
     message: str
 
 
 # What one expression comes to for one item.
-Outcome: TypeAlias = "Value | Fault"
+Outcome: TypeAlias = "Value | ExpressionError"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ExpressionProblem:
     """What was found by looking at an expression or script without running it; for a Finding.
 
     `code` is the Finding's: `expression_feature`, `locale_fallback`. `level` is `error` (it would stop or do
@@ -111,11 +111,11 @@ class Problem:
     syntax: bool = False  # it is no JavaScript (or Liquid) at all: at run it is a Fault, here as there
 
 
-class Mode(StrEnum):
+class ScriptMode(StrEnum):
     """How a script is run (imports 5.4)."""
 
     ALL = "all"  # code, once for all items: items, $input
-    EACH = "each"  # code, once for each item: $json, $input.item
+    PER_ITEM = "each"  # code, once for each item: $json, $input.item
     FUNCTION = "function"  # function: items as {json}
     FUNCTION_ITEM = "function_item"  # functionItem: item is the json itself
     FLOW = "flow"  # the store product's run code: export default function main(input)
@@ -126,11 +126,11 @@ class Script:
     """A script and how it is run."""
 
     text: str
-    mode: Mode
+    mode: ScriptMode
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ScriptItem:
     """An item a script put out. `paired` are places of the input, None: the script said nothing of it.
 
     `error`: the script failed at this item (mode `each` and `function_item` alone); `json` is then empty.
@@ -145,7 +145,7 @@ class Made:
 class CodeResult:
     """What a script put out, and the lines it wrote to its console (at most 200)."""
 
-    items: tuple[Made, ...]
+    items: tuple[ScriptItem, ...]
     lines: tuple[str, ...] = ()
 
 
@@ -176,22 +176,22 @@ class CodeStopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ToCheck:
+class CheckRequest:
     """Everything of one import that is compiled before it is kept; answers come in the same order."""
 
-    templates: Sequence[Template] = ()
+    templates: Sequence[ParameterTemplate] = ()
     scripts: Sequence[Script] = ()
-    liquid: Sequence[Template] = ()
+    liquid: Sequence[ParameterTemplate] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """Problems of each template, script and Liquid text, in the order asked."""
 
-    templates: tuple[tuple[Problem, ...], ...] = ()
-    scripts: tuple[tuple[Problem, ...], ...] = ()
-    liquid: tuple[tuple[Problem, ...], ...] = ()
+    templates: tuple[tuple[ExpressionProblem, ...], ...] = ()
+    scripts: tuple[tuple[ExpressionProblem, ...], ...] = ()
+    liquid: tuple[tuple[ExpressionProblem, ...], ...] = ()
 
 
-Rendered: TypeAlias = str | Fault
+Rendered: TypeAlias = str | ExpressionError
 Environment: TypeAlias = Mapping[str, JsonValue]

@@ -17,12 +17,12 @@ class UnknownPattern(Exception):
         self.token = token
 
 
-def luxon(value: datetime, pattern: str) -> str:
+def format_luxon(value: datetime, pattern: str) -> str:
     """The date by a luxon pattern, in English. Raises UnknownPattern."""
     return "".join(part if literal else _luxon_token(value, part) for literal, part in _luxon_parts(pattern))
 
 
-def unknown_in(pattern: str) -> str | None:
+def unsupported_token(pattern: str) -> str | None:
     """The first part of a luxon pattern that is not carried; None when all of it is."""
     return next((part for literal, part in _luxon_parts(pattern) if not literal and part in _LONG_ZONE), None)
 
@@ -177,12 +177,12 @@ _LUXON: dict[str, Callable[[datetime], str]] = {
     "FF": lambda v: f"{_middle(v)}, {_clock(v, seconds=True)}",
     "FFF": lambda v: f"{_long(v)} at {_clock(v, seconds=True)} {_zone_name(v)}",
 }
-for _sign in "cE":
+for _letter in "cE":
     _LUXON |= {
-        _sign: lambda v: str(v.isoweekday()),
-        _sign * 3: lambda v: DAYS[v.weekday()][:3],
-        _sign * 4: lambda v: DAYS[v.weekday()],
-        _sign * 5: lambda v: DAYS[v.weekday()][0],
+        _letter: lambda v: str(v.isoweekday()),
+        _letter * 3: lambda v: DAYS[v.weekday()][:3],
+        _letter * 4: lambda v: DAYS[v.weekday()],
+        _letter * 5: lambda v: DAYS[v.weekday()][0],
     }
 _LUXON |= {
     "M": _LUXON["L"],
@@ -205,20 +205,20 @@ _MOMENT_TOKEN = re.compile(
 )
 
 
-def moment(value: datetime, pattern: str) -> str:
+def format_moment(value: datetime, pattern: str) -> str:
     """The date by one of moment's patterns, in English. Raises UnknownPattern."""
 
-    def write(found: re.Match[str]) -> str:
-        if found[3] is None:
-            return found[1] if found[1] is not None else found[2]
-        return _moment_token(value, found[3])
+    def write(match: re.Match[str]) -> str:
+        if match[3] is None:
+            return match[1] if match[1] is not None else match[2]
+        return _moment_token(value, match[3])
 
     return _MOMENT_TOKEN.sub(write, pattern)
 
 
 def _moment_token(value: datetime, token: str) -> str:
     if token in _COMPOSED:
-        return moment(value, _COMPOSED[token])
+        return format_moment(value, _COMPOSED[token])
     if token[0] == "S":
         return f"{value.microsecond // 1000:03d}000000"[: len(token)]
     if token in _MOMENT:

@@ -23,7 +23,9 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-LONGEST: Final = 128  # signs of a text that may be a date: what follows looks at some of them many times
+MAX_DATE_CHARACTERS: Final = (
+    128  # signs of a text that may be a date: what follows looks at some of them many times
+)
 
 _ISO = re.compile(
     r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
@@ -51,10 +53,10 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?\Z")
 
 def zone_of(name: str) -> tzinfo | None:
     """The zone of a name: IANA, UTC+2 or a plain offset; None when there is none."""
-    found = _OFFSET.match(name)
-    if found:
-        minutes = int(found[2]) * 60 + int(found[3] or 0)
-        return timezone(timedelta(minutes=-minutes if found[1] == "-" else minutes))
+    match = _OFFSET.match(name)
+    if match:
+        minutes = int(match[2]) * 60 + int(match[3] or 0)
+        return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
     if name.lower() in ("utc", "gmt", "z"):
         return UTC
     try:
@@ -70,23 +72,23 @@ def parse(value: str, zone: tzinfo) -> datetime | None:
     process's zone, which is UTC.
     """
     text = value.strip()
-    if len(text) > LONGEST:
+    if len(text) > MAX_DATE_CHARACTERS:
         return None
     for read in (_iso, _mail, _numbered, _worded):
         try:
-            found = read(text, zone)
+            date = read(text, zone)
         except (ValueError, OverflowError):
-            found = None
-        if found is not None:
-            return found
+            date = None
+        if date is not None:
+            return date
     return None
 
 
 def _iso(text: str, zone: tzinfo) -> datetime | None:
-    found = _ISO.match(text)
-    if found is None:
+    match = _ISO.match(text)
+    if match is None:
         return None
-    year, month, day, week, weekday, ordinal, hour, minute, second, fraction, offset = found.groups()
+    year, month, day, week, weekday, ordinal, hour, minute, second, fraction, offset = match.groups()
     micro = int(((fraction or "")[:3] + "000000")[:6].ljust(6, "0")) if fraction else 0
     if week:
         date = datetime.fromisocalendar(int(year), int(week), int(weekday or 1)).replace(tzinfo=UTC)
@@ -94,14 +96,14 @@ def _iso(text: str, zone: tzinfo) -> datetime | None:
         date = datetime(int(year), 1, 1, tzinfo=UTC) + timedelta(days=int(ordinal) - 1)
     else:
         date = datetime(int(year), int(month or 1), int(day or 1), tzinfo=UTC)
-    extra = timedelta(days=1) if hour == "24" else timedelta()
+    extra_day = timedelta(days=1) if hour == "24" else timedelta()
     date = date.replace(
         hour=0 if hour == "24" else int(hour or 0),
         minute=int(minute or 0),
         second=int(second or 0),
         microsecond=micro,
     )
-    return (date + extra).replace(tzinfo=_offset(offset) if offset else zone)
+    return (date + extra_day).replace(tzinfo=_offset(offset) if offset else zone)
 
 
 def _offset(text: str) -> tzinfo:
@@ -115,15 +117,15 @@ def _mail(text: str, zone: tzinfo) -> datetime | None:
         return None
     if _ASCTIME.match(text):
         return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC)
-    found = parsedate_to_datetime(text)
-    return found if found.tzinfo is not None else None
+    date = parsedate_to_datetime(text)
+    return date if date.tzinfo is not None else None
 
 
 def _numbered(text: str, zone: tzinfo) -> datetime | None:
-    found = _NUMBERS.match(text)
-    if found is None:
+    match = _NUMBERS.match(text)
+    if match is None:
         return None
-    year, _, month, day, first, _, second, last, *clock = found.groups()
+    year, _, month, day, first, _, second, last, *clock = match.groups()
     if year is None:
         month, day, year = first, second, last
     number = int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
@@ -131,13 +133,13 @@ def _numbered(text: str, zone: tzinfo) -> datetime | None:
 
 
 def _worded(text: str, zone: tzinfo) -> datetime | None:
-    found = _WORDS.match(text)
-    if found is None:
+    match = _WORDS.match(text)
+    if match is None:
         return None
-    groups = found.groups()
-    name = next(groups[at] for at in (0, 4, 7, 9) if groups[at] is not None)
-    day = next((groups[at] for at in (1, 3, 8) if groups[at] is not None), "1")
-    year = next(groups[at] for at in (2, 5, 6, 10) if groups[at] is not None)
+    groups = match.groups()
+    name = next(groups[group] for group in (0, 4, 7, 9) if groups[group] is not None)
+    day = next((groups[group] for group in (1, 3, 8) if groups[group] is not None), "1")
+    year = next(groups[group] for group in (2, 5, 6, 10) if groups[group] is not None)
     month = _month(name)
     return None if month is None else _built(int(year), month, int(day), groups[11:])
 
@@ -176,7 +178,7 @@ def from_millis(value: float, zone: tzinfo) -> datetime | None:
         return None
 
 
-def settled(value: datetime) -> datetime:
+def normalized(value: datetime) -> datetime:
     """The instant as it really is: a local time that does not exist moves forward, as luxon does."""
     return value.astimezone(UTC).astimezone(value.tzinfo)
 

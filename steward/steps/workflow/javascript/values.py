@@ -70,7 +70,7 @@ def text(value: object) -> str:
     if isinstance(value, Mapping):
         return "[object Object]"
     if isinstance(value, Sequence):
-        return ",".join("" if is_missing(one) else text(one) for one in value)
+        return ",".join("" if is_missing(element) else text(element) for element in value)
     return str(value)
 
 
@@ -86,11 +86,13 @@ def json_text(value: object) -> str:
         return number_text(value) if math.isfinite(value) else "null"
     if isinstance(value, Mapping):
         members = (
-            f"{_quoted(str(name))}:{json_text(one)}" for name, one in value.items() if one is not UNDEFINED
+            f"{_quoted(str(name))}:{json_text(member)}"
+            for name, member in value.items()
+            if member is not UNDEFINED
         )
         return "{" + ",".join(members) + "}"
     if isinstance(value, Sequence):
-        return "[" + ",".join(json_text(one) for one in value) + "]"
+        return "[" + ",".join(json_text(member) for member in value) + "]"
     return _quoted(str(value))
 
 
@@ -153,20 +155,20 @@ def truthy(value: object) -> bool:
     return True
 
 
-def stored(value: object) -> Any:
+def to_json(value: object) -> Any:
     """A value as items hold it: what is not there is left out, not-numbers become null."""
     if value is UNDEFINED:
         return None
     if type(value) in SCALARS:
         return None if type(value) is float and not math.isfinite(value) else value
     if is_object(value):
-        return {str(name): stored(one) for name, one in value.items() if one is not UNDEFINED}
+        return {str(name): to_json(member) for name, member in value.items() if member is not UNDEFINED}
     if is_list(value):
-        return [stored(one) for one in value]
+        return [to_json(member) for member in value]
     return value
 
 
-def parsed(value: str) -> Any:
+def parse_json(value: str) -> Any:
     """`JSON.parse(value)`; UNDEFINED when it is not JSON."""
     try:
         return json.loads(value, parse_constant=_no_constant)
@@ -186,11 +188,11 @@ _PART = re.compile(
 def path_parts(path: str) -> list[str]:
     """`a.b[0]["c"]` in its parts."""
     parts = [""] if path.startswith(".") else []
-    for found in _PART.finditer(path):
-        if found[2] is not None:
-            parts.append(re.sub(r"\\(\\)?", r"\1", found[3]))
+    for match in _PART.finditer(path):
+        if match[2] is not None:
+            parts.append(re.sub(r"\\(\\)?", r"\1", match[3]))
         else:
-            parts.append(found[1] or found[0])
+            parts.append(match[1] or match[0])
     return parts or [path]
 
 
@@ -201,7 +203,7 @@ def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
     return [path] if isinstance(value, Mapping) and path in value else path_parts(path)
 
 
-def at(value: object, path: str | Sequence[str]) -> Any:
+def get_path(value: object, path: str | Sequence[str]) -> Any:
     """The value below a path; UNDEFINED when it is not there."""
     parts = _parts_in(value, path)
     for part in parts:
@@ -223,17 +225,17 @@ def member(value: object, name: str) -> Any:
     return UNDEFINED
 
 
-def put(target: dict[str, Any], path: str | Sequence[str], value: object) -> None:
+def set_path(target: dict[str, Any], path: str | Sequence[str], value: object) -> None:
     """Sets the value at a path, making objects and lists on the way as the origin does."""
     parts = _parts_in(target, path)
-    here: Any = target
-    for place, part in enumerate(parts[:-1]):
-        child = member(here, part)
+    parent: Any = target
+    for index, part in enumerate(parts[:-1]):
+        child = member(parent, part)
         if not isinstance(child, dict | list):
-            child = [] if parts[place + 1].isdigit() else {}
-            _put_one(here, part, child)
-        here = child
-    _put_one(here, parts[-1], value)
+            child = [] if parts[index + 1].isdigit() else {}
+            _put_one(parent, part, child)
+        parent = child
+    _put_one(parent, parts[-1], value)
 
 
 def _put_one(target: Any, name: str, value: object) -> None:
@@ -246,24 +248,24 @@ def _put_one(target: Any, name: str, value: object) -> None:
         target[name] = value
 
 
-def drop(target: Any, path: str | Sequence[str]) -> None:
+def delete_path(target: Any, path: str | Sequence[str]) -> None:
     """Removes what is at a path, if it is there."""
     parts = _parts_in(target, path)
-    parent = at(target, parts[:-1]) if len(parts) > 1 else target
+    parent = get_path(target, parts[:-1]) if len(parts) > 1 else target
     if isinstance(parent, dict):
         parent.pop(parts[-1], None)
     elif isinstance(parent, list) and parts[-1].isdigit() and int(parts[-1]) < len(parent):
         parent[int(parts[-1])] = None
 
 
-def copied(value: object) -> Any:
+def deep_copy(value: object) -> Any:
     """A deep copy in plain dicts and lists, safe to change."""
     if type(value) in SCALARS:
         return value
     if is_object(value):
-        return {name: copied(one) for name, one in value.items()}
+        return {name: deep_copy(member) for name, member in value.items()}
     if is_list(value):
-        return [copied(one) for one in value]
+        return [deep_copy(member) for member in value]
     return value
 
 

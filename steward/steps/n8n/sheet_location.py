@@ -9,9 +9,9 @@ from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
 from steward.connectors.base.records import SheetTable, Tab
 from steward.model.connection import Auth
 from steward.steps.base import AccountAccess
-from steward.steps.workflow.effects import account_of, gathered
+from steward.steps.workflow.effects import account_of, read_all
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import Call, ItemFailed, Params, is_expression
+from steward.steps.workflow.step_types import ItemFailed, Params, StepCall, is_expression
 
 _ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
 
@@ -29,8 +29,8 @@ def document_of(parameters: Mapping[str, Any]) -> str | None:
     mode, value, _ = located(parameters.get("documentId", parameters.get("sheetId", "")))
     if not value or is_expression(value):
         return None
-    found = _ADDRESS.search(value)
-    return found[1] if found else (None if mode == "url" else value)
+    match = _ADDRESS.search(value)
+    return match[1] if match else (None if mode == "url" else value)
 
 
 def tab_of(parameters: Mapping[str, Any]) -> str | None:
@@ -46,7 +46,7 @@ def tab_of(parameters: Mapping[str, Any]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class SheetPlace:
+class SheetLocation:
     """The bound account, and the document and tab of this run."""
 
     account: AccountAccess
@@ -54,15 +54,17 @@ class SheetPlace:
     params: Params
 
     @classmethod
-    def of(cls, call: Call) -> "SheetPlace":
+    def of(cls, call: StepCall) -> "SheetLocation":
         """As the binding and the file have it. Raises StepBroke."""
         account = account_of(call)
-        binding = call.scene.binding(call.step.name) or {}
+        binding = call.environment.binding(call.step.name) or {}
         target = binding.get("target")
         bound = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
         named = bound or document_of(call.first.tree)
-        own = account.connection.auth is Auth.SERVICE_ACCOUNT
-        return cls(account, None if own else named if isinstance(named, str) else None, call.first)
+        uses_own_document = account.connection.auth is Auth.SERVICE_ACCOUNT
+        return cls(
+            account, None if uses_own_document else named if isinstance(named, str) else None, call.first
+        )
 
     async def tab(self) -> str | None:
         """The tab by its title. Raises ItemFailed."""
@@ -81,12 +83,12 @@ class SheetPlace:
 
     async def tabs(self) -> list[Tab]:
         """All tabs of the document. Raises ItemFailed."""
-        return await gathered(self.account.reader.read(TABS, TabsAsk(self.document)))
+        return await read_all(self.account.reader.read(TABS, TabsAsk(self.document)))
 
     async def table(self, area: str | None = None) -> tuple[str, SheetTable]:
         """The whole tab, or an area of it, and the tab's title. Raises ItemFailed."""
         ask = ValuesAsk(await self.tab(), area, spreadsheet_id=self.document)
-        found = await gathered(self.account.reader.read(VALUES, ask))
-        if not found:
+        tables = await read_all(self.account.reader.read(VALUES, ask))
+        if not tables:
             raise ItemFailed("The tab cannot be read.")
-        return found[0].tab, found[0]
+        return tables[0].tab, tables[0]
