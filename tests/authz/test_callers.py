@@ -169,7 +169,7 @@ async def test_no_token_that_is_not_good_is_let_in_anywhere(two: Two) -> None:
 async def test_without_token_and_session_only_the_open_routes_answer(two: Two) -> None:
     """Without token and session only the open routes answer."""
     public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
-    expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa
+    expected: Callable[[Operation], Expected] = lambda row: None if row.access in public else NO_TOKEN  # noqa: E731
     assert await refusals(two, two.service.nobody(), expected) == []
 
 
@@ -178,7 +178,7 @@ async def test_a_token_reaches_its_scopes_under_v1_automations_and_nothing_else(
 
     See docs/design/api/conventions.md#order-of-refusals and docs/design/api/conventions.md#scope.
     """
-    expected: Callable[[Operation], Expected] = (  # noqa
+    expected: Callable[[Operation], Expected] = (  # noqa: E731
         lambda row: None if row.scope in TOKEN_SCOPES else FORBIDDEN
     )
     assert await refusals(two, await two.service.token("owner"), expected) == []
@@ -218,7 +218,7 @@ async def test_switched_off_nothing_answers_but_the_session(two: Two) -> None:
     await service.write(lambda tx: organizations.switch(tx, OrgId(two.ours.organization_id), False))
     assert await refusals(two, token, lambda row: FORBIDDEN) == []
     for session in (web, role):
-        expected: Callable[[Operation], Expected] = (  # noqa
+        expected: Callable[[Operation], Expected] = (  # noqa: E731
             lambda row: FORBIDDEN if row.access in NEEDS_ORGANIZATION else None
         )
         assert await refusals(two, session, expected) == []
@@ -231,7 +231,7 @@ async def test_a_session_without_an_organisation_reaches_only_itself(two: Two) -
     service = two.service
     owner, org = service.members["owner"].person, service.members["stranger"].org
     await service.write(lambda tx: people.add_to_organization(tx, owner, org, Role.MEMBER))
-    expected: Callable[[Operation], Expected] = (  # noqa
+    expected: Callable[[Operation], Expected] = (  # noqa: E731
         lambda row: FORBIDDEN if row.access in NEEDS_ORGANIZATION else None
     )
     assert await refusals(two, await service.web("owner"), expected) == []
