@@ -191,7 +191,7 @@ def _secrets(settings: Settings) -> list[str]:
 
 async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:
     told, split = _batches(metrics), _splits(metrics, log, clock)
-    return await open_engine(settings, clock, serve=serve, told=told, split=split)
+    return await open_engine(settings, clock, serve=serve, on_commit=told, on_batch_split=split)
 
 
 def _batches(metrics: Metrics) -> Callable[[int], None]:

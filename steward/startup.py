@@ -27,19 +27,19 @@ async def open_engine(
     clock: Clock,
     *,
     serve: bool,
-    told: Callable[[int], None] = lambda count: None,
-    split: Callable[[str, Exception], None] = lambda kind, error: None,
+    on_commit: Callable[[int], None] = lambda count: None,
+    on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
 ) -> Engine:
     """The database the settings name. Raises AlreadyServed, Unavailable."""
     if is_sqlite(settings.database_url):
-        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, told=told)
+        return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, on_commit=on_commit)
     return await PostgresEngine.open(
         settings.database_url,
         size=settings.database_pool,
         clock=clock,
         test=settings.env is Environment.TEST,
-        told=told,
-        split=split,
+        on_commit=on_commit,
+        on_batch_split=on_batch_split,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
 from steward.database import due_rows as ticks_kept
-from steward.database.engine.base import AtOnce, Tx
+from steward.database.engine.base import Autocommit, Tx
 from steward.database.engine.disk_space import RETRY_SECONDS
 from steward.database.operator.status import DELAY_STEPS
 from steward.database.runs import approvals, workers
@@ -234,7 +234,7 @@ async def count_full(worker: Worker) -> bool:
     ctx = worker.ctx
     cap = ctx.rules.organization_concurrency
     if ctx.rules.concurrency > cap or ctx.engine.dialect == "postgresql":
-        full = AtOnce(partial(run_queue.full, cap=cap))
+        full = Autocommit(partial(run_queue.full, cap=cap))
         worker.full = await ctx.engine.read(ctx.clock.now(), full)
     return False
 
@@ -283,7 +283,7 @@ async def tell_delays(worker: Worker) -> bool:
 async def wake_sleeping(worker: Worker) -> bool:
     """Sleeping runs whose time has come may be taken again; True when there were some."""
     ctx = worker.ctx
-    found = await ctx.engine.read(ctx.clock.now(), AtOnce(run_queue.to_wake))
+    found = await ctx.engine.read(ctx.clock.now(), Autocommit(run_queue.to_wake))
 
     async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
         await run_queue.wake(tx, org, key, vt=await fair.stamp(tx, org))
@@ -355,11 +355,11 @@ async def _each(
             raise  # it is the database that cannot go on, not a row
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            put_off = partial(ticks_kept.put_off, tick=tick, key=key, message=message)
+            put_off = partial(ticks_kept.defer, tick=tick, key=key, message=message)
             failures = await ctx.engine.write(ctx.clock.now(), put_off)
             if failures:
-                ctx.metrics.count("steward_rows_put_off_total", tick=tick)
-            ctx.log.error("row_put_off", error, tick=tick, org=org, key=key, failures=failures)
+                ctx.metrics.count("steward_rows_deferred_total", tick=tick)
+            ctx.log.error("row_deferred", error, tick=tick, org=org, key=key, failures=failures)
     return done
 
 
@@ -389,7 +389,7 @@ async def retain(worker: Worker) -> bool:
         if removed >= retention.FULL.get(table, retention.ROWS):
             full.add(table)
 
-    late = await ctx.engine.read(ctx.clock.now(), partial(ticks_kept.put_off_now, tick="retention"))
+    late = await ctx.engine.read(ctx.clock.now(), partial(ticks_kept.deferred_keys, tick="retention"))
     due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
     await _each(worker, "retention", due, sweep)
     await retention.shrink(ctx.engine, ctx.clock.now(), ctx.retention)

@@ -108,7 +108,7 @@ class Statements:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
-                and node.func.attr in ("one", "all", "execute")
+                and node.func.attr in ("first", "all", "execute")
                 and node.args
             ):
                 yield self.given(node, function)

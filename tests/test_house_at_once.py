@@ -11,7 +11,7 @@ from tests.source import ROOT, Function, Statements, functions, name_of, python_
 _STANDS_BY_ITSELF = re.compile(r"\s*SELECT\s[^;]*\sFROM\s+(?:steward|queue)_\w+\(")
 _TABLE = re.compile(r"\b(?:FROM|JOIN|INTO|UPDATE)\s+(?!(?:steward|queue)_\w+\()")
 _MADE = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\((.*?)\$\$;", re.S)
-_ASKS = ("one", "all", "execute")
+_ASKS = ("first", "all", "execute")
 
 
 @cache
@@ -93,7 +93,7 @@ def _seen(path: Path, function: Function, been: set[str]) -> Iterator[str]:
     for call in _calls(function):
         asked = call.func
         if isinstance(asked, ast.Attribute) and ast.unparse(asked.value) == "tx":
-            # `many` and `enter` are nothing without a transaction.
+            # `many` and `set_tenant` are nothing without a transaction.
             texts = statements.given(call, function) if asked.attr in _ASKS else [f"?tx.{asked.attr}"]
             yield from (" ".join(text.split()) for text in texts)
         elif _gets_tx(call):
@@ -107,16 +107,16 @@ def _seen(path: Path, function: Function, been: set[str]) -> Iterator[str]:
 def _acts(kind: str) -> Iterator[tuple[str, tuple[Path, Function] | None, tuple[Path, Function] | None]]:
     """Each act of a kind that goes without a transaction: where, its function, and what it is by itself."""
     for path in python_files("steward"):
-        if not re.search(r"\bAtOnce\(|\bat_once=True", path.read_text("utf-8")):
+        if not re.search(r"\bAutocommit\(|\bautocommit=True", path.read_text("utf-8")):
             continue
         for function in functions(path):
             for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
                 if ast.unparse(call.func) != kind:
                     continue
                 where = f"{name_of(path)}:{call.lineno}"
-                if kind == "AtOnce":
+                if kind == "Autocommit":
                     yield where, _meant(path, function, call.args[0]), None
-                elif any(keyword.arg == "at_once" for keyword in call.keywords):
+                elif any(keyword.arg == "autocommit" for keyword in call.keywords):
                     alone, together = (_meant(path, function, node) for node in call.args[1:3])
                     yield where, together, alone
 
@@ -153,7 +153,7 @@ def test_the_functions_asked_there_open_the_wall_themselves() -> None:
         made.update(_MADE.findall(file.read_text("utf-8")))
     asked = {
         name
-        for kind in ("Shared", "AtOnce")
+        for kind in ("Batchable", "Autocommit")
         for _, act, _ in _acts(kind)
         if act is not None
         for text in _seen(*act, set())

@@ -156,7 +156,7 @@ async def _round(
 
 async def _open(tx: Tx) -> int:
     """Whether a run has still to end, by the partial indexes alone."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs WHERE queue = 'leased' LIMIT 1) AS l)"
         " + (SELECT count(*) FROM (SELECT 1 FROM runs WHERE queue = 'ready' LIMIT 1) AS r) AS n"
     )
@@ -164,7 +164,7 @@ async def _open(tx: Tx) -> int:
 
 
 async def _succeeded(tx: Tx) -> int:
-    row = await tx.one("SELECT count(*) AS n FROM runs WHERE status = 'succeeded'")
+    row = await tx.first("SELECT count(*) AS n FROM runs WHERE status = 'succeeded'")
     return int(row["n"]) if row else 0
 
 

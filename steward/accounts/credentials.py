@@ -26,7 +26,7 @@ async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
     label = label.strip()
     if len(label) > LONGEST_LABEL or not (label.isprintable() or not label):
         raise ValidationFailed(f"Give a label of at most {LONGEST_LABEL} characters.", errors={"label": []})
-    await tx.enter([org])
+    await tx.set_tenant([org])
     if await organizations.get(tx, org) is None:
         raise NotFound(f"There is no organisation {org}.")
     client_id, secret = new_client_id(), new_client_secret()
@@ -56,7 +56,7 @@ async def set_enabled(tx: Tx, client_id: str, enabled: bool) -> Credential:
 
 async def every(tx: Tx, orgs: list[OrgId]) -> list[Credential]:
     """The credentials of these organisations; never with a secret."""
-    await tx.enter(orgs)
+    await tx.set_tenant(orgs)
     return [credential for org in orgs for credential in await credentials.every(tx, org)]
 
 
@@ -71,7 +71,7 @@ async def _organization(tx: Tx, client_id: str) -> OrgId:
     org = await credentials.organization_of(tx, client_id)
     if org is None:
         raise NotFound(f"There is no credential {client_id!r}.")
-    await tx.enter([org])
+    await tx.set_tenant([org])
     return org
 
 

@@ -55,7 +55,7 @@ async def erase_person(tx: Tx, person: Person) -> list[OrgId]:
     """
     await people.lock(tx, person.id)
     orgs = await people.organizations_of(tx, person.id)
-    await tx.enter(orgs)
+    await tx.set_tenant(orgs)
     for org in orgs:
         await organizations.lock(tx, org)
         await _check_owner_left(tx, org, person.id)

@@ -168,7 +168,7 @@ async def accept(tx: Tx, accepting: PreparedAcceptance, *, address: str, agent: 
         await people.lock(tx, accepting.account.person.id)
     if await people.by_email(tx, accepting.email_norm) != accepting.account:
         raise Unavailable(retry_after=1)
-    await tx.enter([invitation.org])
+    await tx.set_tenant([invitation.org])
     await organizations.lock(tx, invitation.org)
     if accepting.account is None:
         await _make_account(tx, invitation.person, accepting)
@@ -231,7 +231,7 @@ async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
 
 async def _offered(tx: Tx, invitation: Invitation) -> InvitationOffer | None:
     """What an open link leads to; None when nobody is invited by it any more."""
-    await tx.enter([invitation.org])
+    await tx.set_tenant([invitation.org])
     invited = await members.get(tx, invitation.org, invitation.person)
     organization = await organizations.get(tx, invitation.org)
     if invited is None or organization is None:

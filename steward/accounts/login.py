@@ -89,7 +89,7 @@ async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest)
 
 async def _candidate(tx: Tx, client_id: str, secret: str, email: str) -> _Candidate:
     org = await credentials.organization_of(tx, client_id)
-    await tx.enter([org or _NO_ORG])
+    await tx.set_tenant([org or _NO_ORG])
     record = await credentials.for_login(tx, org or _NO_ORG, client_id, folded(email))
     return _Candidate(client_id, secret, org, record)
 

@@ -41,7 +41,7 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
     org = await organizations.enlist(tx, name, folded_name(name))
     if org is None:
         raise ValidationFailed("An organisation of this name exists already.", errors={"name": []})
-    await tx.enter([org])
+    await tx.set_tenant([org])
     organization = Organization(
         id=org,
         name=name,
@@ -57,7 +57,7 @@ async def create(tx: Tx, ask: CreateOrganization) -> Organization:
 
 async def switch(tx: Tx, org: OrgId, automations_on: bool) -> Organization:
     """Switches automations on or off, from the next call on. Raises NotFound."""
-    await tx.enter([org])
+    await tx.set_tenant([org])
     organization = await organizations.get(tx, org)
     if organization is None or await organizations.switch(tx, org, automations_on) == 0:
         raise NotFound(f"There is no organisation {org}.")
@@ -133,7 +133,7 @@ async def resolve(tx: Tx, id_or_name: str) -> OrgId:
         return named
     if id_or_name.isascii() and id_or_name.isdigit():
         org = OrgId(int(id_or_name))
-        await tx.enter([org])
+        await tx.set_tenant([org])
         if await organizations.get(tx, org) is not None:
             return org
     raise NotFound(f"There is no organisation {id_or_name!r}. Give its id or its exact name.")
@@ -142,7 +142,7 @@ async def resolve(tx: Tx, id_or_name: str) -> OrgId:
 async def every(tx: Tx) -> list[Organization]:
     """All organisations, in the order they were made."""
     orgs = await organizations.every(tx)
-    await tx.enter(orgs)
+    await tx.set_tenant(orgs)
     rows = [await organizations.get(tx, org) for org in orgs]
     return [organization for organization in rows if organization is not None]
 

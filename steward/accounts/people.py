@@ -60,7 +60,7 @@ async def set_password(tx: Tx, person: Person, password_hash: str) -> None:
 async def set_active(tx: Tx, person: Person, active: bool) -> Person:
     """Switches an account on or off everywhere; tokens and sessions end with the next call."""
     orgs = await people.organizations_of(tx, person.id)
-    await tx.enter(orgs)
+    await tx.set_tenant(orgs)
     await people.set_active(tx, person.id, active)
     for org in orgs:
         await people.copy_active(tx, org, person.id, active)
@@ -72,7 +72,7 @@ async def set_active(tx: Tx, person: Person, active: bool) -> Person:
 
 async def add_to_organization(tx: Tx, person: Person, org: OrgId, role: Role) -> None:
     """Makes the person an active member with this role, or changes the role."""
-    await tx.enter([org])
+    await tx.set_tenant([org])
     await organizations.lock(tx, org)
     before = await people.membership(tx, org, person.id)
     await _end_invitation(tx, org, folded(person.email))
@@ -143,7 +143,7 @@ def _name(text: str, field: str) -> str:
 
 async def _record(tx: Tx, person: PersonId, action: str) -> None:
     orgs = await people.organizations_of(tx, person)
-    await tx.enter(orgs)
+    await tx.set_tenant(orgs)
     for org in orgs:
         entry = audit.Entry("operator", action, object_kind="person", object_id=str(person))
         await audit.record(tx, org, entry)

@@ -66,7 +66,7 @@ def ends(session: Session, lifetimes: Lifetimes) -> tuple[datetime, datetime]:
 async def memberships(tx: Tx, person: PersonId) -> tuple[Membership, ...]:
     """The organisations a person is an active member of; opens the wall to all of theirs."""
     orgs = await people.organizations_of(tx, person)
-    await tx.enter(orgs)
+    await tx.set_tenant(orgs)
     rows = [await people.membership(tx, org, person) for org in orgs]
     return tuple(membership for membership in rows if membership is not None and membership.active)
 

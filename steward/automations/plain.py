@@ -15,7 +15,7 @@ import msgspec
 
 from steward.automations import readiness
 from steward.automations.rules import AutomationRules
-from steward.database.engine.base import Row, Tx, at
+from steward.database.engine.base import Row, Tx, from_ms
 from steward.database.runs import fast_slots as plain_slots
 from steward.database.runs.fast_slots import PlainStart
 from steward.model.automation import AutomationKind, AutomationState
@@ -105,7 +105,7 @@ def _from(schedule: str, timezone: str, spread: int, slot_ms: int) -> tuple[Slot
     place = zone(timezone)
     if place is None:
         return None, None
-    slot_at = at(slot_ms)
+    slot_at = from_ms(slot_ms)
     stream = slots.slots(
         Schedule.from_wire(msgspec.json.decode(schedule)),
         place,

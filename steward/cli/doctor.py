@@ -137,7 +137,7 @@ async def _clock(patient: Patient) -> str:
 
 async def _tz_data(patient: Patient) -> str:
     use_packaged_zones()
-    stored_version, version = await patient.read(slot_audits.zone_package), tzdata_version()
+    stored_version, version = await patient.read(slot_audits.time_zone_data), tzdata_version()
     if stored_version is not None and stored_version > version:
         raise Wrong(
             f"The slots follow time zones {stored_version}; this release carries the older {version}."
@@ -229,7 +229,7 @@ async def _private_hosts(patient: Patient) -> str:
 
 
 async def _put_off(patient: Patient) -> str:
-    failing_rows = await patient.read(partial(health.put_off, at_least=POISONED))
+    failing_rows = await patient.read(partial(health.failing_rows, at_least=POISONED))
     if failing_rows:
         named = ", ".join(f"{tick} {key}" for tick, key in failing_rows[:5])
         raise Wrong(f"{len(failing_rows)} rows failed {POISONED} times or more: {named}. The log says why.")
@@ -246,7 +246,7 @@ async def _store_events(patient: Patient) -> str:
 async def _walls(patient: Patient) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has the wall of signatures alone."
-    holes = await patient.read(health.holes)
+    holes = await patient.read(health.row_security_gaps)
     if holes:
         raise Wrong(f"Row-level security or rights are not as migrated: {', '.join(holes)}.")
     return "Row-level security and the rights of the serving role are as migrated."

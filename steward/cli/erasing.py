@@ -38,7 +38,7 @@ async def erase_org(args: CliArgs) -> Facts:
 
     async def look(tx: Tx) -> Organization:
         org = await organizations.resolve(tx, args.options.org)
-        await tx.enter([org])
+        await tx.set_tenant([org])
         organization = await organizations.get(tx, org)
         _check_confirmed(args, (organization.name,), organization.name)
         return organization

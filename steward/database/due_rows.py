@@ -10,7 +10,7 @@ _MINUTE_MS = 60_000
 
 
 # A selecting statement heeds what was put off, so that such rows never take others' places (engine 16).
-NOT_PUT_OFF = (
+NOT_DEFERRED = (
     " AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f"
     " WHERE f.task = '{tick}' AND f.key = {key} AND f.not_before > {{now}})"
 )
@@ -30,16 +30,16 @@ _PUT_OFF = (
 )
 
 
-async def put_off(tx: Tx, tick: str, key: str, *, message: str) -> int:
+async def defer(tx: Tx, tick: str, key: str, *, message: str) -> int:
     """Counts one more failure of `key` and puts it off for 1, 2, 4 … 60 minutes; failures so far.
 
     0 when it is put off already: several processes that meet one bad row at a time count it once.
     """
-    row = await tx.one(_PUT_OFF, {"tick": tick, "key": key, "message": message[:_MESSAGE_CHARACTERS]})
+    row = await tx.first(_PUT_OFF, {"tick": tick, "key": key, "message": message[:_MESSAGE_CHARACTERS]})
     return 0 if row is None else int(row["failures"])
 
 
-async def put_off_now(tx: Tx, tick: str) -> set[str]:
+async def deferred_keys(tx: Tx, tick: str) -> set[str]:
     """The keys of a tick that are not to be tried yet."""
     rows = await tx.all(
         "SELECT key FROM deferred_rows WHERE task = :tick AND not_before > {now}", {"tick": tick}

@@ -10,7 +10,7 @@ from steward.automations import lifecycle, readiness
 from steward.connectors.base.deliveries import Event, EventSource, StoredEvent
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
-from steward.database.engine.base import AtOnce, Tx
+from steward.database.engine.base import Autocommit, Tx
 from steward.database.events import catch_ups, last_seen, own_changes, subscriptions
 from steward.database.events import records as events
 from steward.database.events.last_seen import Seen, Told
@@ -80,7 +80,7 @@ async def match_due(ctx: WorkerContext) -> bool:
 
     One that fails is put off alone, and is poison after the fifth time (engine 16).
     """
-    found = await ctx.engine.read(ctx.clock.now(), AtOnce(partial(events.due, most=BATCH)))
+    found = await ctx.engine.read(ctx.clock.now(), Autocommit(partial(events.due, most=BATCH)))
     by_org: dict[OrgId, list[str]] = {}
     for org, event in found:
         by_org.setdefault(org, []).append(event)

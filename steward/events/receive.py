@@ -18,7 +18,7 @@ from steward.connectors.base.deliveries import (
     Verified,
 )
 from steward.database.accounts import connections
-from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.events import endpoints, subscriptions
 from steward.database.events import records as events
 from steward.database.events.records import NewEvent
@@ -83,7 +83,7 @@ class Intake:
         if whose is None:
             return None
         org, integration = whose
-        await tx.enter([org])
+        await tx.set_tenant([org])
         connection = await connections.get(tx, org, integration)
         if connection is None or connection.state is ConnectionState.DISCONNECTED:
             return None
@@ -149,7 +149,7 @@ class Intake:
         failpoint("before_event")
         kept: Any = await self.engine.write(
             now,
-            Shared(new, events.keep, events.keep_together, weight=len(new.body or b"")),
+            Batchable(new, events.keep, events.keep_together, weight=len(new.body or b"")),
             org=address.org,
         )
         failpoint("after_event")

@@ -29,7 +29,7 @@ async def follow_package(engine: Engine, now: datetime) -> int:
     begins again at the next start.
     """
     version = tzdata_version()
-    known = await engine.read(now, slot_audits.zone_package)
+    known = await engine.read(now, slot_audits.time_zone_data)
     if known == version:
         return 0
     followed, last = 0, slot_audits.FIRST
@@ -39,7 +39,7 @@ async def follow_package(engine: Engine, now: datetime) -> int:
             break
         await engine.write(now, partial(_follow, keys=keys), org=sorted({org for org, _ in keys}))
         followed, last = followed + len(keys), keys[-1]
-    await engine.write(now, partial(slot_audits.note_zone_package, version=version))
+    await engine.write(now, partial(slot_audits.store_time_zone_data, version=version))
     return followed
 
 

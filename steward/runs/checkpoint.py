@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from steward.database.automations import memory
-from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import changes, checkpoints, steps
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.checkpoints import MARK, Point
@@ -61,13 +61,13 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
     lease = point.lease
     if point.ended is None or point.value is None or point.changes or point.memory:
         return await engine.write(now, partial(write, point=point), org=lease.org)
-    shared = Shared(
+    shared = Batchable(
         plain_point(point, point.ended, point.value, now),
         checkpoints.keep,
         checkpoints.keep_together,
-        everywhere=True,
+        on_sqlite=True,
         weight=len(point.output),
-        at_once=True,
+        autocommit=True,
     )
     ours, cancel = await engine.write(now, shared, org=lease.org)
     if not ours:

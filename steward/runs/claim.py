@@ -11,7 +11,7 @@ from steward.automations.rules import Templates
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
 from steward.database.automations import streaks
-from steward.database.engine.base import AtOnce, Shared, Tx
+from steward.database.engine.base import Autocommit, Batchable, Tx
 from steward.database.events import records as events
 from steward.database.runs import fairness as fair
 from steward.database.runs import fast_runs as plain_runs
@@ -55,7 +55,7 @@ async def claim(ctx: WorkerContext, worker: WorkerId, *, free: int, full: Sequen
     if wanted <= 0:
         return []
     take = partial(_take, worker=worker, free=wanted, full=list(full))
-    leases = await ctx.engine.write(ctx.clock.now(), AtOnce(take))
+    leases = await ctx.engine.write(ctx.clock.now(), Autocommit(take))
     failpoint("after_claim")
     return leases
 
@@ -87,7 +87,7 @@ async def start_claimed(ctx: WorkerContext, lease: Lease) -> ClaimedRun | None:
     """As `begin`, durably; most runs share one call with others taken at the same time. Raises LeaseLost."""
     now = ctx.clock.now()
     if lease.is_first_start:
-        shared = Shared(_Taking(lease, ctx), _begin_alone, _begin_together, at_once=True)
+        shared = Batchable(_Taking(lease, ctx), _begin_alone, _begin_together, autocommit=True)
         begun = await ctx.engine.write(now, shared, org=lease.org)
         if not begun.apart:
             return begun.taken

@@ -15,7 +15,7 @@ from steward.database import due_rows as ticks
 from steward.database.automations import records as automations
 from steward.database.automations import schedules
 from steward.database.automations.schedules import Timing
-from steward.database.engine.base import AtOnce, Dialect, Engine, Tx, ms
+from steward.database.engine.base import Autocommit, Dialect, Engine, Tx, ms
 from steward.database.operator import status as stats
 from steward.failpoint import failpoint
 from steward.model.ids import AutomationId, OrgId
@@ -62,7 +62,7 @@ async def dispatch_due(
     made = [] if delays is None else delays
     most = LOOK[engine.dialect]
     # One statement needs no snapshot: on PostgreSQL two round trips less for a tick that finds nothing.
-    found = await engine.read(now, AtOnce(partial(schedules.due, most=most)))
+    found = await engine.read(now, Autocommit(partial(schedules.due, most=most)))
     if not found:
         return False
     failpoint("before_dispatch")
@@ -210,7 +210,7 @@ async def _one_by_one(
             continue
         org, automation = key
         message = f"{type(outcome).__name__}: {outcome}"
-        put_off = partial(ticks.put_off, tick=lifecycle.DISPATCH, key=automation, message=message)
+        put_off = partial(ticks.defer, tick=lifecycle.DISPATCH, key=automation, message=message)
         failures = await engine.write(now, put_off)
         log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
         if failures >= FAILURES_TO_PAUSE:

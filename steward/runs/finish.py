@@ -8,7 +8,7 @@ from functools import partial
 from steward.automations import lifecycle
 from steward.automations.rules import AutomationRules
 from steward.database.automations import streaks
-from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import active_run as lanes
 from steward.database.runs import checkpoints
 from steward.database.runs import fast_runs as plain_runs
@@ -94,7 +94,7 @@ async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
     """Ends a run durably; what ended well may share one call with other runs'. Raises LeaseLost."""
     org = wanted.lease.org
     if wanted.went_well:
-        shared = Shared(_Ending(wanted), _alone, _together, at_once=True)
+        shared = Batchable(_Ending(wanted), _alone, _together, autocommit=True)
         if (await engine.write(now, shared, org=org)).ended:
             return
     await engine.write(now, partial(_by_itself, wanted=wanted), org=org)
@@ -103,7 +103,7 @@ async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
 async def end_with_step(engine: Engine, now: datetime, wanted: Finish, point: Point) -> Closed:
     """Keeps the last step of a run that went well and ends it, in one commit and maybe in one call with other
     runs'; one that is to be cancelled, or has lost its lane, takes the step alone. Raises LeaseLost."""
-    shared = Shared(_Ending(wanted, point), _alone, _together, weight=len(point.output), at_once=True)
+    shared = Batchable(_Ending(wanted, point), _alone, _together, weight=len(point.output), autocommit=True)
     closed = await engine.write(now, shared, org=wanted.lease.org)
     if not closed.ours:
         raise LeaseLost(wanted.lease)

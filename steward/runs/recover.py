@@ -73,7 +73,7 @@ async def free_runs(tx: Tx, worker: WorkerId, *, lost: bool) -> int:
 
 async def free(tx: Tx, worker: WorkerId, *, held: Sequence[HeldRun], lost: bool) -> int:
     """Makes those of `held` that the worker still has under the same lease ready for others; how many."""
-    await tx.enter({one.org for one in held})
+    await tx.set_tenant({one.org for one in held})
     vt = await fair.present(tx)
     freed = 0
     for one in held:

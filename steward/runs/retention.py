@@ -111,7 +111,7 @@ async def _invitations(tx: Tx) -> int:
 
 
 async def _failures(tx: Tx) -> int:
-    return await retention.remove_tick_failures(tx, tx.now - FAILURES_FOR, ROWS)
+    return await retention.remove_deferrals(tx, tx.now - FAILURES_FOR, ROWS)
 
 
 async def sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) -> int:

@@ -10,7 +10,7 @@ from steward.automations import readiness
 from steward.automations.rules import Templates
 from steward.database.accounts import idempotency
 from steward.database.automations import records as automations
-from steward.database.engine.base import Engine, Shared, Tx
+from steward.database.engine.base import Batchable, Engine, Tx
 from steward.database.runs import fast_runs as plain_runs
 from steward.database.runs import records as runs
 from steward.database.runs.fast_runs import Making, Standing
@@ -118,7 +118,9 @@ async def start(
 ) -> Started:
     """As `run_now`, durably; most share one call with others made at the same time."""
     wish = _Wish(actor, ask, templates, max_waiting)
-    shared: Shared[_Wish, Started | None] = Shared(wish, _alone, _together, weight=weight, at_once=True)
+    shared: Batchable[_Wish, Started | None] = Batchable(
+        wish, _alone, _together, weight=weight, autocommit=True
+    )
     started = await engine.write(now, shared, org=actor.org)
     if started is None:
         act = partial(run_now, actor=actor, ask=ask, templates=templates, max_waiting=max_waiting)

@@ -22,7 +22,7 @@ KNOWN: Mapping[str, str] = {
     "steward_queue_runs": "Runs in a state of the queue.",
     "steward_request_seconds": "From a request's head to the end of its answer.",
     "steward_requests_total": "Requests answered, by status.",
-    "steward_rows_put_off_total": "Rows a tick could not deal with and put off.",
+    "steward_rows_deferred_total": "Rows a tick failed with and deferred.",
     "steward_rows_removed_total": "Rows removed because their time was over.",
     "steward_run_start_seconds": "From a run's order to its first step.",
     "steward_runs_interrupted_total": "Runs given up because three workers in a row were lost with them.",

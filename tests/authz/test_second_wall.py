@@ -215,14 +215,14 @@ async def test_a_read_cancelled_while_it_opens_the_wall_leaves_it_open_to_nobody
 ) -> None:
     """The server may have opened it though nobody heard so."""
     engine = await PostgresEngine.open(postgresql_url, size=1, clock=clock, test=True)
-    real = PostgresTx.enter
+    real = PostgresTx.set_tenant
 
     async def cut(tx: PostgresTx, orgs: Collection[OrgId]) -> None:
         await real(tx, orgs)
         raise asyncio.CancelledError
 
     async def wall(tx: Tx) -> object:
-        row = await tx.one("SELECT current_setting('app.orgs') AS orgs")
+        row = await tx.first("SELECT current_setting('app.orgs') AS orgs")
         return None if row is None else row["orgs"]
 
     with monkeypatch.context() as patched:

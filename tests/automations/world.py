@@ -360,7 +360,7 @@ async def actor(engine: Engine, now: datetime, name: str, zone: str = "Europe/Vi
     async def act(tx: Tx) -> Actor:
         org = await organizations.enlist(tx, name, name.casefold())
         assert org is not None
-        await tx.enter([org])
+        await tx.set_tenant([org])
         made = Organization(org, name, zone, True, True, now)
         await organizations.insert(tx, org, made)
         email = re.sub(r"\W+", "", name.lower()) + "@example.com"

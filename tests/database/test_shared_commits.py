@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from steward.database.engine.base import Engine, Shared, Tx, Weighed
-from steward.database.engine.group_commit import GROUP_ITEMS, WORTH_A_SECOND
+from steward.database.engine.base import Batchable, Engine, Tx, Weighed
+from steward.database.engine.group_commit import GROUP_ITEMS, MIN_FOR_SECOND_CALL
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import QUEUE_BYTES, SqliteEngine
@@ -107,7 +107,7 @@ async def test_an_item_that_is_unavailable_fails_alone(engine: Engine, clock: Fa
     See docs/design/storage.md#group-commit.
     """
     wanted = [f"refused{n}" if n % 4 == 3 else f"w{n:02}" for n in range(12)]
-    acts = [engine.write(clock.now(), Shared(item, alone, together, everywhere=True)) for item in wanted]
+    acts = [engine.write(clock.now(), Batchable(item, alone, together, on_sqlite=True)) for item in wanted]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
     stand = [item for item in wanted if not item.startswith("refused")]
     assert [one for one in outcomes if isinstance(one, str)] == stand
@@ -133,11 +133,11 @@ async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: s
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
-    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, told=sizes.append)
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, on_commit=sizes.append)
 
     def kind_of(number: int) -> Callable[[Tx, Sequence[int]], Awaitable[Sequence[int]]]:
         async def together(tx: Tx, items: Sequence[int]) -> Sequence[int]:
-            row = await tx.one("SELECT count(*) AS n FROM workers")
+            row = await tx.first("SELECT count(*) AS n FROM workers")
             assert row is not None
             return [number * 100 + item for item in items]
 
@@ -148,7 +148,9 @@ async def test_calls_take_turns_and_what_waits_longest_goes_next(database_url: s
 
     kinds = [kind_of(number) for number in range(3)]
     wanted = [(0, 1), (1, 1), (1, 2), (0, 2), (0, 3), (2, 1), (1, 3), (2, 2), (1, 4), (0, 4), (0, 5)]
-    acts = [engine.write(clock.now(), Shared(item, alone, kinds[n], at_once=True)) for n, item in wanted]
+    acts = [
+        engine.write(clock.now(), Batchable(item, alone, kinds[n], autocommit=True)) for n, item in wanted
+    ]
     assert await asyncio.gather(*acts) == [n * 100 + item for n, item in wanted]
     assert sizes == [5, 4, 2]
     await engine.close()
@@ -175,9 +177,9 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
     def full(kind: str, error: Exception) -> None:
         raise OSError(28, "No space left on device")
 
-    engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, split=full)
+    engine = await PostgresEngine.open(database_url, size=2, clock=clock, test=True, on_batch_split=full)
     for together, expected in ((refused, [0, 1, 2]), (forgetful, [0, 1, None])):
-        acts = [engine.write(clock.now(), Shared(item, mirrored, together)) for item in range(3)]
+        acts = [engine.write(clock.now(), Batchable(item, mirrored, together)) for item in range(3)]
         answers = await asyncio.wait_for(asyncio.gather(*acts, return_exceptions=True), 30)
         assert [None if isinstance(one, ValueError) else one for one in answers] == expected
     await engine.close()
@@ -186,8 +188,8 @@ async def test_nobody_waits_for_ever_whatever_fails(database_url: str, clock: Fa
 @pytest.mark.parametrize(
     ("count", "calls"),
     [
-        (2 * WORTH_A_SECOND - 1, [2 * WORTH_A_SECOND - 1]),
-        (2 * WORTH_A_SECOND, [WORTH_A_SECOND, WORTH_A_SECOND]),
+        (2 * MIN_FOR_SECOND_CALL - 1, [2 * MIN_FOR_SECOND_CALL - 1]),
+        (2 * MIN_FOR_SECOND_CALL, [MIN_FOR_SECOND_CALL, MIN_FOR_SECOND_CALL]),
         (2 * GROUP_ITEMS, [GROUP_ITEMS, GROUP_ITEMS]),
         (2 * GROUP_ITEMS + 1, [GROUP_ITEMS, GROUP_ITEMS, 1]),
     ],
@@ -199,8 +201,8 @@ async def test_so_many_share_a_call(
     if is_sqlite(database_url):
         pytest.skip("SQLite gathers in its writer")
     sizes: list[int] = []
-    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, told=sizes.append)
-    acts = [engine.write(clock.now(), Shared(item, mirrored, all_mirrored)) for item in range(count)]
+    engine = await PostgresEngine.open(database_url, size=4, clock=clock, test=True, on_commit=sizes.append)
+    acts = [engine.write(clock.now(), Batchable(item, mirrored, all_mirrored)) for item in range(count)]
     assert await asyncio.gather(*acts) == list(range(count))
     assert sizes == calls
     await engine.close()

@@ -81,7 +81,7 @@ class SteppedTx:
     async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
         """In its turn."""
         await self.session.next()
-        return await self.behind.one(sql, args)
+        return await self.behind.first(sql, args)
 
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
         """In its turn."""
@@ -101,7 +101,7 @@ class SteppedTx:
     async def enter(self, orgs: Collection[OrgId]) -> None:
         """In its turn."""
         await self.session.next()
-        await self.behind.enter(orgs)
+        await self.behind.set_tenant(orgs)
 
 
 @dataclass

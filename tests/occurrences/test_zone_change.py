@@ -126,11 +126,14 @@ async def test_following_twice_changes_nothing_more(
     await diary.skip(made, utc("05-03 10:00"))
     await install(world, monkeypatch, "Europe/Kyiv")
     once = (await world.rows(made), await world.timing(made), await world.timing(hourly))
-    package = await world.write(slot_audits.zone_package)
+    package = await world.write(slot_audits.time_zone_data)
     assert await zone_change.follow_package(world.engine, world.now) == 0
     await install(world, monkeypatch, "Europe/Athens")
     assert (await world.rows(made), await world.timing(made), await world.timing(hourly)) == once
-    assert (package, await world.write(slot_audits.zone_package)) == ("2099Europe/Kyiv", "2099Europe/Athens")
+    assert (package, await world.write(slot_audits.time_zone_data)) == (
+        "2099Europe/Kyiv",
+        "2099Europe/Athens",
+    )
 
 
 async def test_paused_automations_follow_too(

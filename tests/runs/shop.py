@@ -340,7 +340,7 @@ async def _found(tx: Tx, name: str) -> Actor:
     """An organisation and its owner."""
     org = await organizations.enlist(tx, name, name)
     assert org is not None
-    await tx.enter([org])
+    await tx.set_tenant([org])
     await organizations.insert(tx, org, Organization(org, name, "UTC", True, True, tx.now))
     person = await people.insert(
         tx,

@@ -165,7 +165,7 @@ async def _runs(shop: Shop, count: int) -> list[Run]:
 
 
 async def _put_off(shop: Shop, tick: str, key: str) -> None:
-    await shop.write(partial(ticks.put_off, tick=tick, key=key, message="of no use"))
+    await shop.write(partial(ticks.defer, tick=tick, key=key, message="of no use"))
 
 
 async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:

@@ -451,7 +451,7 @@ class TestPoison:
         await world.clock.advance(2 * 3600 + 540)
         await asyncio.gather(*(world.dispatch() for _ in range(5)))
         assert (await world.read(bad)).state is AutomationState.ACTIVE
-        row = await world.engine.read(world.now, lambda tx: tx.one("SELECT failures FROM deferred_rows"))
+        row = await world.engine.read(world.now, lambda tx: tx.first("SELECT failures FROM deferred_rows"))
         assert dict(row or {}) == {"failures": 1}
 
     async def test_resuming_what_was_put_right_forgets_the_failures(self, world: World) -> None:

@@ -104,7 +104,7 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
         while not await watcher.fetchval(BLOCKED):
             assert not ends[1].done()
         args = {"org": shop.owner.org, "run": run.id}
-        assert await tx.one("SELECT id FROM runs WHERE org_id = :org AND id = :run FOR UPDATE NOWAIT", args)
+        assert await tx.first("SELECT id FROM runs WHERE org_id = :org AND id = :run FOR UPDATE NOWAIT", args)
 
     watcher = await asyncpg.connect(database_url)
     await shop.write(first)

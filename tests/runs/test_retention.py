@@ -34,7 +34,7 @@ async def counted(shop: Shop, *tables: str) -> dict[str, int]:
     async def count(tx: Tx) -> dict[str, int]:
         found = {}
         for table in tables:
-            row = await tx.one(
+            row = await tx.first(
                 f"SELECT count(*) AS n FROM {table} WHERE org_id = :org", {"org": shop.owner.org}
             )
             assert row is not None
@@ -151,7 +151,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
                 {"seen": now - seen, "hash": f"{n}" * 64, **person},
             )
         await limits.attempt(tx, {"client": "a"}, 10)
-        await ticks.put_off(tx, "settle", "some", message="no")
+        await ticks.defer(tx, "settle", "some", message="no")
 
     await shop.write(furnish)
     hired = await shop.hired()
@@ -160,7 +160,7 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
     async def look(tx: Tx) -> list[int]:
         counts = []
         for table in ("sessions", "login_attempts", "deferred_rows"):
-            row = await tx.one(f"SELECT count(*) AS n FROM {table}")
+            row = await tx.first(f"SELECT count(*) AS n FROM {table}")
             assert row is not None
             counts.append(row["n"])
         return counts
@@ -192,7 +192,7 @@ async def only_pending_left(tx: Tx, org: int) -> None:
 
 async def slots_decided(tx: Tx, org: int) -> int:
     """Slots that started a run or were skipped."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT count(*) AS n FROM occurrences WHERE org_id = :org AND state <> 'pending'", {"org": org}
     )
     assert row is not None

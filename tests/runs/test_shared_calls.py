@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from steward.database.accounts import idempotency
-from steward.database.engine.base import NotAlike, Shared, Tx
+from steward.database.engine.base import Batchable, NeedsSlowPath, Tx
 from steward.database.engine.migrate import is_sqlite
 from steward.model.automation import Automation
 from steward.model.refusals import KeyReused
@@ -78,7 +78,7 @@ async def _alone(tx: Tx, item: int) -> int:
 
 
 async def _refused(tx: Tx, items: Sequence[int]) -> Sequence[int]:
-    raise NotAlike
+    raise NeedsSlowPath
 
 
 async def test_what_fails_again_and_again_is_counted_and_told_once_a_minute(
@@ -87,7 +87,7 @@ async def test_what_fails_again_and_again_is_counted_and_told_once_a_minute(
     """docs/guides/operators.md, `batch_split`: a log is read by people"""
 
     async def failing() -> int:
-        act = Shared(1, _alone, _refused, at_once=True)
+        act = Batchable(1, _alone, _refused, autocommit=True)
         assert await telling.engine.write(telling.clock.now(), act) == 1
         return capsys.readouterr().out.count("batch_split")
 

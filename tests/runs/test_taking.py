@@ -12,7 +12,7 @@ from steward import worker
 from steward.database import due_rows as ticks
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
-from steward.database.engine.base import AtOnce
+from steward.database.engine.base import Autocommit
 from steward.database.runs import fast_runs as plain_runs
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.fast_runs import Leased, Standing
@@ -142,7 +142,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     await worker.expire_approvals(hired)
     assert (await shop.run(good)).code == "approval_expired"
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
-    late = partial(ticks.put_off_now, tick="expire_approvals")
+    late = partial(ticks.deferred_keys, tick="expire_approvals")
     assert await shop.engine.read(shop.clock.now(), late) == {approval}
     await shop.tamper(
         "UPDATE approvals SET counts = :counts WHERE org_id = :org AND id = :approval",
@@ -270,9 +270,9 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
     assert hot is not None
     lease = Lease(org, run.id, 0, 1)
     wanted = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]
-    [leased] = await shop.engine.write(now, AtOnce(partial(plain_runs.leased, leases=[lease])))
+    [leased] = await shop.engine.write(now, Autocommit(partial(plain_runs.leased, leases=[lease])))
     standing = await shop.engine.write(
-        now, AtOnce(partial(plain_runs.standing, wanted=wanted, max_waiting=9))
+        now, Autocommit(partial(plain_runs.standing, wanted=wanted, max_waiting=9))
     )
     read = [
         await shop.read(partial(automations.get, org=org, automation=one))

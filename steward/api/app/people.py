@@ -15,7 +15,7 @@ from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, AppCo
 from steward.api.schema.fields import FromJson, NameText, PageQuery, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
-from steward.database.engine.base import Tx, at, ms
+from steward.database.engine.base import Tx, from_ms, ms
 from steward.model.account import Member, Role
 from steward.model.ids import PersonId
 from steward.model.instants import wire_time, wire_time_or_none
@@ -119,7 +119,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /app/people`: newest first."""
     query: PageQuery = call.query
     key: list[Any] | None = paging.after(call)
-    after = (at(int(key[0])), PersonId(int(key[1]))) if key else None
+    after = (from_ms(int(key[0])), PersonId(int(key[1]))) if key else None
     rows_found = await rows.find(tx, call.actor.org, after=after, limit=query.limit + 1)
     page = rows_found[: query.limit]
     more = None

@@ -239,7 +239,7 @@ class RequestHandler:
             return answers.accept(await operation.function(tx, call), operation.status)
 
         try:
-            looked = context.engine.read(context.clock.now(), act, small=True, opens=True)
+            looked = context.engine.read(context.clock.now(), act, small=True, sets_tenant=True)
             if self._is_near or operation is None:
                 reply = await looked
             else:

@@ -33,7 +33,7 @@ from steward.api.schema.fields import (
     wrong,
 )
 from steward.api.v1.automations import AutomationRecord, record, rules_of
-from steward.database.engine.base import Tx, at, ms
+from steward.database.engine.base import Tx, from_ms, ms
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.json import JsonValue
@@ -158,7 +158,7 @@ def _key(page: CalendarPage) -> list[JsonValue]:
 
 
 def _instant(milliseconds: JsonValue) -> datetime:
-    return at(int(str(milliseconds)))
+    return from_ms(int(str(milliseconds)))
 
 
 async def move(tx: Tx, call: ApiCall) -> Answer:

@@ -39,7 +39,7 @@ async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], most: int) -> int | N
 
 async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
     """The key's log, its row locked, and made when it is not there or retention has just removed it."""
-    row = await tx.one(
+    row = await tx.first(
         "INSERT INTO login_attempts (kind, key_hash, attempts) VALUES (:kind, :key, '[]')"
         " ON CONFLICT (kind, key_hash) DO UPDATE SET kind = excluded.kind"
         " RETURNING attempts",

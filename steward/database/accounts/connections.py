@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 
@@ -42,7 +42,7 @@ class DataKey:
 
 async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
     """The next number, unique in the deployment and never reused (contract 3.8)."""
-    row = await tx.one(
+    row = await tx.first(
         "INSERT INTO dir_integrations (org_id) VALUES (:org) RETURNING integration_id", {"org": org}
     )
     assert row is not None
@@ -51,7 +51,7 @@ async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
 
 async def get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection | None:
     """The connection, or None when the organisation has no such one."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_COLUMNS} FROM connections WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
@@ -160,7 +160,7 @@ async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Sealed
             row["version"],
             row["key_no"],
             bytes(row["sealed"]),
-            at_or_none(row["expires_at"]),
+            from_ms_or_none(row["expires_at"]),
         )
         for row in rows
     ]
@@ -209,7 +209,7 @@ async def data_key(tx: Tx, org: OrgId, key_no: int | None = None) -> DataKey | N
     args: dict[str, object] = {"org": org}
     if key_no is not None:
         args["key_no"] = key_no
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT key_no, wrapped, kek_id FROM org_keys WHERE org_id = :org AND {which}"
         " ORDER BY key_no DESC LIMIT 1",
         args,
@@ -258,7 +258,7 @@ async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[tuple[Int
                 row["version"],
                 row["key_no"],
                 bytes(row["sealed"]),
-                at_or_none(row["expires_at"]),
+                from_ms_or_none(row["expires_at"]),
             ),
         )
         for row in rows
@@ -322,8 +322,8 @@ def _connection(row: Row) -> Connection:
         account_label=row["account_label"],
         facts=json.loads(row["facts"]),
         version=row["version"],
-        connected_at=at(row["connected_at"]),
-        last_ok_at=at_or_none(row["last_ok_at"]),
-        checked_at=at_or_none(row["checked_at"]),
+        connected_at=from_ms(row["connected_at"]),
+        last_ok_at=from_ms_or_none(row["last_ok_at"]),
+        checked_at=from_ms_or_none(row["checked_at"]),
         last_error=row["last_error"],
     )

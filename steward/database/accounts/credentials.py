@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from steward.database.engine.base import Both, Row, Tx, at, at_or_none
+from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
 from steward.model.account import Credential
 from steward.model.ids import OrgId, PersonId
 
@@ -42,8 +42,8 @@ def _credential(row: Row) -> Credential:
         label=row["label"],
         enabled=bool(row["enabled"]),
         epoch=row["epoch"],
-        created_at=at(row["created_at"]),
-        rotated_at=at_or_none(row["rotated_at"]),
+        created_at=from_ms(row["created_at"]),
+        rotated_at=from_ms_or_none(row["rotated_at"]),
     )
 
 
@@ -85,7 +85,7 @@ async def standing(
     For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
     the call (`most_person` 0: not); SQLite counts in memory.
     """
-    row = await tx.one(
+    row = await tx.first(
         _STANDING,
         {
             "org": org,
@@ -106,13 +106,13 @@ async def standing(
 
 async def organization_of(tx: Tx, client_id: str) -> OrgId | None:
     """The organisation a client id belongs to."""
-    row = await tx.one("SELECT org_id FROM dir_clients WHERE client_id = :client", {"client": client_id})
+    row = await tx.first("SELECT org_id FROM dir_clients WHERE client_id = :client", {"client": client_id})
     return None if row is None else OrgId(row["org_id"])
 
 
 async def for_login(tx: Tx, org: OrgId, client_id: str, email_norm: str) -> LoginRecord | None:
     """The credential with the member of its organisation who has this e-mail address."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT c.secret_hmac, c.pepper, c.enabled, c.epoch, o.name, m.person_id, m.username_norm, p.email,"
         " m.first_name, m.last_name, m.active, m.account_active"
         " FROM credentials AS c"
@@ -169,7 +169,7 @@ async def insert(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper
 
 async def get(tx: Tx, org: OrgId, client_id: str) -> Credential | None:
     """The credential, or None."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_CREDENTIAL} FROM credentials WHERE org_id = :org AND client_id = :client",
         {"org": org, "client": client_id},
     )

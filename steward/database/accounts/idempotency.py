@@ -17,7 +17,7 @@ class KeptKey:
 
 async def find(tx: Tx, org: OrgId, kind: str, *, key: str) -> KeptKey | None:
     """What `key` of `kind` ("run" or "automation") stands for in this organisation."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT object_id, automation_id, request_sha256 FROM idempotency_keys"
         " WHERE org_id = :org AND kind = :kind AND key = :key",
         {"org": org, "kind": kind, "key": key},

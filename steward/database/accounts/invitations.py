@@ -50,7 +50,7 @@ async def hand_over(tx: Tx, org: OrgId, *, invited: PersonId, account: PersonId)
 
 async def by_token(tx: Tx, token_hash: str) -> Invitation | None:
     """The invitation of a link; None when it is unknown, used or expired."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT org_id, person_id FROM invitations"
         " WHERE token_hash = :token_hash AND used_at IS NULL AND expires_at > {now}",
         {"token_hash": token_hash},

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from steward.database.engine.base import Row, Tx, at, at_or_none
+from steward.database.engine.base import Row, Tx, from_ms, from_ms_or_none
 
 KeyKind = Literal["signing", "pepper", "cursor"]
 
@@ -27,8 +27,8 @@ def _key(row: Row) -> WrappedKey:
         kind=row["kind"],
         wrapped=bytes(row["wrapped"]),
         public=row["public"],
-        created_at=at(row["created_at"]),
-        retires_at=at_or_none(row["retires_at"]),
+        created_at=from_ms(row["created_at"]),
+        retires_at=from_ms_or_none(row["retires_at"]),
     )
 
 
@@ -74,7 +74,7 @@ async def forget_retired(tx: Tx) -> int:
 
 async def newest_signing(tx: Tx) -> str | None:
     """The id of the key that signs now, in whichever process it was made."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT key_id FROM service_keys"
         " WHERE kind = 'signing' AND retires_at IS NULL"
         " ORDER BY created_at DESC, key_id DESC LIMIT 1"

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from steward.database.engine.base import Row, Tx, at, at_or_none
+from steward.database.engine.base import Row, Tx, from_ms, from_ms_or_none
 from steward.model.account import Member, MemberState, Person, Role
 from steward.model.ids import OrgId, PersonId
 
@@ -34,20 +34,20 @@ def _member(row: Row) -> Member:
         role=Role(row["role"]),
         state=state,
         has_joined=not is_invited,
-        added_at=at(row["added_at"]),
-        last_seen_at=at_or_none(row["last_seen_at"]),
+        added_at=from_ms(row["added_at"]),
+        last_seen_at=from_ms_or_none(row["last_seen_at"]),
     )
 
 
 async def get(tx: Tx, org: OrgId, person: PersonId) -> Member | None:
     """The member, or None."""
-    row = await tx.one(f"{_MEMBER} AND m.person_id = :person", {"org": org, "person": person})
+    row = await tx.first(f"{_MEMBER} AND m.person_id = :person", {"org": org, "person": person})
     return None if row is None else _member(row)
 
 
 async def by_email(tx: Tx, org: OrgId, email_norm: str) -> Member | None:
     """The member with this e-mail address in its compared form; rather one who has joined."""
-    row = await tx.one(
+    row = await tx.first(
         f"{_MEMBER} AND m.email_norm = :email_norm ORDER BY m.invited, m.person_id LIMIT 1",
         {"org": org, "email_norm": email_norm},
     )
@@ -146,7 +146,7 @@ async def set_active(tx: Tx, org: OrgId, person: PersonId, active: bool) -> None
 
 async def owners(tx: Tx, org: OrgId) -> int:
     """How many can act as an owner now; call it under the organisation's lock."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT count(*) AS found FROM members"
         " WHERE org_id = :org AND role = :role AND active AND account_active",
         {"org": org, "role": Role.OWNER},
@@ -156,7 +156,7 @@ async def owners(tx: Tx, org: OrgId) -> int:
 
 async def is_open(tx: Tx, org: OrgId, person: PersonId) -> bool:
     """Whether the membership itself stands, whatever became of the account."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT active FROM members WHERE org_id = :org AND person_id = :person",
         {"org": org, "person": person},
     )

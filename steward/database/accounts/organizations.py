@@ -1,6 +1,6 @@
 """Organisations: their directory rows and their own; leaves who may change them to accounts/."""
 
-from steward.database.engine.base import Both, Row, Tx, at
+from steward.database.engine.base import Both, Row, Tx, from_ms
 from steward.model.account import Organization
 from steward.model.ids import OrgId
 
@@ -15,13 +15,13 @@ def _organization(row: Row) -> Organization:
         zone=row["zone"],
         automations_on=bool(row["automations_on"]),
         send_without_approval=bool(row["send_without_approval"]),
-        created_at=at(row["created_at"]),
+        created_at=from_ms(row["created_at"]),
     )
 
 
 async def enlist(tx: Tx, name: str, name_norm: str) -> OrgId | None:
     """A new organisation's id from the directory; None when the name is taken."""
-    row = await tx.one(
+    row = await tx.first(
         "INSERT INTO dir_orgs (name, name_norm)"
         " VALUES (:name, :name_norm)"
         " ON CONFLICT (name_norm) DO NOTHING"
@@ -48,7 +48,7 @@ async def insert(tx: Tx, org: OrgId, organization: Organization) -> None:
 
 async def get(tx: Tx, org: OrgId) -> Organization | None:
     """The organisation, or None."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT org_id, name, zone, automations_on, send_without_approval, created_at"
         " FROM organizations"
         " WHERE org_id = :org",
@@ -59,7 +59,7 @@ async def get(tx: Tx, org: OrgId) -> Organization | None:
 
 async def named(tx: Tx, name: str) -> OrgId | None:
     """The id of the organisation with exactly this name."""
-    row = await tx.one("SELECT org_id FROM dir_orgs WHERE name = :name", {"name": name})
+    row = await tx.first("SELECT org_id FROM dir_orgs WHERE name = :name", {"name": name})
     return None if row is None else OrgId(row["org_id"])
 
 
@@ -79,7 +79,7 @@ async def switch(tx: Tx, org: OrgId, automations_on: bool) -> int:
 
 async def lock(tx: Tx, org: OrgId) -> None:
     """Waits for other changes of the organisation's people and settings to end, and holds off later ones."""
-    await tx.one("SELECT org_id FROM organizations WHERE org_id = :org {for_update}", {"org": org})
+    await tx.first("SELECT org_id FROM organizations WHERE org_id = :org {for_update}", {"org": org})
 
 
 async def rename(tx: Tx, org: OrgId, name: str, name_norm: str) -> bool:

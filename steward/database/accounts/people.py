@@ -48,7 +48,7 @@ async def insert(
     unclaimed: bool = False,
 ) -> PersonId | None:
     """A new person's id; None when the e-mail address is taken."""
-    row = await tx.one(
+    row = await tx.first(
         "INSERT INTO people"
         " (email, email_norm, username, first_name, last_name, active, unclaimed, created_at)"
         " VALUES (:email, :email_norm, :username, :first_name, :last_name, :active, :unclaimed, :now)"
@@ -82,7 +82,7 @@ async def insert_invited(tx: Tx, *, email: str, reference: str) -> PersonId:
 
 async def lock_email(tx: Tx, email_norm: str) -> None:
     """Waits for others who make an account of this address to end, and holds off later ones."""
-    await tx.one(
+    await tx.first(
         Both(
             sqlite="SELECT :email_norm AS locked",
             postgresql="SELECT 1 AS locked FROM pg_advisory_xact_lock(hashtextextended(:email_norm, 0))",
@@ -93,13 +93,13 @@ async def lock_email(tx: Tx, email_norm: str) -> None:
 
 async def get(tx: Tx, person: PersonId) -> Person | None:
     """The person, or None."""
-    row = await tx.one(f"SELECT {_PERSON} FROM people WHERE person_id = :person", {"person": person})
+    row = await tx.first(f"SELECT {_PERSON} FROM people WHERE person_id = :person", {"person": person})
     return None if row is None else _person(row)
 
 
 async def by_email(tx: Tx, email_norm: str) -> Known | None:
     """The person with this e-mail address in its compared form."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_KNOWN} FROM people WHERE email_norm = :email_norm",
         {"email_norm": email_norm},
     )
@@ -108,7 +108,7 @@ async def by_email(tx: Tx, email_norm: str) -> Known | None:
 
 async def known(tx: Tx, person: PersonId) -> Known | None:
     """The person with the hash of their password."""
-    row = await tx.one(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
+    row = await tx.first(f"SELECT {_KNOWN} FROM people WHERE person_id = :person", {"person": person})
     return None if row is None else _known(row)
 
 
@@ -120,7 +120,7 @@ async def invited(tx: Tx) -> list[Person]:
 
 async def lock(tx: Tx, person: PersonId) -> None:
     """Waits for other changes of the account to end, and holds off later ones."""
-    await tx.one("SELECT person_id FROM people WHERE person_id = :person {for_update}", {"person": person})
+    await tx.first("SELECT person_id FROM people WHERE person_id = :person {for_update}", {"person": person})
 
 
 async def set_password_hash(tx: Tx, person: PersonId, password_hash: str) -> None:
@@ -185,7 +185,7 @@ async def organizations_of(tx: Tx, person: PersonId) -> list[OrgId]:
 
 async def membership(tx: Tx, org: OrgId, person: PersonId) -> Membership | None:
     """A person's place in one organisation, or None."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT m.org_id, o.name, m.role, m.active"
         " FROM members AS m"
         " JOIN organizations AS o ON o.org_id = m.org_id"

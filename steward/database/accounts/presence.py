@@ -21,4 +21,4 @@ async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
     if sql is None:
         return True
     given = int(value) if name in ("integration_id", "user_id") else value
-    return await tx.one(sql, {"org": org, "value": given}) is not None
+    return await tx.first(sql, {"org": org, "value": given}) is not None

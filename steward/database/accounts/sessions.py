@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.database.engine.base import Both, Row, Tx, at
+from steward.database.engine.base import Both, Row, Tx, from_ms
 from steward.model.account import Membership, Person, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.sessions import Session
@@ -60,10 +60,10 @@ def _standing(row: Row, session_hash: str) -> SessionStanding:
         chosen=chosen,
         automations_on=bool(row["automations_on"]),
         zone=row["zone"] or "UTC",
-        created_at=at(row["created_at"]),
-        seen_at=at(row["seen_at"]),
+        created_at=from_ms(row["created_at"]),
+        seen_at=from_ms(row["seen_at"]),
     )
-    return SessionStanding(session, bool(row["over"]), at(row["present"]))
+    return SessionStanding(session, bool(row["over"]), from_ms(row["present"]))
 
 
 async def standing(
@@ -82,7 +82,7 @@ async def standing(
     For `engine.read(small=True)` alone: on PostgreSQL it also opens the wall for the connection, and counts
     the call when the role is among `needed` (None: always; `most` 0: never); SQLite counts in memory.
     """
-    row = await tx.one(
+    row = await tx.first(
         _STANDING,
         {
             "hash": session_hash,
@@ -98,7 +98,7 @@ async def standing(
 
 async def written(tx: Tx, session_hash: str) -> Session | None:
     """The session this transaction has just written, inside the wall it has opened."""
-    row = await tx.one(_LIVE, {"hash": session_hash, "idle": _EVER, "life": _EVER})
+    row = await tx.first(_LIVE, {"hash": session_hash, "idle": _EVER, "life": _EVER})
     return None if row is None else _standing(row, session_hash).session
 
 

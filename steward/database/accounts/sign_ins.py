@@ -41,7 +41,7 @@ async def insert(tx: Tx, org: OrgId, state_hash: str, *, sign_in: SignIn, expire
 
 async def take(tx: Tx, org: OrgId, state_hash: str) -> SignIn | None:
     """The sign-in of a state, once; None when it is unknown, used, expired or another organisation's."""
-    row = await tx.one(
+    row = await tx.first(
         "DELETE FROM sign_in_states WHERE org_id = :org AND state_hash = :state AND expires_at > {now}"
         " RETURNING session_hash, integration_id, name, key_no, verifier_enc",
         {"org": org, "state": state_hash},

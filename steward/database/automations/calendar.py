@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from steward.database.engine.base import Args, Row, Tx, at, at_or_none, ms
+from steward.database.engine.base import Args, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
@@ -140,7 +140,7 @@ async def stored_slots(
         " AND automation_id IN (:automations) AND slot_at >= :since AND slot_at <= :until",
         {"org": org, "automations": list(automations), "since": since, "until": until},
     )
-    return {(row["automation_id"], at(row["slot_at"])) for row in rows}
+    return {(row["automation_id"], from_ms(row["slot_at"])) for row in rows}
 
 
 def _occurrence(row: Row) -> Occurrence:
@@ -149,13 +149,13 @@ def _occurrence(row: Row) -> Occurrence:
         automation_name=row["name"],
         automation_version=row["automation_version"],
         timezone=row["timezone"],
-        slot_at=at(row["slot_at"]),
-        run_at=at(row["run_at"]),
+        slot_at=from_ms(row["slot_at"]),
+        run_at=from_ms(row["run_at"]),
         state=OccurrenceState(row["state"]),
         reason=SkipReason(row["reason"]) if row["reason"] else None,
         run_id=RunId(row["run_id"]) if row["run_id"] else None,
         run_status=RunStatus(row["run_status"]) if row["run_status"] else None,
-        moved_from=at_or_none(row["moved_from"]),
+        moved_from=from_ms_or_none(row["moved_from"]),
         version=row["version"],
     )
 
@@ -168,9 +168,9 @@ def _coming(row: Row) -> Coming:
         row["timezone"],
         _schedule(row["schedule"]),
         row["spread_minutes"],
-        at(row["next_run_at"]),
-        at_or_none(row["next_slot_at"]),
-        at(row["slots_after"]),
+        from_ms(row["next_run_at"]),
+        from_ms_or_none(row["next_slot_at"]),
+        from_ms(row["slots_after"]),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from steward.database.engine.base import Json, Row, Tx, at
+from steward.database.engine.base import Json, Row, Tx, from_ms
 from steward.model.ids import AutomationId, OrgId, PersonId, new_id
 from steward.model.json import JsonValue
 
@@ -104,7 +104,7 @@ async def find(
 def _entry(row: Row) -> HistoryEntry:
     return HistoryEntry(
         id=row["id"],
-        at=at(row["at"]),
+        at=from_ms(row["at"]),
         action=HistoryAction(row["action"]),
         version=row["version"],
         person=None if row["person_id"] is None else PersonId(row["person_id"]),

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonValue
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -103,7 +103,7 @@ class Decided:
 
 async def at_slot(tx: Tx, org: OrgId, automation: AutomationId, *, slot_at: datetime) -> StoredSlot | None:
     """The stored row of one slot; None when it has none."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_COLUMNS} FROM occurrences AS o"
         " WHERE o.org_id = :org AND o.automation_id = :automation AND o.slot_at = :slot_at",
         {"org": org, "automation": automation, "slot_at": slot_at},
@@ -189,7 +189,7 @@ async def in_range(
 
 async def is_taken(tx: Tx, org: OrgId, automation: AutomationId, *, run_at: datetime, but: datetime) -> bool:
     """Whether a stored pending row other than the slot `but` runs at exactly `run_at`."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT 1 AS taken FROM occurrences"
         " WHERE org_id = :org AND automation_id = :automation AND state = 'pending'"
         " AND run_at = :run_at AND slot_at <> :but",
@@ -289,13 +289,13 @@ async def delete_coming(tx: Tx, org: OrgId, automation: AutomationId, *, slots: 
 
 def _stored(row: Row) -> StoredSlot:
     return StoredSlot(
-        slot_at=at(row["slot_at"]),
-        run_at=at(row["run_at"]),
+        slot_at=from_ms(row["slot_at"]),
+        run_at=from_ms(row["run_at"]),
         local_key=row["local_key"],
         state=OccurrenceState(row["state"]),
         reason=SkipReason(row["reason"]) if row["reason"] else None,
         run_id=RunId(row["run_id"]) if row["run_id"] else None,
-        moved_from=at_or_none(row["moved_from"]),
+        moved_from=from_ms_or_none(row["moved_from"]),
         version=row["version"],
         by_auditor=bool(row["by_auditor"]),
         kept=bool(row["from_edit"]),

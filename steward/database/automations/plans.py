@@ -38,7 +38,7 @@ async def insert(
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> KeptPlan | None:
     """The plan of a version; None when it is not there."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
         " AND plan_version = :version",
         {"org": org, "automation": automation, "version": version},
@@ -48,7 +48,7 @@ async def get(tx: Tx, org: OrgId, automation: AutomationId, version: int) -> Kep
 
 async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> KeptPlan | None:
     """The plan an automation has now."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT plan FROM plans WHERE org_id = :org AND automation_id = :automation"
         " ORDER BY plan_version DESC LIMIT 1",
         {"org": org, "automation": automation},

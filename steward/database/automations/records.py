@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from steward.database.engine.base import Json, Row, Tx, at, at_or_none, ms
+from steward.database.engine.base import Json, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.account import Maker, Via
 from steward.model.automation import Automation, AutomationKind, AutomationState, PausedBy
 from steward.model.connection import AutomationConnection
@@ -148,7 +148,7 @@ async def save(tx: Tx, org: OrgId, automation: Automation, *, was: int) -> int:
 
 async def pause_unread(tx: Tx, org: OrgId, automation: AutomationId, *, reason: str) -> int | None:
     """Pauses an active automation whatever else its row holds; its new version, None when not active."""
-    row = await tx.one(
+    row = await tx.first(
         "UPDATE automations SET state = 'paused', paused_by = 'system', paused_reason = :reason,"
         " version = version + 1, updated_at = :now"
         " WHERE org_id = :org AND id = :automation AND state = 'active' RETURNING version",
@@ -183,7 +183,7 @@ def _changeable(automation: Automation) -> dict[str, object]:
 
 async def get(tx: Tx, org: OrgId, automation: AutomationId) -> Automation:
     """The automation. Raises NotFound, also for one of another organisation."""
-    row = await tx.one(
+    row = await tx.first(
         f"{JOINED} WHERE a.org_id = :org AND a.id = :automation", {"org": org, "automation": automation}
     )
     if row is None:
@@ -355,11 +355,11 @@ def record(row: Row) -> Automation:
         bindings=_object(row["bindings"]),
         send_mode=row["send_mode"],
         plan_version=row["plan_version"],
-        next_run_at=at_or_none(row["next_run_at"]),
-        last_run_at=at_or_none(row["last_run_at"]),
+        next_run_at=from_ms_or_none(row["next_run_at"]),
+        last_run_at=from_ms_or_none(row["last_run_at"]),
         consecutive_failures=row["consecutive_failures"],
-        created_at=at(row["created_at"]),
-        updated_at=at(row["updated_at"]),
+        created_at=from_ms(row["created_at"]),
+        updated_at=from_ms(row["updated_at"]),
         maker=Maker(
             None if row["created_by"] is None else PersonId(row["created_by"]),
             Via(row["created_via"]) if row["created_via"] else None,
@@ -378,7 +378,7 @@ def _trigger(row: Row) -> Trigger:
         listening=_LISTENING[heard[0]],
         reason=heard[1:] or None,
         events_dropped=row["events_dropped"] or 0,
-        events_dropped_at=at_or_none(row["events_dropped_at"]),
+        events_dropped_at=from_ms_or_none(row["events_dropped_at"]),
     )
 
 

@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.due_rows import NOT_PUT_OFF
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.database.due_rows import NOT_DEFERRED
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, OrgId
 
-_NOT_PUT_OFF = NOT_PUT_OFF.format(tick="dispatch", key="s.automation_id")
+_NOT_PUT_OFF = NOT_DEFERRED.format(tick="dispatch", key="s.automation_id")
 _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
     f" WHERE s.next_run_at <= {{now}}{_NOT_PUT_OFF}"
@@ -68,7 +68,7 @@ async def insert(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
     """Locks the automation's schedule, first in the lock order (engine 2); None when there is none here."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_COLUMNS} FROM schedules AS s"
         " WHERE s.org_id = :org AND s.automation_id = :automation {for_update}",
         {"org": org, "automation": automation},
@@ -78,7 +78,7 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
 
 async def read(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
     """The automation's clockwork, without a lock; None when there is none here."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_COLUMNS} FROM schedules AS s WHERE s.org_id = :org AND s.automation_id = :automation",
         {"org": org, "automation": automation},
     )
@@ -93,8 +93,8 @@ async def due(tx: Tx, *, most: int) -> list[tuple[OrgId, AutomationId]]:
 
 async def next_due(tx: Tx) -> datetime | None:
     """The smallest `next_run_at` there is, of all organisations."""
-    row = await tx.one(_NEXT_DUE)
-    return None if row is None else at_or_none(row["next_run_at"])
+    row = await tx.first(_NEXT_DUE)
+    return None if row is None else from_ms_or_none(row["next_run_at"])
 
 
 async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
@@ -134,10 +134,10 @@ async def stop(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 def _timing(row: Row) -> Timing:
     return Timing(
-        at_or_none(row["next_run_at"]),
-        at_or_none(row["next_slot_at"]),
-        at(row["slots_after"]),
-        at(row["audited_until"]),
+        from_ms_or_none(row["next_run_at"]),
+        from_ms_or_none(row["next_slot_at"]),
+        from_ms(row["slots_after"]),
+        from_ms(row["audited_until"]),
     )
 
 

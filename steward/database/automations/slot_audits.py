@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 
 from steward.database.automations.schedules import Timing
-from steward.database.engine.base import Both, Json, Tx, at, at_or_none, ms
+from steward.database.engine.base import Both, Json, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, OrgId
 from steward.model.json import JsonValue
 
@@ -33,13 +33,13 @@ Key = tuple[OrgId, AutomationId]
 FIRST: Key = (OrgId(0), AutomationId(""))
 
 
-async def zone_package(tx: Tx) -> str | None:
+async def time_zone_data(tx: Tx) -> str | None:
     """The version of the zone database all slots follow; None in a new database."""
-    row = await tx.one("SELECT version FROM time_zone_data WHERE singleton = 1")
+    row = await tx.first("SELECT version FROM time_zone_data WHERE singleton = 1")
     return None if row is None else str(row["version"])
 
 
-async def note_zone_package(tx: Tx, version: str) -> None:
+async def store_time_zone_data(tx: Tx, version: str) -> None:
     """Notes that all slots follow this version from now on."""
     await tx.execute(
         "INSERT INTO time_zone_data (singleton, version, since) VALUES (1, :version, :now)"
@@ -73,10 +73,10 @@ async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dic
     )
     return {
         AutomationId(row["automation_id"]): Timing(
-            at_or_none(row["next_run_at"]),
-            at_or_none(row["next_slot_at"]),
-            at(row["slots_after"]),
-            at(row["audited_until"]),
+            from_ms_or_none(row["next_run_at"]),
+            from_ms_or_none(row["next_slot_at"]),
+            from_ms(row["slots_after"]),
+            from_ms(row["audited_until"]),
         )
         for row in rows
     }

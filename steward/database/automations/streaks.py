@@ -23,7 +23,7 @@ async def succeeded(tx: Tx, org: OrgId, automation: AutomationId) -> None:
 
 async def failed(tx: Tx, org: OrgId, automation: AutomationId) -> int:
     """A live run failed; how many have in a row."""
-    row = await tx.one(
+    row = await tx.first(
         "UPDATE schedules SET consecutive_failures = consecutive_failures + 1"
         " WHERE org_id = :org AND automation_id = :automation RETURNING consecutive_failures",
         {"org": org, "automation": automation},

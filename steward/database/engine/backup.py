@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from steward.database.engine.base import at, ms
+from steward.database.engine.base import from_ms, ms
 from steward.database.engine.private_files import make_file, open_to_write
 from steward.database.engine.sqlite import connect
 
-_MARK = (
+_BACKUP_TABLE = (
     "CREATE TABLE backup"
     " (singleton INTEGER PRIMARY KEY CHECK (singleton = 1), taken_at INTEGER NOT NULL) STRICT"
 )
@@ -50,7 +50,7 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
         with contextlib.closing(connect(source, read_only=True)) as here, _opened(making) as there:
             here.backup(there)
             there.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-            there.execute(_MARK)
+            there.execute(_BACKUP_TABLE)
             there.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
         found = look(making)
         _flush(making)
@@ -87,7 +87,7 @@ def look(copy: Path) -> Copy:
         raise NotACopy(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
     if sound != "ok":
         raise NotACopy(f"{copy.name} is damaged: {sound}.")
-    return Copy(copy.stat().st_size, digest.hexdigest(), version, at(taken))
+    return Copy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken))
 
 
 def lay_out(copy: Path, target: Path) -> None:

@@ -68,7 +68,7 @@ class Tx(Protocol):
         """The instant a test has set for the database's clock; None outside tests and on SQLite."""
         ...
 
-    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+    async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
         """The first row, or None."""
         ...
 
@@ -85,7 +85,7 @@ class Tx(Protocol):
         statement first names them; the number of rows it touched."""
         ...
 
-    async def enter(self, orgs: Collection[OrgId]) -> None:
+    async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Opens the wall of row-level security to these organisations; nothing on SQLite."""
         ...
 
@@ -94,7 +94,7 @@ Act = Callable[[Tx], Awaitable[T]]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared(Generic[I, T]):
+class Batchable(Generic[I, T]):
     """An act that waiting acts of its kind may share one call with (engine 2, "Group commit").
 
     Those that wait are gathered, and `together` gives one answer per item, in order. When it raises, each is
@@ -107,19 +107,19 @@ class Shared(Generic[I, T]):
     """
 
     item: I
-    alone: Callable[[Tx, I], Awaitable[T]]
-    together: Callable[[Tx, Sequence[I]], Awaitable[Sequence[T]]]
-    everywhere: bool = False
+    run_one: Callable[[Tx, I], Awaitable[T]]
+    run_batch: Callable[[Tx, Sequence[I]], Awaitable[Sequence[T]]]
+    on_sqlite: bool = False
     weight: int = 0
-    at_once: bool = False
+    autocommit: bool = False
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
         """By itself."""
-        return self.alone(tx, self.item)
+        return self.run_one(tx, self.item)
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce(Generic[T]):
+class Autocommit(Generic[T]):
     """An act of one statement that is, on PostgreSQL, a function that stands by itself: no transaction is
     begun around it, and no wall opened."""
 
@@ -163,7 +163,7 @@ class Engine(Protocol):
         *,
         org: OrgId | Collection[OrgId] = (),
         small: bool = False,
-        opens: bool = False,
+        sets_tenant: bool = False,
     ) -> T:
         """Runs `act` without writing; `small` promises a few rows by primary key (engine 2), and `opens` that
         its first statement opens the wall itself, as the gate's functions do."""
@@ -174,7 +174,7 @@ class Engine(Protocol):
         ...
 
 
-class NotAlike(Exception):
+class NeedsSlowPath(Exception):
     """Items that share a call are not all of the usual kind: each is to be dealt with by itself."""
 
 
@@ -191,14 +191,14 @@ def ms(instant: datetime) -> int:
     return (instant - _EPOCH) // _MILLISECOND
 
 
-def at(stored: int) -> datetime:
+def from_ms(stored: int) -> datetime:
     """A stored instant as an aware UTC datetime."""
     return _EPOCH + timedelta(milliseconds=stored)
 
 
-def at_or_none(stored: int | None) -> datetime | None:
+def from_ms_or_none(stored: int | None) -> datetime | None:
     """A stored instant that may be absent."""
-    return None if stored is None else at(stored)
+    return None if stored is None else from_ms(stored)
 
 
 def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
@@ -206,7 +206,7 @@ def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
     return org if isinstance(org, Collection) else (org,)
 
 
-def plain(value: object, dialect: Dialect) -> object:
+def to_column(value: object, dialect: Dialect) -> object:
     """An argument in the form the driver takes."""
     kind = type(value)
     if kind in _AS_IT_IS:
@@ -216,13 +216,13 @@ def plain(value: object, dialect: Dialect) -> object:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Json):
-        kept = value.value
+        content = value.value
         # What is most often kept is nothing; to say so an encoder is made each time.
-        return _ENCODE(kept) if kept or type(kept) not in _NOTHING else _NOTHING[type(kept)]
+        return _ENCODE(content) if content or type(content) not in _NOTHING else _NOTHING[type(content)]
     if isinstance(value, datetime):
         return ms(value)
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = [item if type(item) in _AS_IT_IS else plain(item, dialect) for item in value]
+        items = [item if type(item) in _AS_IT_IS else to_column(item, dialect) for item in value]
         return json.dumps(items) if dialect == "sqlite" else items
     raise TypeError(f"no column takes {kind.__name__}")
 
@@ -284,10 +284,10 @@ _AS_IT_IS = frozenset({str, int, type(None), bytes, bool, float})
 
 def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> Sequence[object]:
     """The statement's arguments in its order, converted; `now` is always there."""
-    given = args or {}
-    if statement.has_now and "now" not in given:
-        given = {**given, "now": ms(now)}
-    values = statement.take(given)
+    values_by_name = args or {}
+    if statement.has_now and "now" not in values_by_name:
+        values_by_name = {**values_by_name, "now": ms(now)}
+    values = statement.take(values_by_name)
     if _AS_IT_IS.issuperset(map(type, values)):
         return values
-    return [value if type(value) in _AS_IT_IS else plain(value, dialect) for value in values]
+    return [value if type(value) in _AS_IT_IS else to_column(value, dialect) for value in values]

@@ -16,7 +16,7 @@ async def give_back(tx: Tx) -> None:
     """Gives up to 1,000 free pages back to the file system; nothing on PostgreSQL."""
     if tx.dialect == "postgresql":
         return
-    row = await tx.one("PRAGMA freelist_count")
+    row = await tx.first("PRAGMA freelist_count")
     for _ in range(min(PAGES_AT_ONCE, row["freelist_count"] if row else 0)):
         # One at a time: the driver takes a single step of a statement that answers no columns.
         await tx.execute("PRAGMA incremental_vacuum(1)")

@@ -12,18 +12,18 @@ from steward.clock import Clock
 from steward.database.engine.base import (
     Act,
     Args,
-    AtOnce,
+    Autocommit,
+    Batchable,
     Dialect,
     Row,
-    Shared,
     Sql,
-    at,
     bind,
+    from_ms,
     ms,
     orgs_of,
     prepare,
 )
-from steward.database.engine.group_commit import Committer, Lost
+from steward.database.engine.group_commit import Committer, ConnectionLost
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 
@@ -62,7 +62,7 @@ _LEAVE = "SELECT set_config('app.orgs', '', false)"
 
 def _unavailable(error: BaseException) -> Unavailable:
     refused = isinstance(error, _REFUSED)
-    return (Unavailable if refused else Lost)("The database cannot be reached.", retry_after=2)
+    return (Unavailable if refused else ConnectionLost)("The database cannot be reached.", retry_after=2)
 
 
 class PostgresTx:
@@ -90,7 +90,7 @@ class PostgresTx:
         statement = prepare(sql, "postgresql")
         return statement.text, bind(statement, args, self.now, dialect="postgresql")
 
-    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+    async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
         """The first row, or None."""
         text, values = self._bound(sql, args)
         return cast("Row | None", await self._connection.fetchrow(text, *values))
@@ -113,12 +113,12 @@ class PostgresTx:
         """Runs a statement for each of `rows`; the number of rows it touched."""
         return sum([await self._touched(prepare(sql, "postgresql").text, row) for row in rows])
 
-    async def enter(self, orgs: Collection[OrgId]) -> None:
+    async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Opens the wall to these organisations and takes the database's clock (safety 5)."""
         wall = ",".join(str(int(org)) for org in orgs)
         test_now = ms(self.now) if self._test else None
         stored = await self._connection.fetchval(_ENTER, wall, self._local, test_now)
-        self.now = at(stored)
+        self.now = from_ms(stored)
 
 
 async def _as_app(connection: Any) -> None:
@@ -140,8 +140,8 @@ class PostgresEngine:
         *,
         clock: Clock,
         test: bool,
-        told: Callable[[int], None] = lambda count: None,
-        split: Callable[[str, Exception], None] = lambda kind, error: None,
+        on_commit: Callable[[int], None] = lambda count: None,
+        on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
     ) -> None:
         self._pool = pool
         self._url = url
@@ -151,7 +151,7 @@ class PostgresEngine:
         self._urgent_turn = asyncio.Lock()
         self._leaving: set[asyncio.Future[None]] = set()
         self._open: set[int] = set()  # connections on which a small read has left its wall
-        self._committer = Committer(self.write_alone, told=told, split=split)
+        self._committer = Committer(self.write_alone, on_commit=on_commit, on_batch_split=on_batch_split)
         # By connection: how many calls, and at how many its plans are made anew.
         self._calls: dict[int, tuple[int, int]] = {}
 
@@ -163,8 +163,8 @@ class PostgresEngine:
         size: int,
         clock: Clock,
         test: bool = False,
-        told: Callable[[int], None] = lambda count: None,
-        split: Callable[[str, Exception], None] = lambda kind, error: None,
+        on_commit: Callable[[int], None] = lambda count: None,
+        on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
     ) -> "PostgresEngine":
         """Connects `size` connections as the role that serves; refuses a server that may lose commits."""
         try:
@@ -176,7 +176,7 @@ class PostgresEngine:
         if not test and await pool.fetchval("SHOW fsync") != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
-        return cls(pool, url, clock=clock, test=test, told=told, split=split)
+        return cls(pool, url, clock=clock, test=test, on_commit=on_commit, on_batch_split=on_batch_split)
 
     @property
     def dialect(self) -> Dialect:
@@ -192,9 +192,9 @@ class PostgresEngine:
         """
         if urgent:
             return await self._write_urgent(now, act, orgs_of(org))
-        if isinstance(act, Shared):
+        if isinstance(act, Batchable):
             return cast("T", await self._committer.write(now, act, orgs_of(org)))
-        return await self.write_alone(now, act, org=None if isinstance(act, AtOnce) else org)
+        return await self.write_alone(now, act, org=None if isinstance(act, Autocommit) else org)
 
     async def _write_urgent(self, now: datetime, act: Act[T], orgs: Collection[OrgId]) -> T:
         async with self._urgent_turn:
@@ -204,7 +204,7 @@ class PostgresEngine:
                     await _as_app(self._urgent)
                 async with self._urgent.transaction():
                     tx = PostgresTx(self._urgent, now, local=True, test=self._test)
-                    await tx.enter(orgs)
+                    await tx.set_tenant(orgs)
                     return await act(tx)
             except _LOST as error:
                 if self._urgent is not None:
@@ -224,7 +224,7 @@ class PostgresEngine:
                         if org is None:
                             return await act(tx)
                         async with connection.transaction():
-                            await tx.enter(orgs_of(org))
+                            await tx.set_tenant(orgs_of(org))
                             return await act(tx)
                     except asyncpg.InternalClientError:
                         connection.terminate()  # never used again
@@ -253,7 +253,7 @@ class PostgresEngine:
         *,
         org: OrgId | Collection[OrgId] = (),
         small: bool = False,
-        opens: bool = False,
+        sets_tenant: bool = False,
     ) -> T:
         """Runs `act` without a transaction; longer reads see one snapshot."""
         try:
@@ -262,19 +262,19 @@ class PostgresEngine:
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         try:
             tx = PostgresTx(connection, now, local=not small, test=self._test)
-            if isinstance(act, AtOnce):
+            if isinstance(act, Autocommit):
                 answer: T = await act(tx)
                 return answer
             if not small:
                 async with connection.transaction(isolation="repeatable_read", readonly=True):
-                    await tx.enter(orgs_of(org))
+                    await tx.set_tenant(orgs_of(org))
                     return await act(tx)
-            if org == () and not opens:
+            if org == () and not sets_tenant:
                 await self._shut(connection)
             # Before it is opened: a read that is cancelled just then may have opened it.
             self._open.add(connection.get_server_pid())
             if org != ():
-                await tx.enter(orgs_of(org))
+                await tx.set_tenant(orgs_of(org))
             return await act(tx)
         except _LOST as error:
             if isinstance(error, asyncpg.InternalClientError):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, TypeVar, cast
 
 from steward.clock import Clock
-from steward.database.engine.base import Act, Busy, Dialect, Shared
+from steward.database.engine.base import Act, Batchable, Busy, Dialect
 from steward.database.engine.disk_space import DiskFull
 from steward.database.engine.private_files import make_file, open_to_write
 from steward.database.engine.sqlite_log import LONGEST_PAGES, LogCopier
@@ -88,7 +88,7 @@ class _Writer:
     """The one writing thread: all waiting jobs in one commit, a failing one undone alone (engine 2)."""
 
     def __init__(self, path: Path, told: Callable[[int], None]) -> None:
-        self._told = told
+        self._on_commit = told
         self._connection = _plain(connect(path))
         # What an INSERT of many rows may have to take back stays in memory; what a migration sorts does not.
         self._connection.execute("PRAGMA temp_store = MEMORY")
@@ -161,7 +161,7 @@ class _Writer:
                 for job in done:
                     job.error = _passing(error)
             _answer(done)
-            self._told(len(done))
+            self._on_commit(len(done))
             self._copier.written(self._connection.total_changes)
 
     def _batch(self, done: list[_Job]) -> None:
@@ -190,11 +190,11 @@ class _Writer:
     def _turn(self, job: _Job, done: list[_Job]) -> bool:
         """Runs a job, with those of its kind that wait behind it; False as `_run`."""
         kind = job.act
-        if not isinstance(kind, Shared) or not kind.everywhere:
+        if not isinstance(kind, Batchable) or not kind.on_sqlite:
             return self._run(job)
         alike = [job]
         while len(alike) < ALIKE_JOBS and (other := self._next()):
-            if not isinstance(other.act, Shared) or other.act.together is not kind.together:
+            if not isinstance(other.act, Batchable) or other.act.run_batch is not kind.run_batch:
                 self._jobs.appendleft(other)
                 self._taken_bytes -= other.weight
                 break
@@ -206,15 +206,15 @@ class _Writer:
                 return together
         return all([self._run(each) for each in alike])
 
-    def _run_together(self, kind: Shared[Any, Any], jobs: list[_Job]) -> bool | None:
+    def _run_together(self, kind: Batchable[Any, Any], jobs: list[_Job]) -> bool | None:
         """Runs jobs of a kind in one call. It failed: False as `_run`, None when it has left nothing behind.
 
         Under no savepoint: for that SQLite would copy each page before it is changed.
         """
         before = self._connection.total_changes
-        items = [job.act.item for job in jobs if isinstance(job.act, Shared)]
+        items = [job.act.item for job in jobs if isinstance(job.act, Batchable)]
         try:
-            answers = drive(lambda tx: kind.together(tx, items), SqliteTx(self._connection, jobs[0].now))
+            answers = drive(lambda tx: kind.run_batch(tx, items), SqliteTx(self._connection, jobs[0].now))
         except Exception:
             if not self._connection.in_transaction:
                 raise  # as in _run
@@ -283,7 +283,7 @@ class SqliteEngine:
         *,
         clock: Clock,
         serve: bool = False,
-        told: Callable[[int], None] = lambda count: None,
+        on_commit: Callable[[int], None] = lambda count: None,
     ) -> None:
         """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it.
 
@@ -291,7 +291,7 @@ class SqliteEngine:
         """
         self._clock = clock
         self._lock: IO[str] | None = take_lock(path) if serve else None
-        self._writer = _Writer(path, told)
+        self._writer = _Writer(path, on_commit)
         self._near = _plain(connect(path, read_only=True))
         self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
         self._local = threading.local()
@@ -328,7 +328,7 @@ class SqliteEngine:
         *,
         org: OrgId | Collection[OrgId] = (),
         small: bool = False,
-        opens: bool = False,
+        sets_tenant: bool = False,
     ) -> T:
         """Runs `act` on the loop's own reader when `small`, else on a reader thread with one snapshot."""
         if small:

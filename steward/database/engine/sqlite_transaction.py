@@ -63,7 +63,7 @@ class SqliteTx:
         values = bind(statement, args, self.now, dialect="sqlite")
         return statement, self._connection.execute(statement.text, values)
 
-    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+    async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
         """The first row, or None."""
         statement, cursor = self._run(sql, args)
         values = cursor.fetchone()
@@ -88,7 +88,7 @@ class SqliteTx:
         """Runs a statement for each of `rows`; the number of rows it touched."""
         return _insert_or_update(self._connection, prepare(sql, "sqlite").text, rows)
 
-    async def enter(self, orgs: Collection[OrgId]) -> None:
+    async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Nothing: SQLite has the wall of signatures only (safety 5)."""
 
 

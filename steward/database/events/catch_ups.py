@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from steward.database.engine.base import Both, Row, Tx, at
+from steward.database.engine.base import Both, Row, Tx, from_ms
 from steward.model.ids import IntegrationId, OrgId
 
 _DUE = Both(
@@ -148,9 +148,9 @@ async def remove_others(
 def _catch_up(row: Row) -> CatchUp:
     return CatchUp(
         object_type=row["object_type"],
-        since=at(row["since"]),
+        since=from_ms(row["since"]),
         fill=Fill(row["fill"]),
-        read_until=at(row["read_until"]),
-        ids_at=at(row["ids_compared_at"]),
+        read_until=from_ms(row["read_until"]),
+        ids_at=from_ms(row["ids_compared_at"]),
         tries=row["tries"],
     )

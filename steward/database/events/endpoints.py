@@ -13,7 +13,7 @@ def hashed(key: str) -> str:
 
 async def find(tx: Tx, key: str) -> tuple[OrgId, IntegrationId] | None:
     """Whose address this is; None when it is nobody's, or no longer."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT org_id, integration_id FROM dir_endpoints WHERE endpoint_key_hash = :hash",
         {"hash": hashed(key)},
     )

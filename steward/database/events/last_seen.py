@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from steward.database.engine.base import Both, Json, Tx, at_or_none, ms
+from steward.database.engine.base import Both, Json, Tx, from_ms_or_none, ms
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject
 
@@ -72,9 +72,9 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Ke
             row["object_type"],
             row["object_id"],
             json.loads(row["fields"]),
-            at_or_none(row["modified_at"]),
+            from_ms_or_none(row["modified_at"]),
             {
-                topic: Told(at_or_none(delivered), at_or_none(polled))
+                topic: Told(from_ms_or_none(delivered), from_ms_or_none(polled))
                 for topic, (delivered, polled) in json.loads(row["delivered"]).items()
             },
         )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.database.engine.base import Both, Json, Tx, at, at_or_none, ms
+from steward.database.engine.base import Both, Json, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 
 KEPT = timedelta(minutes=10)
@@ -95,8 +95,8 @@ async def of(
             row["object_type"],
             row["object_id"],
             RunId(row["run_id"]),
-            at(row["applied_at"]),
-            at_or_none(row["modified_at"]),
+            from_ms(row["applied_at"]),
+            from_ms_or_none(row["modified_at"]),
             bool(row["set_modified_at"]),
             bool(row["by_event"]),
         )

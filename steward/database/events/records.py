@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 
@@ -167,7 +167,7 @@ async def postpone(tx: Tx, org: OrgId, events: Collection[str], *, until: dateti
 
 async def failed(tx: Tx, org: OrgId, event: str) -> bool:
     """Counts a failure and puts the event off for 1, 2, 4 … minutes; True when it is now poison."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT tries FROM events WHERE org_id = :org AND id = :event AND state = 'new' {for_update}",
         {"org": org, "event": event},
     )
@@ -192,13 +192,13 @@ async def failed(tx: Tx, org: OrgId, event: str) -> bool:
 
 async def handed(tx: Tx, org: OrgId, event: str, *, with_body: bool) -> tuple[JsonObject, bytes | None]:
     """What a run of the event is given: its pointer, and its body when asked for and still there."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT pointer FROM events WHERE org_id = :org AND id = :event", {"org": org, "event": event}
     )
     pointer: JsonObject = json.loads(row["pointer"]) if row is not None and row["pointer"] else {}
     if not with_body:
         return pointer, None
-    kept = await tx.one(
+    kept = await tx.first(
         "SELECT body FROM event_bodies WHERE org_id = :org AND event_id = :event",
         {"org": org, "event": event},
     )
@@ -213,8 +213,8 @@ def _kept(row: Row) -> KeptEvent:
         integration=IntegrationId(row["integration_id"]),
         native=row["topic"],
         polled=bool(row["polled"]),
-        received_at=at(row["received_at"]),
-        occurred_at=at_or_none(row["occurred_at"]),
+        received_at=from_ms(row["received_at"]),
+        occurred_at=from_ms_or_none(row["occurred_at"]),
         oversize=bool(row["oversize"]),
         tries=row["tries"],
         body=None if row["oversize"] else b"" if body is None else zlib.decompress(bytes(body)),

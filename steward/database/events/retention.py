@@ -71,7 +71,7 @@ async def remove_own_changes(tx: Tx, org: OrgId, before: datetime) -> int:
 
 async def with_poison(tx: Tx) -> int:
     """How many events, of every organisation, could not be matched for good."""
-    row = await tx.one(
+    row = await tx.first(
         Both(
             "SELECT count(*) AS n FROM dir_orgs AS o CROSS JOIN events AS e"
             " WHERE e.org_id = o.org_id AND e.state = 'poison'",

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from steward.database.engine.base import Both, Tx, at_or_none
+from steward.database.engine.base import Both, Tx, from_ms_or_none
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 
 _DUE = Both(
@@ -142,7 +142,7 @@ async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | Non
     This lock guards `automation_topics`, `topics_heard`, `subscriptions` and `catch_ups` of the store and the
     keys of its event address. Lock order: schedules, listeners by id, connections, the rest.
     """
-    row = await tx.one(
+    row = await tx.first(
         "SELECT topics_revision, tries FROM listeners"
         " WHERE org_id = :org AND integration_id = :integration {for_update}",
         {"org": org, "integration": integration},
@@ -160,9 +160,9 @@ async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | Non
             SubscriptionState(row["state"]),
             row["remote_id"],
             row["reason"],
-            at_or_none(row["unused_since"]),
+            from_ms_or_none(row["unused_since"]),
             row["repairs"],
-            at_or_none(row["repairs_since"]),
+            from_ms_or_none(row["repairs_since"]),
         )
         for row in rows
     }
@@ -238,7 +238,7 @@ async def heard_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[st
         " :integration",
         {"org": org, "integration": integration},
     )
-    return {row["topic"]: at_or_none(row["active_since"]) for row in rows}
+    return {row["topic"]: from_ms_or_none(row["active_since"]) for row in rows}
 
 
 async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None:

@@ -5,7 +5,7 @@ import zlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Row, Tx, at
+from steward.database.engine.base import Row, Tx, from_ms
 from steward.model.account import Maker, Via
 from steward.model.ids import OrgId, PersonId
 from steward.model.json import JsonObject
@@ -61,7 +61,7 @@ async def insert(tx: Tx, kept: Import, *, content: str, plan: JsonObject) -> boo
 
 async def by_content(tx: Tx, org: OrgId, source: str, sha256: str) -> Import | None:
     """The import of equal content, whole."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND source = :source AND sha256 = :sha256",
         {"org": org, "source": source, "sha256": sha256},
     )
@@ -70,7 +70,7 @@ async def by_content(tx: Tx, org: OrgId, source: str, sha256: str) -> Import | N
 
 async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
     """An import with its plan. Raises NotFound."""
-    row = await tx.one(
+    row = await tx.first(
         f"SELECT {_SHORT}, plan FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
     )
     if row is None:
@@ -80,7 +80,7 @@ async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
 
 async def content(tx: Tx, org: OrgId, import_id: str) -> str | None:
     """The export as kept, without its secrets."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT content FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
     )
     return None if row is None else _unpacked(row["content"])
@@ -88,7 +88,7 @@ async def content(tx: Tx, org: OrgId, import_id: str) -> str | None:
 
 async def count(tx: Tx, org: OrgId) -> int:
     """How many an organisation keeps."""
-    row = await tx.one("SELECT count(*) AS kept FROM imports WHERE org_id = :org", {"org": org})
+    row = await tx.first("SELECT count(*) AS kept FROM imports WHERE org_id = :org", {"org": org})
     return 0 if row is None else int(row["kept"])
 
 
@@ -136,7 +136,7 @@ def _of(org: OrgId, row: Row, *, with_plan: bool = False) -> Import:
         bytes=row["bytes"],
         supported=bool(row["supported"]),
         report=json.loads(row["report"]),
-        created_at=at(row["created_at"]),
+        created_at=from_ms(row["created_at"]),
         maker=Maker(
             None if row["created_by"] is None else PersonId(row["created_by"]),
             None if row["created_via"] is None else Via(row["created_via"]),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx, at_or_none
+from steward.database.engine.base import Both, Tx, from_ms_or_none
 
 _FIGURES = Both(
     "SELECT 'ready' AS queue, count(*) AS many, min(queued_at) AS oldest_at FROM runs WHERE queue = 'ready'"
@@ -28,7 +28,7 @@ class Waiting:
 async def queues(tx: Tx) -> list[Waiting]:
     """Every state of the queue but the finished runs."""
     rows = await tx.all(_FIGURES)
-    return [Waiting(row["queue"], row["many"], at_or_none(row["oldest_at"])) for row in rows]
+    return [Waiting(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
 
 
 async def open_effects(tx: Tx) -> dict[str, int]:

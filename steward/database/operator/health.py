@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Both, Tx, at, at_or_none
+from steward.database.engine.base import Both, Tx, from_ms, from_ms_or_none
 from steward.model.ids import OrgId
 
 # Tables that begin with the organisation and yet are looked at for all of them (engine 3.1, 3.5).
@@ -22,30 +22,30 @@ class Leases:
 async def settings_of_server(tx: Tx) -> dict[str, str]:
     """What decides whether the server keeps what it confirmed; on SQLite what its own check says."""
     if tx.dialect == "sqlite":
-        row = await tx.one("PRAGMA quick_check(1)")
+        row = await tx.first("PRAGMA quick_check(1)")
         return {"quick_check": "no answer" if row is None else str(row["quick_check"])}
     found = {}
     for name in ("fsync", "full_page_writes", "synchronous_commit"):
-        row = await tx.one(f"SELECT current_setting('{name}') AS value")
+        row = await tx.first(f"SELECT current_setting('{name}') AS value")
         found[name] = "" if row is None else str(row["value"])
     return found
 
 
 async def leases(tx: Tx) -> Leases:
     """How many workers hold their lease, and how many have lost it without being declared dead."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT coalesce(sum(CASE WHEN lease_until >= {now} THEN 1 ELSE 0 END), 0) AS alive,"
         " coalesce(sum(CASE WHEN lease_until < {now} THEN 1 ELSE 0 END), 0) AS expired,"
         " min(lease_until) AS oldest_end"
         " FROM workers WHERE state IN ('alive', 'stopping')"
     )
     assert row is not None
-    return Leases(int(row["alive"]), int(row["expired"]), at_or_none(row["oldest_end"]))
+    return Leases(int(row["alive"]), int(row["expired"]), from_ms_or_none(row["oldest_end"]))
 
 
 async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
     """Slots of the organisation since an instant that had no record until the auditor wrote one."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT count(*) AS lost FROM occurrences"
         " WHERE org_id = :org AND run_at >= :since AND by_auditor = :yes",
         {"org": org, "since": since, "yes": True},
@@ -55,7 +55,7 @@ async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
 
 async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
     """Returns how many runs of the organisation were given up since then for their lost workers."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT count(*) AS many FROM runs"
         " WHERE org_id = :org AND finished_at >= :since AND code = 'interrupted'",
         {"org": org, "since": since},
@@ -65,17 +65,17 @@ async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
 
 async def database_now(tx: Tx) -> datetime:
     """The clock that decides what is due: the server's on PostgreSQL, this process's on SQLite."""
-    row = await tx.one(
+    row = await tx.first(
         Both(
             "SELECT :now AS instant",
             "SELECT (extract(epoch FROM statement_timestamp()) * 1000)::bigint AS instant",
         )
     )
     assert row is not None
-    return at(int(row["instant"]))
+    return from_ms(int(row["instant"]))
 
 
-async def put_off(tx: Tx, at_least: int) -> list[tuple[str, str]]:
+async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
     """Rows a tick has failed with so often: the tick and what it met, newest first, at most 20."""
     rows = await tx.all(
         "SELECT task, key FROM deferred_rows WHERE failures >= :least ORDER BY last_failed_at DESC LIMIT 20",
@@ -84,7 +84,7 @@ async def put_off(tx: Tx, at_least: int) -> list[tuple[str, str]]:
     return [(row["task"], row["key"]) for row in rows]
 
 
-async def holes(tx: Tx) -> list[str]:
+async def row_security_gaps(tx: Tx) -> list[str]:
     """What stands open in the second wall of PostgreSQL (safety 5.2, 5.3); nothing on SQLite."""
     if tx.dialect == "sqlite":
         return []

@@ -10,13 +10,13 @@ AHEAD = 4
 
 async def make(tx: Tx) -> int:
     """Makes this month and the next ones where they are missing; how many were."""
-    row = await tx.one("SELECT steward_create_partitions(:now, :months) AS made", {"months": AHEAD})
+    row = await tx.first("SELECT steward_create_partitions(:now, :months) AS made", {"months": AHEAD})
     return int(row["made"]) if row else 0
 
 
 async def oldest_runs(tx: Tx) -> tuple[RunId | None, RunId | None]:
     """The oldest run there is, and the oldest unfinished one, of every organisation."""
-    row = await tx.one("SELECT any_id, open_id FROM queue_oldest_runs()")
+    row = await tx.first("SELECT any_id, open_id FROM queue_oldest_runs()")
     if row is None:
         return None, None
     return row["any_id"], row["open_id"]
@@ -24,7 +24,7 @@ async def oldest_runs(tx: Tx) -> tuple[RunId | None, RunId | None]:
 
 async def drop(tx: Tx, table: str, before: str) -> int:
     """Drops the months of a table whose ids all lie before `before`; how many."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT steward_drop_partitions(:table, :border) AS dropped", {"table": table, "border": before}
     )
     return int(row["dropped"]) if row else 0

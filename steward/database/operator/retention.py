@@ -157,7 +157,7 @@ async def remove_invitations(tx: Tx, before: datetime, most: int) -> int:
     )
 
 
-async def remove_tick_failures(tx: Tx, before: datetime, most: int) -> int:
+async def remove_deferrals(tx: Tx, before: datetime, most: int) -> int:
     """Removes failures of rows that nobody has met since an instant; how many."""
     return await tx.execute(
         "DELETE FROM deferred_rows WHERE (task, key) IN (SELECT task, key FROM deferred_rows"

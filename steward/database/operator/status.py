@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.engine.base import Json, Tx, at, at_or_none
+from steward.database.engine.base import Json, Tx, from_ms, from_ms_or_none
 from steward.model.ids import OrgId
 
 # Upper ends in seconds of the steps delays are counted in; the last step has none.
@@ -34,7 +34,7 @@ class SchedulerStats:
 
 async def counts(tx: Tx, org: OrgId) -> OrganizationCounts:
     """The organisation's counts, in one statement."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT"
         " (SELECT count(*) FROM automations WHERE org_id = :org AND state = 'active') AS active,"
         " (SELECT count(*) FROM automations WHERE org_id = :org AND state = 'paused') AS paused,"
@@ -49,13 +49,13 @@ async def counts(tx: Tx, org: OrgId) -> OrganizationCounts:
 
 async def scheduler(tx: Tx) -> SchedulerStats | None:
     """What the scheduler last wrote; None before its first pass."""
-    row = await tx.one("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE singleton = 1")
+    row = await tx.first("SELECT minutes, oldest_due_at, written_at FROM service_stats WHERE singleton = 1")
     if row is None:
         return None
     minutes = tuple(
         (int(minute), [int(count) for count in steps]) for minute, steps in json.loads(row["minutes"])
     )
-    return SchedulerStats(minutes, at_or_none(row["oldest_due_at"]), at(row["written_at"]))
+    return SchedulerStats(minutes, from_ms_or_none(row["oldest_due_at"]), from_ms(row["written_at"]))
 
 
 async def write_scheduler(tx: Tx, minutes: Sequence[Minute], oldest_due_at: datetime | None) -> None:

@@ -61,7 +61,7 @@ async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: in
 
 async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
     """The run that comes next when the lane is freed."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT id FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked'"
         " AND status = 'queued'"  # as the index of queued runs has it
@@ -76,7 +76,7 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> in
 
     Of the latter only the lane's holder can be one.
     """
-    row = await tx.one(
+    row = await tx.first(
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND status = 'queued'"
         " ORDER BY queued_at, id LIMIT :most) AS counted)"

@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from steward.database.due_rows import NOT_PUT_OFF
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none
+from steward.database.due_rows import NOT_DEFERRED
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, PersonId, RunId
 from steward.model.refusals import NotFound
@@ -50,7 +50,7 @@ async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: Integra
 
 async def get(tx: Tx, org: OrgId, approval: ApprovalId) -> Approval:
     """The approval. Raises NotFound, also for another organisation's."""
-    row = await tx.one(
+    row = await tx.first(
         f"{_SELECT} WHERE a.org_id = :org AND a.id = :approval", {"org": org, "approval": approval}
     )
     if row is None:
@@ -125,7 +125,7 @@ async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, Approval
     rows = await tx.all(
         Both(
             "SELECT org_id, approval_id AS id FROM runs WHERE queue = 'parked' AND expires_at <= {now}"
-            f"{NOT_PUT_OFF.format(tick='expire_approvals', key='runs.approval_id')}"
+            f"{NOT_DEFERRED.format(tick='expire_approvals', key='runs.approval_id')}"
             " ORDER BY expires_at, approval_id LIMIT :most",
             "SELECT org_id, id FROM queue_expired_approvals(:most)",
         ),
@@ -149,9 +149,9 @@ def _approval(row: Row) -> Approval:
         change_hash=row["change_hash"],
         counts=json.loads(row["counts"]),
         warnings=tuple(json.loads(row["warnings"])),
-        created_at=at(row["created_at"]),
-        expires_at=at(row["expires_at"]),
-        decided_at=at_or_none(row["decided_at"]),
+        created_at=from_ms(row["created_at"]),
+        expires_at=from_ms(row["expires_at"]),
+        decided_at=from_ms_or_none(row["decided_at"]),
         decided_by=PersonId(row["decided_by"]) if row["decided_by"] is not None else None,
         comment=row["comment"],
     )

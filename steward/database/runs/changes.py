@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
 from steward.model.change import (
     Action,
     Change,
@@ -285,14 +285,14 @@ async def outcomes(tx: Tx, org: OrgId, run: RunId) -> list[ChangeOutcome]:
 
 async def count(tx: Tx, org: OrgId, run: RunId) -> int:
     """How many changes the run has proposed in all its rounds."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT count(*) AS n FROM changes WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
     )
     return int(row["n"]) if row else 0
 
 
 def _shown(row: Row) -> str:
-    applied: datetime | None = at_or_none(row["applied_at"])
+    applied: datetime | None = from_ms_or_none(row["applied_at"])
     tail = {
         "outcome": row["outcome"],
         "message": row["message"],
@@ -315,7 +315,7 @@ def _change(row: Row) -> Change:
         item_hash=row["item_hash"],
         outcome=Outcome(row["outcome"]),
         message=row["message"],
-        applied_at=at(row["applied_at"]) if row["applied_at"] is not None else None,
+        applied_at=from_ms(row["applied_at"]) if row["applied_at"] is not None else None,
     )
 
 

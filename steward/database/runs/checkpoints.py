@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from steward.database.engine.base import Json, NotAlike, Tx, ms, plain
+from steward.database.engine.base import Json, NeedsSlowPath, Tx, ms, to_column
 from steward.database.runs import steps
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.steps import StepRow, StepValue
@@ -43,7 +43,7 @@ async def keep(tx: Tx, point: Point) -> Held:
 
 
 async def keep_together(tx: Tx, points: Sequence[Point]) -> list[Held]:
-    """Writes those of several runs at once; as `keep` for each, in order. Raises NotAlike on SQLite."""
+    """Writes those of several runs at once; as `keep` for each, in order. Raises NeedsSlowPath on SQLite."""
     if tx.dialect == "sqlite":
         return await _keep_rows(tx, points)
     rows = await tx.all(
@@ -79,10 +79,10 @@ _ADVANCE_OURS = (
 
 
 async def _keep_rows(tx: Tx, points: Sequence[Point]) -> list[Held]:
-    """One statement for all. Raises NotAlike when a run is lost or is to be cancelled."""
+    """One statement for all. Raises NeedsSlowPath when a run is lost or is to be cancelled."""
     moved = [(one.row.seq, one.lease.org, one.lease.run, one.lease.epoch, one.row.seq - 1) for one in points]
     if await tx.many(_ADVANCE_OURS, moved) < len(moved):
-        raise NotAlike
+        raise NeedsSlowPath
     await _write_rows(tx, points)
     return [(True, None)] * len(points)
 
@@ -107,4 +107,4 @@ async def _write_rows(tx: Tx, points: Sequence[Point]) -> None:
 
 def unknown_paths(value: StepValue, tx: Tx) -> object:
     """The paths a predicted output cannot know, as they are kept."""
-    return plain(Json(list(value.unknown_paths)), tx.dialect) if value.unknown_paths else None
+    return to_column(Json(list(value.unknown_paths)), tx.dialect) if value.unknown_paths else None

@@ -17,13 +17,13 @@ RETURNING last_vt - :n AS vt
 
 async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
     """The first of `runs` consecutive stamps: the organisation's turn, never before the present."""
-    row = await tx.one(_STAMP, {"org": org, "n": runs})
+    row = await tx.first(_STAMP, {"org": org, "n": runs})
     return int(row["vt"]) if row else 0
 
 
 async def present(tx: Tx) -> int:
     """The stamp of recovered and approved runs: now, at no cost to their organisation."""
-    row = await tx.one("SELECT vt FROM fairness_clock WHERE singleton = 1")
+    row = await tx.first("SELECT vt FROM fairness_clock WHERE singleton = 1")
     return int(row["vt"]) if row else 0
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from steward.database.automations import records as automations
-from steward.database.engine.base import Tx, at
+from steward.database.engine.base import Tx, from_ms
 from steward.database.runs import records as runs
 from steward.database.runs import transitions as run_queue
 from steward.database.runs.checkpoints import MEMBER, Point, unknown_paths
@@ -133,7 +133,7 @@ async def standing(
             connected[org] = frozenset(row["connected"])
         if row["automation"] is not None and not row["is_apart"]:
             automation = automations.record(_decoded(row["automation"]))
-            found[row["n"] - 1] = Standing(automation, connected[org], at(row["present"]))
+            found[row["n"] - 1] = Standing(automation, connected[org], from_ms(row["present"]))
     return found
 
 
@@ -236,7 +236,7 @@ async def begin(tx: Tx, beginning: Sequence[Beginning]) -> dict[RunId, datetime]
             "test_now": tx.test_now,
         },
     )
-    return {beginning[row["n"] - 1].leased.lease.run: at(row["present"]) for row in rows}
+    return {beginning[row["n"] - 1].leased.lease.run: from_ms(row["present"]) for row in rows}
 
 
 async def close(tx: Tx, ended: Sequence[Success]) -> list[Closed]:

@@ -29,9 +29,9 @@ _LOCKED = Both(
     " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
-    f" WHERE s.next_run_at <= {{now}}{ticks.NOT_PUT_OFF.format(tick='dispatch', key='s.automation_id')}",
+    f" WHERE s.next_run_at <= {{now}}{ticks.NOT_DEFERRED.format(tick='dispatch', key='s.automation_id')}",
     postgresql="SELECT l.* FROM steward_lock_slots(:orgs, :ids) AS l"
-    f" WHERE true{ticks.NOT_PUT_OFF.format(tick='dispatch', key='l.id')}",
+    f" WHERE true{ticks.NOT_DEFERRED.format(tick='dispatch', key='l.id')}",
 )
 _CONNECTED = Both(
     sqlite="SELECT c.org_id, c.integration_id FROM json_each(:pairs) AS k CROSS JOIN connections AS c"

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from steward.database.engine.base import Both, Json, Row, Tx, at, at_or_none, ms
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
 from steward.database.runs import steps
 from steward.model.account import Maker, Via
 from steward.model.automation import Automation
@@ -151,13 +151,15 @@ def _event(event: EventRef) -> tuple[str, str, int]:
 
 async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
     """The run's status, or None when there is no such run here."""
-    row = await tx.one("SELECT status FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run})
+    row = await tx.first(
+        "SELECT status FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
+    )
     return RunStatus(row["status"]) if row else None
 
 
 async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
     """The automation a run belongs to. Raises NotFound."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT automation_id FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
     )
     if row is None:
@@ -167,7 +169,7 @@ async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
 
 async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
     """The run. Raises NotFound, also for a run of another organisation."""
-    row = await tx.one(_GET, {"org": org, "run": run})
+    row = await tx.first(_GET, {"org": org, "run": run})
     if row is None:
         raise NotFound
     return record(row)
@@ -175,7 +177,7 @@ async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
 
 async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Row, Sequence[Row]]:
     """The run's row of `COLUMNS`, and the rows of its steps as `steps.after` gives them. Raises NotFound."""
-    row = await tx.one(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
+    row = await tx.first(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
     if row is None:
         raise NotFound
     if tx.dialect == "postgresql":
@@ -235,7 +237,7 @@ async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: 
 
 async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
     """How many runs wait for approval, and how many are queued."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT count(CASE WHEN status = 'waiting_approval' THEN 1 END) AS waiting,"
         " count(CASE WHEN status = 'queued' THEN 1 END) AS queued"
         " FROM runs WHERE org_id = :org AND status IN ('queued', 'waiting_approval')",
@@ -248,7 +250,7 @@ def record(row: Row) -> Run:
     """The run of a row of `COLUMNS`."""
     status = _STATUSES[row["status"]]
     event = (
-        EventRef(row["event_id"], row["event_topic"], at(row["event_received_at"]))
+        EventRef(row["event_id"], row["event_topic"], from_ms(row["event_received_at"]))
         if row["event_id"] is not None
         else None
     )
@@ -267,15 +269,15 @@ def record(row: Row) -> Run:
         status=status,
         code=row["code"],
         message=row["message"],
-        slot_at=at_or_none(row["slot_at"]),
+        slot_at=from_ms_or_none(row["slot_at"]),
         event=event,
         idempotency_key=row["idempotency_key"],
-        queued_at=at(row["queued_at"]),
-        started_at=at_or_none(row["started_at"]),
-        waiting_since=at_or_none(row["waiting_since"]),
-        finished_at=at_or_none(row["finished_at"]),
-        cancel_requested_at=at_or_none(row["cancel_at"]),
-        expires_at=at_or_none(row["expires_at"]),
+        queued_at=from_ms(row["queued_at"]),
+        started_at=from_ms_or_none(row["started_at"]),
+        waiting_since=from_ms_or_none(row["waiting_since"]),
+        finished_at=from_ms_or_none(row["finished_at"]),
+        cancel_requested_at=from_ms_or_none(row["cancel_at"]),
+        expires_at=from_ms_or_none(row["expires_at"]),
         approval_id=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
         current_step=_decoded(row["current_step"]) if shown else None,
         last_seq=row["last_seq"],

@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from steward.database.due_rows import NOT_PUT_OFF
-from steward.database.engine.base import Both, Row, Tx, at, at_or_none
+from steward.database.due_rows import NOT_DEFERRED
+from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId, WorkerId
 from steward.model.json import JsonObject
 from steward.model.run import Mode, Queue, RunStatus
@@ -98,7 +98,7 @@ async def full(tx: Tx, cap: int) -> list[OrgId]:
 
 async def read_state(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> RunState | None:
     """The run's own row; locked on PostgreSQL only by who has its lane already (engine 2, "Lock order")."""
-    row = await tx.one(
+    row = await tx.first(
         "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
         " started_at, approval_id, cancel_at, cancel_code, leased_ms FROM runs"
         f" WHERE org_id = :org AND id = :run{' {for_update}' if lock else ''}",
@@ -117,11 +117,11 @@ def state_of_row(row: Row) -> RunState:
         last_seq=row["last_seq"],
         attempt=row["attempt"],
         plan_version=row["plan_version"],
-        slot_at=at_or_none(row["slot_at"]),
-        queued_at=at(row["queued_at"]),
-        started_at=at_or_none(row["started_at"]),
+        slot_at=from_ms_or_none(row["slot_at"]),
+        queued_at=from_ms(row["queued_at"]),
+        started_at=from_ms_or_none(row["started_at"]),
         approval=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
-        cancel_at=at_or_none(row["cancel_at"]),
+        cancel_at=from_ms_or_none(row["cancel_at"]),
         cancel_code=row["cancel_code"],
         leased_ms=row["leased_ms"],
     )
@@ -140,7 +140,7 @@ async def start(tx: Tx, lease: Lease) -> bool:
 
 async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
     """Takes step number `seq`: whether the run is still ours, and the code of a wish to cancel it."""
-    row = await tx.one(
+    row = await tx.first(
         "UPDATE runs SET last_seq = :seq" + _FENCE + " AND last_seq = :before RETURNING cancel_code",
         _fenced(lease, seq=seq, before=seq - 1),
     )
@@ -149,13 +149,13 @@ async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
 
 async def lock_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
     """Whether the run is still ours (locked on PostgreSQL), and the code of a wish to cancel it."""
-    row = await tx.one("SELECT cancel_code FROM runs" + _FENCE + " {for_update}", _fenced(lease))
+    row = await tx.first("SELECT cancel_code FROM runs" + _FENCE + " {for_update}", _fenced(lease))
     return (True, row["cancel_code"]) if row else (False, None)
 
 
 async def read_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
     """Returns as `held_by`, and locks nothing."""
-    row = await tx.one("SELECT cancel_code FROM runs" + _FENCE, _fenced(lease))
+    row = await tx.first("SELECT cancel_code FROM runs" + _FENCE, _fenced(lease))
     return (True, row["cancel_code"]) if row else (False, None)
 
 
@@ -281,7 +281,7 @@ async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
-            f"{NOT_PUT_OFF.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
+            f"{NOT_DEFERRED.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
             "SELECT org_id, id FROM queue_to_wake(:most, :test_now)",
         ),
         {"most": most, "test_now": tx.test_now},
@@ -305,7 +305,7 @@ async def unstarted(tx: Tx, limit: timedelta, most: int = 200) -> list[tuple[Org
         Both(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
             " AND queued_at <= :before AND queue IN ('blocked', 'ready')"
-            f"{NOT_PUT_OFF.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
+            f"{NOT_DEFERRED.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
             "SELECT org_id, id FROM queue_unstarted(:before, :most)",
         ),
         {"before": tx.now - limit, "most": most},

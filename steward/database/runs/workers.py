@@ -16,7 +16,7 @@ class WorkerRow:
 
 async def register(tx: Tx, name: str, *, version: str, slots: int, lease_ms: int) -> WorkerId:
     """Adds a living worker; its id."""
-    row = await tx.one(
+    row = await tx.first(
         "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
         " VALUES (:name, :version, 'alive', {now} + :lease, {now}, :slots) RETURNING worker_id",
         {"name": name, "version": version, "slots": slots, "lease": lease_ms},

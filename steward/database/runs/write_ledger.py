@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from steward.database.due_rows import NOT_PUT_OFF
-from steward.database.engine.base import Both, Json, Row, Tx, at
+from steward.database.due_rows import NOT_DEFERRED
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms
 from steward.model.change import Recovery
 from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 
@@ -174,7 +174,7 @@ async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
             "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
             " WHERE state IN ('intent', 'unknown') AND reconcile_after <= {now} AND EXISTS"
             " (SELECT 1 FROM runs AS r WHERE r.org_id = e.org_id AND r.id = e.run_id AND r.queue = 'done')"
-            f"{NOT_PUT_OFF.format(tick='settle', key='e.run_id')} LIMIT :most",
+            f"{NOT_DEFERRED.format(tick='settle', key='e.run_id')} LIMIT :most",
             "SELECT DISTINCT org_id, run_id FROM queue_to_reconcile(:most)",
         ),
         {"most": most},
@@ -195,7 +195,7 @@ def _effect(row: Row) -> Effect:
         state=EffectState(row["state"]),
         attempt=row["attempt"],
         request_sha256=row["request_sha256"],
-        intent_at=at(row["intent_at"]),
-        settle_after=at(row["reconcile_after"]),
+        intent_at=from_ms(row["intent_at"]),
+        settle_after=from_ms(row["reconcile_after"]),
         message=row["message"],
     )
