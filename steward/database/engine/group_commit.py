@@ -63,7 +63,11 @@ class Committer:
     """
 
     def __init__(
-        self, alone: RunAlone, *, on_commit: Callable[[int], None], on_batch_split: Callable[[str, Exception], None]
+        self,
+        alone: RunAlone,
+        *,
+        on_commit: Callable[[int], None],
+        on_batch_split: Callable[[str, Exception], None],
     ) -> None:
         self._alone = alone
         self._on_commit = on_commit
@@ -100,11 +104,16 @@ class Committer:
             kind.under_way += 1
             task = self._loop.create_task(self._commit(kind, batch))
             self._under_way.add(task)
-            self._in_exclusive_window[task] = kind, self._loop.call_later(EXCLUSIVE_WINDOW_S, self._exclusive_window_expired, task)
+            self._in_exclusive_window[task] = (
+                kind,
+                self._loop.call_later(EXCLUSIVE_WINDOW_S, self._exclusive_window_expired, task),
+            )
             task.add_done_callback(self._ended)
 
     def _next(self) -> _BatchKind | None:
-        waiting = [kind for kind in self._kinds.values() if kind.waiting and kind.under_way < MAX_CALLS_OF_A_KIND]
+        waiting = [
+            kind for kind in self._kinds.values() if kind.waiting and kind.under_way < MAX_CALLS_OF_A_KIND
+        ]
         if not self._in_exclusive_window:
             return min(waiting, key=lambda kind: kind.waiting[0].number, default=None)
         if len(waiting) == 1 and len(waiting[0].waiting) >= MIN_FOR_SECOND_CALL:
