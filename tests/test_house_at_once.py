@@ -130,7 +130,7 @@ def test_what_goes_without_a_transaction_asks_functions_alone() -> None:
 
     See docs/design/storage.md#postgresql and docs/design/storage.md#tenant-context-and-row-level-security.
     """
-    for kind, least in (("Shared", 5), ("AtOnce", 5)):
+    for kind, least in (("Batchable", 5), ("Autocommit", 5)):
         acts = list(_acts(kind))
         assert len(acts) >= least
         for where, act, alone in acts:
