@@ -32,7 +32,7 @@ from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options
 from steward.runs.retention import RetentionRules
 from steward.runs.worker_context import RunRules, WorkerContext
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
@@ -75,7 +75,7 @@ class Wired:
         if self.wakeups is not None:
             await self.wakeups.close()
         await self.outbound.aclose()
-        await self.ctx.children.close()
+        await self.ctx.sandbox_pool.close()
         self.context.hashing.close()
         await self.engine.close()
 
@@ -105,7 +105,7 @@ async def build(
     vault = Vault(masters, made, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
-    children = _children(settings)
+    sandbox_pool = _sandbox_pool(settings)
     context = AppContext(
         engine=edge,
         space=space,
@@ -117,7 +117,7 @@ async def build(
         templates=offered,
         connectors=made,
         vault=vault,
-        children=children,
+        sandbox_pool=sandbox_pool,
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.announce,
     )
@@ -133,7 +133,7 @@ async def build(
         access=RunAccess(engine, clock, vault),
         vault=vault,
         retention=_keeping(settings),
-        children=children,
+        sandbox_pool=sandbox_pool,
         wake=hints.wake,
     )
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
@@ -142,9 +142,9 @@ async def build(
     return Wired(settings, clock, engine, log, metrics, outbound, context, ctx, hints, gate, shared)
 
 
-def _children(settings: Settings) -> Children:
+def _sandbox_pool(settings: Settings) -> SandboxPool:
     must_confine = settings.env is Environment.PRODUCTION and not settings.unconfined_scripts
-    return Children(settings.confined_processes, must_confine=must_confine)
+    return SandboxPool(settings.confined_processes, must_confine=must_confine)
 
 
 def _outbound(settings: Settings, clock: Clock, log: Log, transport: Any) -> Outbound:

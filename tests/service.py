@@ -141,7 +141,7 @@ class Service:
         for client in self._clients:
             await client.aclose()
         self.context.hashing.close()
-        await self.context.children.close()
+        await self.context.sandbox_pool.close()
 
 
 async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:

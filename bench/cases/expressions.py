@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from bench.rounds import Case, Figure, Opened, Place
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import ParameterTemplate, read
 from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables
@@ -39,7 +39,7 @@ def _item(number: int) -> dict[str, object]:
 @contextlib.asynccontextmanager
 async def in_batches(place: Place) -> AsyncIterator[Opened]:
     """One run's evaluator, its child started and its functions compiled by a first message."""
-    children = Children(1)
+    children = SandboxPool(1)
     evaluator = Evaluator(children, "organization", "run")
     world = ExpressionContext(
         items=[_item(number) for number in range(place.size(ITEMS, ITEMS // 4))],
@@ -54,7 +54,7 @@ async def in_batches(place: Place) -> AsyncIterator[Opened]:
 
 
 async def _round(
-    children: Children,
+    children: SandboxPool,
     world: ExpressionContext,
     paths: list[ParameterTemplate],
     others: list[ParameterTemplate],

@@ -21,7 +21,7 @@ from steward.model.automation import Automation
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
 from steward.model.run import Mode
-from steward.sandbox.pool import JAVASCRIPT, Children
+from steward.sandbox.pool import JAVASCRIPT, SandboxPool
 from steward.sandbox.protocol import Stopped
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -102,7 +102,7 @@ def _connected(nodes: list[dict[str, Any]]) -> dict[str, Any]:
 async def previewed(place: Place) -> AsyncIterator[Opened]:
     """The service's own work of a preview: reading, compiling in a child, the plan as it is answered."""
     house = await open_house(f"sqlite:///{place.folder}/steward.db", place.folder)
-    evaluator = Evaluator(house.ctx.children, str(house.owner.org), "preview")
+    evaluator = Evaluator(house.ctx.sandbox_pool, str(house.owner.org), "preview")
     try:
         await _preview(house, evaluator)  # starts the child
         yield Opened(partial(_previews, house, evaluator))
@@ -143,7 +143,7 @@ async def walked(place: Place) -> AsyncIterator[Opened]:
         nodes.append(node | {"parameters": parameters, "position": [number * 200, 0]})
     plan = read_value(_connected(nodes)).plan
     items = [{"total": number, "name": "Elodie", "address": {"city": "Berlin"}} for number in range(ITEMS)]
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         await _walk(plan, items, children)
         yield Opened(partial(_timed_walk, plan, items, children))
@@ -151,13 +151,13 @@ async def walked(place: Place) -> AsyncIterator[Opened]:
         await children.close()
 
 
-async def _timed_walk(plan: Plan, items: list[JsonObject], children: Children) -> Mapping[str, float]:
+async def _timed_walk(plan: Plan, items: list[JsonObject], children: SandboxPool) -> Mapping[str, float]:
     began, used = time.perf_counter(), time.process_time()
     await _walk(plan, items, children)
     return {"walk": (time.perf_counter() - began) * 1e3, "cpu": (time.process_time() - used) * 1e3}
 
 
-async def _walk(plan: Plan, items: list[JsonObject], children: Children) -> None:
+async def _walk(plan: Plan, items: list[JsonObject], children: SandboxPool) -> None:
     clock = SystemClock()
     means = WalkContext(
         evaluator=Evaluator(children, "organization", "run"),
@@ -192,7 +192,7 @@ async def _alone(house: House, own: Worker, automations: list[Automation], count
 async def _beside(
     house: House, own: Worker, automations: list[Automation], count: int
 ) -> Mapping[str, float]:
-    children = house.ctx.children
+    children = house.ctx.sandbox_pool
     places = house.service.settings.confined_processes
     loops = [asyncio.create_task(_endless(children, str(number))) for number in range(places)]
     while children.live < places:
@@ -206,13 +206,13 @@ async def _beside(
         await asyncio.gather(*loops, return_exceptions=True)
 
 
-async def _endless(children: Children, run: str) -> None:
+async def _endless(children: SandboxPool, run: str) -> None:
     """One endless script after the other."""
     given = json.dumps({"items": [], "names": [], "seen": {}, "now": 0, "zone": "UTC", "seed": 0}).encode()
     asked: dict[str, object] = {"op": "script", "mode": "all", "text": "while (true) {}"}
     while True:
         with contextlib.suppress(Stopped):
-            await children.ask(("another", run), JAVASCRIPT, asked, given, 15.0)
+            await children.send(("another", run), JAVASCRIPT, asked, given, 15.0)
 
 
 async def _runs(house: House, own: Worker, automations: list[Automation], count: int) -> float:

@@ -3,17 +3,17 @@
 from typing import Final
 
 from steward.config import Environment, Settings
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.sandbox.protocol import Stopped
 from steward.telemetry.log import Log
 
-WALLS_REMEDY: Final = (
+ISOLATION_REMEDY: Final = (
     "Run Steward on Linux, and let its container use seccomp or user namespaces, before workflows of"
     " strangers are imported."
 )
 
 
-def walls_missing(settings: Settings) -> str:
+def missing_isolation(settings: Settings) -> str:
     """What becomes of foreign code on a machine with neither a filter of system calls nor namespaces."""
     missing = "The machine has neither a filter of system calls nor namespaces for foreign code"
     if settings.env is Environment.PRODUCTION and not settings.unconfined_scripts:
@@ -21,17 +21,17 @@ def walls_missing(settings: Settings) -> str:
     return f"{missing}: expressions and scripts of imported workflows run within limits alone."
 
 
-async def tell_of_walls(settings: Settings, children: Children, log: Log) -> None:
+async def log_missing_isolation(settings: Settings, sandbox_pool: SandboxPool, log: Log) -> None:
     """Writes a warning to the log of a production service whose machine cannot confine foreign code."""
     if settings.env is not Environment.PRODUCTION:
         return
     try:
-        stand = await children.walls()
+        isolation = await sandbox_pool.probe_isolation()
     except (Stopped, OSError) as error:  # OSError: no folder for temporary files, or no descriptor left
         log.warning("foreign_code_unavailable", message=str(error))
         return
-    if not stand.confine:
-        words = f"{walls_missing(settings)} {WALLS_REMEDY}"
+    if not isolation.is_confined:
+        words = f"{missing_isolation(settings)} {ISOLATION_REMEDY}"
         log.warning("foreign_code_not_confined", message=words)
-    elif not stand.calls:
-        log.warning("foreign_code_calls_not_filtered", message=WALLS_REMEDY)
+    elif not isolation.system_calls:
+        log.warning("foreign_code_calls_not_filtered", message=ISOLATION_REMEDY)

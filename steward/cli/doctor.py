@@ -10,7 +10,7 @@ from pathlib import Path
 
 from steward.accounts import keys
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts
-from steward.cli.confining import WALLS_REMEDY, walls_missing
+from steward.cli.confining import ISOLATION_REMEDY, missing_isolation
 from steward.config import Settings
 from steward.connections import rotation
 from steward.connectors.shopify.schema_table import schema_table
@@ -24,7 +24,7 @@ from steward.database.operator import health
 from steward.database.operator import status as stats
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
-from steward.sandbox.pool import JAVASCRIPT, Children
+from steward.sandbox.pool import JAVASCRIPT, SandboxPool
 from steward.sandbox.protocol import Stopped
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
@@ -253,21 +253,24 @@ async def _walls(patient: Patient) -> str:
 
 
 async def _confined(patient: Patient) -> str:
-    children = Children(1)
+    sandbox_pool = SandboxPool(1)
     try:
-        stand = await children.walls(JAVASCRIPT)
+        isolation = await sandbox_pool.probe_isolation(JAVASCRIPT)
     except (Stopped, OSError) as error:
         raise Wrong(str(error)) from error
     finally:
-        await children.close()
-    network = "and without a network" if stand.network else "but the machine gives it no network of its own"
-    if not stand.confine:
-        raise Wrong(f"{walls_missing(patient.settings)} {WALLS_REMEDY}")
-    if not stand.calls:
+        await sandbox_pool.close()
+    network = (
+        "and without a network" if isolation.network else "but the machine gives it no network of its own"
+    )
+    if not isolation.is_confined:
+        raise Wrong(f"{missing_isolation(patient.settings)} {ISOLATION_REMEDY}")
+    if not isolation.system_calls:
         raise Wrong(
-            f"Foreign code runs within limits {network}; its system calls are not filtered. {WALLS_REMEDY}"
+            f"Foreign code runs within limits {network}; its system calls are not filtered."
+            f" {ISOLATION_REMEDY}"
         )
-    user = "" if stand.user else ", as root: run the service as a user of its own"
+    user = "" if isolation.unprivileged else ", as root: run the service as a user of its own"
     return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 

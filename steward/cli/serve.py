@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 
 from steward import app, worker
-from steward.cli.confining import tell_of_walls
+from steward.cli.confining import log_missing_isolation
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.edge import ConnectionLimits, protocol
 from steward.clock import SystemClock
@@ -67,7 +67,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
     listening = _listen(settings, options, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
     if options.handle is None:
-        await tell_of_walls(settings, service.ctx.children, log)
+        await log_missing_isolation(settings, service.ctx.sandbox_pool, log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
     with _more_processes(settings, options, listening):
@@ -157,7 +157,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
-    await tell_of_walls(settings, service.ctx.children, log)
+    await log_missing_isolation(settings, service.ctx.sandbox_pool, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
     own_worker = await worker.register(service.ctx, service.hints, poll=SECOND / 4)

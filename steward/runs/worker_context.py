@@ -28,7 +28,7 @@ from steward.outbound.transport import CancelCheck
 from steward.outbound.web import WebReadClient
 from steward.runs.retention import RetentionRules
 from steward.runs.rounds import BatchSizes
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.templates.base import Template
@@ -154,7 +154,7 @@ class WorkerContext:
     templates: Mapping[str, Template]
     access: ConnectionAccess
     vault: Vault
-    children: Children = field(default_factory=lambda: Children(2))
+    sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
     retention: RetentionRules = field(default_factory=RetentionRules)
     space: Space | None = None
     lease_confirmation: LeaseConfirmation = field(default_factory=LeaseConfirmation)

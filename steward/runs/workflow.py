@@ -78,7 +78,7 @@ async def advance(walk_: Walk) -> Ended | None:
         binding=partial(_binding, walk_.bindings),
     )
     means = WalkContext(
-        evaluator=Evaluator(walk_.ctx.children, str(run.org), run.id),
+        evaluator=Evaluator(walk_.ctx.sandbox_pool, str(run.org), run.id),
         environment=scene,
         types=BY_TYPE,
         sleep=walk_.ctx.clock.sleep,

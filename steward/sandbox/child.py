@@ -23,14 +23,20 @@ def main(kind: str, folders: list[str]) -> NoReturn:
     sys.path[:0] = folders
     os.environ["TZ"] = "UTC0"
     time.tzset()
-    from steward.sandbox import walls
+    from steward.sandbox import limits
     from steward.sandbox.protocol import NO_NONCE, READY, compact, frame
 
-    walls.limit()
+    limits.set_resource_limits()
     operations = _operations(kind)
-    network, user = walls.isolate()
-    calls = walls.close_door()
-    _write(frame(NO_NONCE, READY, compact({"network": network, "calls": calls, "user": user})))
+    network, unprivileged = limits.leave_network_and_root()
+    system_calls = limits.filter_system_calls()
+    _write(
+        frame(
+            NO_NONCE,
+            READY,
+            compact({"network": network, "system_calls": system_calls, "unprivileged": unprivileged}),
+        )
+    )
     serve(operations)
 
 
@@ -47,8 +53,8 @@ def _operations(kind: str) -> dict[str, Operation]:
     from steward.sandbox.zones import Zones
 
     sys.setrecursionlimit(_DEEPEST)
-    places = [Path(folder) / "tzdata" for folder in sys.path]
-    return JavaScript(Zones(next(place for place in places if (place / "zones").exists()))).operations
+    folders = [Path(folder) / "tzdata" for folder in sys.path]
+    return JavaScript(Zones(next(folder for folder in folders if (folder / "zones").exists()))).operations
 
 
 def serve(operations: dict[str, Operation]) -> NoReturn:
@@ -57,10 +63,10 @@ def serve(operations: dict[str, Operation]) -> NoReturn:
 
     reader = _Frames()
     while True:
-        nonce, asked = reader.next()
+        nonce, request = reader.next()
         _, data = reader.next()
         try:
-            answer = frame(nonce, RESULT, _answered(operations, nonce, asked, data))
+            answer = frame(nonce, RESULT, _encoded_answer(operations, nonce, request, data))
         except Stopped as end:
             answer = frame(nonce, STOPPED, end.code.encode())
         except MemoryError:
@@ -70,14 +76,16 @@ def serve(operations: dict[str, Operation]) -> NoReturn:
         _write(answer)
 
 
-def _answered(operations: dict[str, Operation], nonce: bytes, asked: bytes, data: bytes) -> bytes:
+def _encoded_answer(
+    operations: dict[str, Operation], nonce: bytes, encoded_request: bytes, payload: bytes
+) -> bytes:
     """The parts of an answer as one JSON list, with a PROGRESS frame after each. Raises Stopped."""
     from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, PROGRESS, frame, stopped
 
-    request = json.loads(asked)
+    request = json.loads(encoded_request)
     parts: list[bytes] = []
     size = 0
-    for part in operations[request["op"]](request, data.decode()):
+    for part in operations[request["op"]](request, payload.decode()):
         parts.append(_encoded(part))
         size += len(parts[-1])
         if size > MESSAGE_BYTES:
@@ -99,7 +107,7 @@ class _Frames:
     """Frames of the first descriptor."""
 
     def __init__(self) -> None:
-        self._held = b""
+        self._buffer = b""
 
     def next(self) -> tuple[bytes, bytes]:
         """The next frame's nonce and body; the process ends where the pipe does."""
@@ -109,8 +117,8 @@ class _Frames:
         return nonce, self._exactly(length)
 
     def _exactly(self, count: int) -> bytes:
-        parts = [self._held]
-        size = len(self._held)
+        parts = [self._buffer]
+        size = len(self._buffer)
         while size < count:
             part = os.read(0, 1 << 20)
             if not part:
@@ -118,7 +126,7 @@ class _Frames:
             parts.append(part)
             size += len(part)
         whole = b"".join(parts)
-        self._held = whole[count:]
+        self._buffer = whole[count:]
         return whole[:count]
 
 

@@ -26,7 +26,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-class _Counted(asyncio.StreamReader):
+class _CountingReader(asyncio.StreamReader):
     """A stream that knows how much of it nobody has read yet."""
 
     def __init__(self) -> None:
@@ -35,11 +35,11 @@ class _Counted(asyncio.StreamReader):
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
         """Takes in what the pipe brings."""
-        held = bytes(data)
-        self.unread += len(held)
-        super().feed_data(held)
+        received = bytes(data)
+        self.unread += len(received)
+        super().feed_data(received)
 
-    async def taken(self, count: int) -> bytes:
+    async def read_counted(self, count: int) -> bytes:
         """The next `count` bytes. Raises IncompleteReadError where the stream ends before."""
         data = await self.readexactly(count)
         self.unread -= count
@@ -49,29 +49,29 @@ class _Counted(asyncio.StreamReader):
 class ChildProcess:
     """A process that answers frames. asyncio's own ones hang when their start is cancelled halfway."""
 
-    def __init__(self, process: subprocess.Popen[bytes], reader: _Counted) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], reader: _CountingReader) -> None:
         self._process = process
         self._reader = reader
         self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.ReadTransport | None = None
-        self._yields = False
+        self._read_transport: asyncio.ReadTransport | None = None
+        self._has_low_priority = False
         self.pid = process.pid
 
     @classmethod
     async def start(cls, command: Sequence[str], folder: str) -> "ChildProcess":
         """A fresh process: no environment, its own process group, two pipes, and nothing else open."""
         loop = asyncio.get_running_loop()
-        process = _opened(command, folder)
-        child = cls(process, _Counted())
+        process = _open_process(command, folder)
+        child = cls(process, _CountingReader())
         try:
             reader = child._reader
-            child._reading, _ = await loop.connect_read_pipe(
+            child._read_transport, _ = await loop.connect_read_pipe(
                 lambda: asyncio.StreamReaderProtocol(reader), _pipe(process.stdout)
             )
-            writing, flow = await loop.connect_write_pipe(
+            write_transport, protocol = await loop.connect_write_pipe(
                 asyncio.streams.FlowControlMixin, _pipe(process.stdin)
             )
-            child._writer = asyncio.StreamWriter(writing, flow, None, loop)
+            child._writer = asyncio.StreamWriter(write_transport, protocol, None, loop)
         except BaseException:
             child.kill()
             raise
@@ -83,16 +83,16 @@ class ChildProcess:
             return time.clock_gettime(~self.pid << 3 | _CLOCK_OF_PROCESS)
         return None
 
-    def yield_to_others(self) -> None:
+    def lower_priority(self) -> None:
         """Lets everything else of this machine go first, for good.
 
         On Linux it is the policy that lets one who wakes go at once; a low weight alone has it wait. It
         counts among the processes of one session, which the kernel may weigh as a whole: a child therefore
         stays in the service's.
         """
-        if self._yields:
+        if self._has_low_priority:
             return
-        self._yields = True
+        self._has_low_priority = True
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.pid, _NICE)
         if sys.platform == "linux":
@@ -111,10 +111,10 @@ class ChildProcess:
         line break in it.
         """
         try:
-            echoed, kind, length = HEADER.unpack(await self._reader.taken(HEADER.size))
+            echoed, kind, length = HEADER.unpack(await self._reader.read_counted(HEADER.size))
             if echoed != nonce or length > FRAME_BYTES:
                 raise BadFrame
-            body = await self._reader.taken(length)
+            body = await self._reader.read_counted(length)
         except asyncio.IncompleteReadError as end:
             raise BadFrame from end
         if b"\n" in body:
@@ -145,16 +145,16 @@ class ChildProcess:
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._process.wait()
-        for transport in (self._reading, self._writer):
+        for transport in (self._read_transport, self._writer):
             if transport is not None:
                 transport.close()
-        if self._reading is None:
+        if self._read_transport is None:
             _pipe(self._process.stdout).close()
         if self._writer is None:
             _pipe(self._process.stdin).close()
 
 
-def _opened(command: Sequence[str], folder: str) -> subprocess.Popen[bytes]:
+def _open_process(command: Sequence[str], folder: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

@@ -16,13 +16,13 @@ STACK_BYTES: Final = MIB
 EXPRESSION_SECONDS: Final = 1
 SCRIPT_SECONDS: Final = 10
 BLOCK_ITEMS: Final = 100
-_GROUND: Final = 8  # files that come before the date library, which finds Intl there
-_JOBS: Final = 1_000_000
-_BEFORE: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
+_FILES_BEFORE_LUXON: Final = 8  # files that come before the date library, which finds Intl there
+_MAX_JOBS: Final = 1_000_000
+_LINE_PADDING: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
 
 _RETURNED: Final = {"flow": "value", "order": "order"}  # what a script of a mode returns; else items
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 _DATES = ("DateTime", "Duration", "Interval", "$now", "$today")
 
 
@@ -30,10 +30,12 @@ class Sources:
     """The engine's own JavaScript, read once; `dates` False leaves the date library out."""
 
     def __init__(self) -> None:
-        files = sorted((_HERE / "js").glob("*.js"))
+        files = sorted((_FOLDER / "js").glob("*.js"))
         parts = [file.read_text("utf-8") for file in files]
-        built = {name: (_HERE / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")}
-        ground, rest = "\n".join(parts[:_GROUND]), "\n".join(parts[_GROUND:])
+        built = {
+            name: (_FOLDER / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")
+        }
+        ground, rest = "\n".join(parts[:_FILES_BEFORE_LUXON]), "\n".join(parts[_FILES_BEFORE_LUXON:])
         query = (
             f"const jmespath = (() => {{ const exports = {{}};\n{built['jmespath']}\nreturn exports; }})();"
         )
@@ -43,14 +45,14 @@ class Sources:
 
     @staticmethod
     def _joined(*parts: str) -> str:
-        return _BEFORE + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
+        return _LINE_PADDING + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
 
     def text(self, dates: bool) -> str:
         """All of it as one script."""
         return self._whole if dates else self._bare
 
 
-class Engine:
+class JavaScriptEngine:
     """One engine: the frozen one of expressions, or a fresh one of one script."""
 
     def __init__(self, sources: Sources, zones: Zones, dates: bool = True, frozen: bool = False) -> None:
@@ -60,53 +62,53 @@ class Engine:
         self._context.set_max_stack_size(STACK_BYTES)
         self._context.eval(sources.text(dates))
         names = json.loads(self._context.eval("JSON.stringify(Object.keys($own$))"))
-        self._own: dict[str, Callable[..., Any]] = {
+        self._functions: dict[str, Callable[..., Any]] = {
             name: self._context.eval(f"$own$.{name}") for name in names
         }
         self._context.eval("delete globalThis.$own$")
         self._missing = set(zones.names)
-        self._own["setZones"](json.dumps(zones.names))
+        self._functions["setZones"](json.dumps(zones.names))
         if frozen:
-            self._own["freezeAll"]()
+            self._functions["freezeAll"]()
 
     def limit(self, seconds: float) -> None:
         """CPU seconds each further call may take."""
         self._context.set_time_limit(seconds)
 
-    def call(self, name: str, *given: str | int) -> str:
+    def call(self, name: str, *arguments: str | int) -> str:
         """What one of our own functions answers. Raises Stopped."""
         try:
-            return str(self._own[name](*given))
+            return str(self._functions[name](*arguments))
         except quickjs.StackOverflow as end:
             raise stopped(CRASHED) from end
         except quickjs.JSException as end:
-            raise _end_of(end) from end
+            raise _stop_reason(end) from end
         except MemoryError as end:
             raise stopped(MEMORY) from end
 
-    def zoned(self, act: Callable[[], str]) -> str:
+    def with_time_zones(self, action: Callable[[], str]) -> str:
         """Does something again until it asks for no time zone it has not been given; there are some 600."""
         while True:
-            answer = act()
-            asked = set(str(_parsed(self.call("zonesWanted"))).split("\n")) & self._missing
-            if not asked:
+            answer = action()
+            missing_zones = set(str(_parsed(self.call("zonesWanted"))).split("\n")) & self._missing
+            if not missing_zones:
                 return answer
-            for name in asked:
+            for name in missing_zones:
                 self.call("addZone", name, self._zones.table(name))
-            self._missing -= asked
+            self._missing -= missing_zones
 
-    def jobs(self) -> None:
+    def run_pending_jobs(self) -> None:
         """Runs what promises left to be done. Raises Stopped."""
         try:
-            for _ in range(_JOBS):
+            for _ in range(_MAX_JOBS):
                 if not self._context.execute_pending_job():
                     return
         except quickjs.JSException as end:
-            raise _end_of(end) from end
+            raise _stop_reason(end) from end
         raise stopped(TIMEOUT)
 
 
-def _end_of(error: Exception) -> Stopped:
+def _stop_reason(error: Exception) -> Stopped:
     words = str(error)
     if words.startswith("InternalError: interrupted"):
         return stopped(TIMEOUT)
@@ -137,7 +139,7 @@ class JavaScript:
     def __init__(self, zones: Zones) -> None:
         self._zones = zones
         self._sources = Sources()
-        self._expressions = Engine(self._sources, zones, frozen=True)
+        self._expressions = JavaScriptEngine(self._sources, zones, frozen=True)
         self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[object]]] = {
             "evaluate": self._evaluate,
             "script": self._script,
@@ -145,29 +147,29 @@ class JavaScript:
             "match": self._match,
         }
 
-    def _evaluate(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+    def _evaluate(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         """Blocks of items; between two of them the clock begins anew."""
         engine = self._expressions
         engine.limit(SCRIPT_SECONDS)
-        engine.call("begin", given)
+        engine.call("begin", payload)
         engine.limit(EXPRESSION_SECONDS)
-        for start in range(0, int(asked["places"]), BLOCK_ITEMS):
-            end = min(start + BLOCK_ITEMS, int(asked["places"]))
-            yield _parsed(engine.zoned(partial(engine.call, "evaluateBlock", start, end)))
+        for start in range(0, int(request["places"]), BLOCK_ITEMS):
+            end = min(start + BLOCK_ITEMS, int(request["places"]))
+            yield _parsed(engine.with_time_zones(partial(engine.call, "evaluateBlock", start, end)))
 
-    def _script(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+    def _script(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         # Half a character, which no engine takes, is written as a question mark.
-        text, mode = str(asked["text"]).encode("utf-8", "replace").decode(), str(asked["mode"])
-        engine = Engine(self._sources, self._zones, dates=any(name in text for name in _DATES))
+        text, mode = str(request["text"]).encode("utf-8", "replace").decode(), str(request["mode"])
+        engine = JavaScriptEngine(self._sources, self._zones, dates=any(name in text for name in _DATES))
         engine.limit(SCRIPT_SECONDS)
 
         def act() -> str:
-            engine.call("begin", given)
+            engine.call("begin", payload)
             engine.call("scriptStart", mode, text)
-            engine.jobs()
+            engine.run_pending_jobs()
             return engine.call("scriptEnd")
 
-        end = engine.zoned(act)
+        end = engine.with_time_zones(act)
         lines = _parsed(engine.call("scriptLines"))
         try:
             answer = _parsed(engine.call("scriptAnswer"))
@@ -180,10 +182,10 @@ class JavaScript:
         else:
             yield {"failed": answer, "thrown": end == "failed", "lines": lines}
 
-    def _check(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+    def _check(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         self._expressions.limit(SCRIPT_SECONDS)
-        yield _parsed(self._expressions.call("checkAll", given))
+        yield _parsed(self._expressions.call("checkAll", payload))
 
-    def _match(self, asked: dict[str, Any], given: str) -> Iterator[object]:
+    def _match(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         self._expressions.limit(EXPRESSION_SECONDS)
-        yield _parsed(self._expressions.call("matchAll", given))
+        yield _parsed(self._expressions.call("matchAll", payload))

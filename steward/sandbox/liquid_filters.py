@@ -14,7 +14,7 @@ from steward.sandbox.blake3 import blake3
 
 _SPAN: Final = re.compile(r"\s*(-?\d{1,9})\s*(second|minute|hour|day|week|month|year)s?\s*\Z")
 _SECONDS: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
-_SIGNS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "CAD": "$", "AUD": "$", "JPY": "¥", "INR": "₹"}
+_SYMBOLS: Final = {"USD": "$", "EUR": "€", "GBP": "£", "CAD": "$", "AUD": "$", "JPY": "¥", "INR": "₹"}
 
 
 def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
@@ -26,17 +26,17 @@ def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
         if isinstance(value, int) and not isinstance(value, bool):
             return datetime.fromtimestamp(value, UTC)
         try:
-            made = datetime.fromisoformat(str(value).strip())
+            parsed = datetime.fromisoformat(str(value).strip())
         except ValueError as end:
             raise FilterArgumentError(f"“{str(value)[:60]}” is no date", token=None) from end
-        return made if made.tzinfo else made.replace(tzinfo=UTC)
+        return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
     def shifted(value: object, amount: object, unit: object, sign: int) -> str:
         text = f"{amount} {unit}" if unit else f"{amount} seconds" if isinstance(amount, int) else str(amount)
-        found = _SPAN.match(text)
-        if found is None:
+        span = _SPAN.match(text)
+        if span is None:
             raise FilterArgumentError(f"“{text[:60]}” is no span of time; write it as “2 days”", token=None)
-        return _moved(moment(value), sign * int(found[1]), found[2]).isoformat()
+        return _shift(moment(value), sign * int(span[1]), span[2]).isoformat()
 
     def date(value: object, form: object = None) -> str:
         if value is None or value == "" or not str(value):
@@ -50,7 +50,7 @@ def dates(now: Callable[[], datetime]) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _moved(start: datetime, amount: int, unit: str) -> datetime:
+def _shift(start: datetime, amount: int, unit: str) -> datetime:
     try:
         if unit in _SECONDS:
             return start + timedelta(seconds=amount * _SECONDS[unit])
@@ -92,13 +92,13 @@ def _bytes(value: object) -> bytes:
 def money(value: object, currency: object = None) -> str:
     """An amount, or an object with `amount` and `currencyCode`, with two places and the currency's sign."""
     if isinstance(value, Mapping):
-        given: Mapping[str, object] = value
-        value, currency = given.get("amount"), given.get("currencyCode", currency)
+        amount_object: Mapping[str, object] = value
+        value, currency = amount_object.get("amount"), amount_object.get("currencyCode", currency)
     try:
         amount = Decimal(str(value))
         text = f"{abs(amount):,.2f}"
     except (InvalidOperation, ValueError) as end:
         raise FilterArgumentError(f"“{str(value)[:60]}” is no amount", token=None) from end
     code = str(currency or "USD")
-    sign = _SIGNS.get(code)
-    return ("-" if amount < 0 else "") + (f"{sign}{text}" if sign else f"{text} {code}")
+    symbol = _SYMBOLS.get(code)
+    return ("-" if amount < 0 else "") + (f"{symbol}{text}" if symbol else f"{text} {code}")

@@ -18,22 +18,22 @@ DEPTH: Final = 30
 RANGE: Final = 10_000
 TEXT_BYTES: Final = MIB
 # Tags that load other texts.
-_TAKEN_AWAY: Final = ("include", "render")
+_REMOVED_TAGS: Final = ("include", "render")
 
 
-class _Shown(RenderContext):
+class _ListMemberContext(RenderContext):
     """Paths as the store's product has them: a member of a list is that member of each of its items."""
 
     def get_item(self, obj: Any, key: Any) -> Any:
         if isinstance(obj, list):
             if isinstance(key, int):
                 raise LiquidTypeError("items of a list have no numbers here; use a for loop", token=None)
-            return len(obj) if key == "size" else self._of_list(obj, key)
+            return len(obj) if key == "size" else self._members(obj, key)
         if isinstance(obj, Mapping):
             return len(obj) if key == "size" and key not in obj else obj[key]
         return super().get_item(obj, key)
 
-    def _of_list(self, items: list[Any], key: str) -> Any:
+    def _members(self, items: list[Any], key: str) -> Any:
         if key in ("first", "last"):
             return items[0 if key == "first" else -1] if items else None
         found: list[Any] = []
@@ -46,8 +46,8 @@ class _Shown(RenderContext):
         return found
 
 
-class _Bound(BoundTemplate):
-    context_class = _Shown
+class _LiquidTemplate(BoundTemplate):
+    context_class = _ListMemberContext
 
 
 def _refuse_list(value: object) -> None:
@@ -75,7 +75,7 @@ class _Echo(EchoTag):
     node_class = _ScalarEcho
 
 
-class _Bounded(Environment):
+class _LimitedEnvironment(Environment):
     """Liquid with every limit set, no files, no clock of its own."""
 
     context_depth_limit = DEPTH
@@ -83,33 +83,33 @@ class _Bounded(Environment):
     loop_iteration_limit = LOOPS
     local_namespace_limit = TEXT_BYTES
     output_stream_limit = TEXT_BYTES
-    template_class = _Bound
+    template_class = _LiquidTemplate
 
     def __init__(self) -> None:
         super().__init__(undefined=Undefined, strict_filters=True, autoescape=False)
         self.moment = datetime(1970, 1, 1, tzinfo=UTC)
         self.add_tag(_Output)
         self.add_tag(_Echo)
-        for name in _TAKEN_AWAY:
+        for name in _REMOVED_TAGS:
             self.tags.pop(name, None)
         self.filters.update(dates(lambda: self.moment) | hashes() | {"money": money})
         for name, act in list(self.filters.items()):
             self.filters[name] = _guarded(act)
 
 
-def _guarded(act: Callable[..., Any]) -> Callable[..., Any]:
+def _guarded(filter_function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that takes no range and gives no text past the limits."""
 
-    def guarded(*given: Any, **named: Any) -> Any:
-        if any(isinstance(value, range) and len(value) > RANGE for value in given):
+    def guarded(*arguments: Any, **keywords: Any) -> Any:
+        if any(isinstance(value, range) and len(value) > RANGE for value in arguments):
             raise LiquidTypeError(f"a range has at most {RANGE} numbers here", token=None)
-        made = act(*given, **named)
-        if isinstance(made, str) and len(made) > TEXT_BYTES:
+        filtered = filter_function(*arguments, **keywords)
+        if isinstance(filtered, str) and len(filtered) > TEXT_BYTES:
             raise LiquidTypeError("the text is too long", token=None)
-        return made
+        return filtered
 
     for mark in ("with_context", "with_environment"):
-        if getattr(act, mark, False):
+        if getattr(filter_function, mark, False):
             setattr(guarded, mark, True)
     return guarded
 
@@ -118,7 +118,7 @@ class LiquidText:
     """The operations a child offers on Liquid; each takes its data as JSON text and gives values."""
 
     def __init__(self) -> None:
-        self._environment = _Bounded()
+        self._environment = _LimitedEnvironment()
         self.operations: dict[str, Callable[[dict[str, Any], str], Iterator[object]]] = {
             "render": self._render,
             "check": self._check,
@@ -133,45 +133,45 @@ class LiquidText:
             "{% capture z %}{% case 1 %}{% when 1 %}{{ 'now' | date: '%Y %B' }}{% endcase %}{% endcapture %}"
             "{% if a contains 'b' and nope.nope %}{% endif %}{{ 2 | money }}{{ 'k' | hmac_sha256: 'v' }}"
         )
-        self._one(text, {})
-        self._one("{{ 'x' | nope }}{{ (1..3) | join: ',' }}", {})
+        self._render_text(text, {})
+        self._render_text("{{ 'x' | nope }}{{ (1..3) | join: ',' }}", {})
         self._problems("{{ a | nope }}{% for %}")
         self._problems("{{ a | nope }}{{ a.b[0] }}")
 
-    def _render(self, asked: dict[str, Any], given: str) -> Iterator[object]:
-        message = json.loads(given)
+    def _render(self, request: dict[str, Any], payload: str) -> Iterator[object]:
+        message = json.loads(payload)
         self._environment.moment = datetime.fromtimestamp(message["now"] / 1000, UTC)
         for text in message["texts"]:
-            yield self._one(text, message["environment"])
+            yield self._render_text(text, message["environment"])
 
-    def _one(self, text: str, environment: Mapping[str, object]) -> list[str | None]:
+    def _render_text(self, text: str, environment: Mapping[str, object]) -> list[str | None]:
         """[text, None], or [None, what is wrong]."""
         try:
             return [self._environment.from_string(text).render(**_named(environment)), None]
         except LiquidError as error:
-            return [None, _words(error)]
+            return [None, _error_text(error)]
         except RecursionError:
             return [None, "it is nested too deeply"]
         except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError):
             return [None, "a filter was given a value it cannot work with"]
 
-    def _check(self, asked: dict[str, Any], given: str) -> Iterator[object]:
-        for text in json.loads(given):
+    def _check(self, request: dict[str, Any], payload: str) -> Iterator[object]:
+        for text in json.loads(payload):
             yield self._problems(text)
 
     def _problems(self, text: str) -> list[str]:
         try:
             parsed = self._environment.from_string(text)
-            found = parsed.analyze()
+            analysis = parsed.analyze()
         except LiquidError as error:
-            return [_words(error)]
+            return [_error_text(error)]
         except RecursionError:
             return ["it is nested too deeply"]
         unknown = [
-            f"unknown filter “{name}”" for name in found.filters if name not in self._environment.filters
+            f"unknown filter “{name}”" for name in analysis.filters if name not in self._environment.filters
         ]
         return unknown + [
-            f"“{path}” takes an item of a list by its number" for path in _numbered(found.variables)
+            f"“{path}” takes an item of a list by its number" for path in _numbered(analysis.variables)
         ]
 
 
@@ -188,5 +188,5 @@ def _numbered(variables: Mapping[str, Iterable[Any]]) -> list[str]:
     ]
 
 
-def _words(error: LiquidError) -> str:
+def _error_text(error: LiquidError) -> str:
     return str(error).splitlines()[0][:300] if str(error) else "it cannot be read"

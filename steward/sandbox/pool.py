@@ -19,7 +19,6 @@ from typing import Final, TypeAlias
 
 from steward.sandbox.child_process import BadFrame, ChildProcess, Frame
 from steward.sandbox.protocol import (
-    ASK,
     CRASHED,
     DATA,
     MEMORY,
@@ -29,6 +28,7 @@ from steward.sandbox.protocol import (
     PROGRESS,
     READY,
     REFUSED,
+    REQUEST,
     RESULT,
     STOPPED,
     TIMEOUT,
@@ -45,20 +45,20 @@ JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
 BARE: Final = "bare"  # without an engine: it says which walls stand, and starts in a tenth of the time
 START_SECONDS: Final = 30.0
-_REMEMBERED: Final = 1000
+_MAX_REMEMBERED_TURNS: Final = 1000
 # A child's CPU time is limited for its life: one that has used this much serves nobody any more.
 CPU_SECONDS: Final = 12.0
 MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts (safety 8: a run in all)
 # A part's time is CPU time of its child, so that a busy machine stops no innocent script; in wall time it may
 # take this many times as long.
-PATIENCE: Final = 6
+WALL_TIME_FACTOR: Final = 6
 YIELD_SECONDS: Final = 0.5  # a part that has used this much of a core lets everything else go first
-_LOOK_SECONDS: Final = 0.1
+_POLL_SECONDS: Final = 0.1
 _ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
-class Walls:
+class Isolation:
     """Which of the walls that depend on the machine stand around a child.
 
     `network`: it has namespaces of its own; `calls`: its system calls are filtered; `user`: it is neither
@@ -66,17 +66,17 @@ class Walls:
     """
 
     network: bool
-    calls: bool
-    user: bool
+    system_calls: bool
+    unprivileged: bool
 
     @property
-    def confine(self) -> bool:
+    def is_confined(self) -> bool:
         """Whether more than limits stands between foreign code and what the service's user may do."""
-        return self.network or self.calls
+        return self.network or self.system_calls
 
 
 @dataclass(slots=True)
-class Used:
+class SandboxTime:
     """Seconds that messages took with their children: of CPU where the machine tells them, else of wall time.
 
     Waiting for a turn is not among them.
@@ -89,19 +89,19 @@ class Used:
 class _Child:
     process: ChildProcess
     kind: str
-    walls: Walls
+    isolation: Isolation
     owner: Owner | None = None
     busy: bool = False
-    spent: float = 0.0
+    cpu_seconds: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _Waiter:
     owner: Owner
     turn: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
-class Children:
+class SandboxPool:
     """At most `count` confined processes of this service process; a message waits its turn.
 
     None is started before the first message. Then one spare, unused child of that kind is kept ready, so that
@@ -114,7 +114,7 @@ class Children:
         self._must_confine = must_confine
         self._live: list[_Child] = []
         self._starting = 0
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Waiter] = []
         self._turns: dict[str, None] = {}
         self._spares: set[asyncio.Task[None]] = set()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -125,14 +125,14 @@ class Children:
         """How many processes there are now, the spare one among them."""
         return len(self._live) + self._starting
 
-    async def ask(
+    async def send(
         self,
         owner: Owner,
         kind: str,
-        asked: dict[str, object],
-        given: bytes,
+        request: dict[str, object],
+        payload: bytes,
         seconds: float,
-        used: Used | None = None,
+        time_used: SandboxTime | None = None,
     ) -> bytes:
         """The answer's JSON to one message. `seconds` is the time of each of its parts (see PATIENCE); what
         it took is added to `used`.
@@ -140,32 +140,32 @@ class Children:
         Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
         gets another.
         """
-        if len(given) > MESSAGE_BYTES:
+        if len(payload) > MESSAGE_BYTES:
             raise stopped(MEMORY)
-        child = await self._lend(owner, kind)
-        kept, clock = False, _Clock(child.process)
+        child = await self._acquire(owner, kind)
+        reusable, clock = False, _Clock(child.process)
         try:
-            exchange = _exchange(child.process, compact(asked), given, seconds)
+            exchange = _exchange(child.process, compact(request), payload, seconds)
             answer = await asyncio.wait_for(exchange, MESSAGE_SECONDS)
-            child.spent += clock.spent()
-            kept = child.spent < CPU_SECONDS
+            child.cpu_seconds += clock.spent()
+            reusable = child.cpu_seconds < CPU_SECONDS
             return answer
         except TimeoutError as end:
             raise stopped(TIMEOUT) from end
         finally:
-            if used is not None:
-                used.seconds += clock.spent()
-            if not kept:
+            if time_used is not None:
+                time_used.seconds += clock.spent()
+            if not reusable:
                 await self._end(child)
             child.busy = False
-            self._next()
+            self._wake_waiting()
             self._keep_spare(kind)
 
-    async def walls(self, kind: str = BARE) -> Walls:
+    async def probe_isolation(self, kind: str = BARE) -> Isolation:
         """Returns which walls stand here, as a child of its own finds. Raises Stopped."""
-        process = await _spawn(kind, self._place())
+        process = await _spawn_process(kind, self._working_folder())
         try:
-            return (await _ready(process, kind)).walls
+            return (await _await_ready(process, kind)).isolation
         finally:
             await process.end()
 
@@ -182,21 +182,21 @@ class Children:
             self._folder.cleanup()
             self._folder = None
 
-    async def _lend(self, owner: Owner, kind: str) -> _Child:
+    async def _acquire(self, owner: Owner, kind: str) -> _Child:
         while True:
             await self._end_untrusted()
-            child = self._mine(owner, kind)
+            child = self._reusable_child(owner, kind)
             if child is None and not self._must_wait(owner):
                 try:
-                    child = await self._fresh(kind)
+                    child = await self._start_or_replace(kind)
                 except BaseException:
-                    self._next()  # the place that was taken for it is free again
+                    self._wake_waiting()  # the place that was taken for it is free again
                     raise
             if child is not None:
                 child.busy, child.owner = True, owner
-                self._note(owner[0])
+                self._record_turn(owner[0])
                 return child
-            waiting = _Waiting(owner)
+            waiting = _Waiter(owner)
             self._waiting.append(waiting)
             try:
                 await waiting.turn
@@ -212,12 +212,12 @@ class Children:
         while untrusted := [child for child in self._live if not child.busy and child.process.unread]:
             await self._end(untrusted[0])
 
-    def _mine(self, owner: Owner, kind: str) -> _Child | None:
+    def _reusable_child(self, owner: Owner, kind: str) -> _Child | None:
         """A child that has served this owner already, or, where nobody else goes first, none yet."""
         idle = [child for child in self._live if child.kind == kind and not child.busy]
-        own = next((child for child in idle if child.owner == owner), None)
-        if own is not None or self._must_wait(owner):
-            return own
+        same_owner = next((child for child in idle if child.owner == owner), None)
+        if same_owner is not None or self._must_wait(owner):
+            return same_owner
         return next((child for child in idle if child.owner is None), None)
 
     def _must_wait(self, owner: Owner) -> bool:
@@ -226,7 +226,7 @@ class Children:
         others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
         return owner[0] in serving and bool(others - serving)
 
-    async def _fresh(self, kind: str) -> _Child | None:
+    async def _start_or_replace(self, kind: str) -> _Child | None:
         """A new child, in the place of an idle one where all places are taken; None: all are busy."""
         if self.live < self._count:
             return await self._start(kind)
@@ -239,10 +239,10 @@ class Children:
         try:
             if instead is not None:
                 await self._end(instead)
-            process = await _spawn(kind, self._place())
+            process = await _spawn_process(kind, self._working_folder())
             try:
-                child = await _ready(process, kind)
-                if self._must_confine and not child.walls.confine:
+                child = await _await_ready(process, kind)
+                if self._must_confine and not child.isolation.is_confined:
                     raise stopped(REFUSED)
             except BaseException:
                 await process.end()
@@ -252,7 +252,7 @@ class Children:
         finally:
             self._starting -= 1
 
-    def _place(self) -> str:
+    def _working_folder(self) -> str:
         """An empty folder nobody writes to: where children stand."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="steward-confined-")
@@ -264,17 +264,17 @@ class Children:
             self._live.remove(child)
         await child.process.end()
 
-    def _note(self, organization: str) -> None:
+    def _record_turn(self, organization: str) -> None:
         """Remembers whose turn it was last, of the organisations of late."""
         self._turns.pop(organization, None)
         self._turns[organization] = None
-        if len(self._turns) > _REMEMBERED:
+        if len(self._turns) > _MAX_REMEMBERED_TURNS:
             del self._turns[next(iter(self._turns))]
 
-    def _next(self) -> None:
+    def _wake_waiting(self) -> None:
         """Wakes those who wait, whoever had a turn longest ago first; each looks again for itself."""
-        places = {organization: place for place, organization in enumerate(self._turns)}
-        for waiting in sorted(self._waiting, key=lambda one: places.get(one.owner[0], -1)):
+        ranks = {organization: rank for rank, organization in enumerate(self._turns)}
+        for waiting in sorted(self._waiting, key=lambda waiter: ranks.get(waiter.owner[0], -1)):
             if not waiting.turn.done():
                 waiting.turn.set_result(None)
 
@@ -282,44 +282,46 @@ class Children:
         unused = any(child.owner is None and child.kind == kind for child in self._live)
         if self._closed or unused or self._spares or self._waiting or self.live >= self._count:
             return
-        task = asyncio.ensure_future(self._spare(kind))
+        task = asyncio.ensure_future(self._start_spare(kind))
         self._spares.add(task)
         task.add_done_callback(self._spares.discard)
 
-    async def _spare(self, kind: str) -> None:
+    async def _start_spare(self, kind: str) -> None:
         with contextlib.suppress(Stopped):
             if self.live < self._count:
                 await self._start(kind)
-                self._next()
+                self._wake_waiting()
 
 
-async def _spawn(kind: str, place: str) -> ChildProcess:
+async def _spawn_process(kind: str, folder: str) -> ChildProcess:
     """A fresh interpreter that knows where the engines are, and nothing of its surroundings."""
     script = str(Path(__file__).with_name("child.py"))
-    return await ChildProcess.start([sys.executable, "-I", "-S", script, kind, *_folders()], place)
+    return await ChildProcess.start([sys.executable, "-I", "-S", script, kind, *_folders()], folder)
 
 
 def _folders() -> Sequence[str]:
     return list(dict.fromkeys([str(_ROOT), sysconfig.get_path("platlib"), sysconfig.get_path("purelib")]))
 
 
-async def _ready(process: ChildProcess, kind: str) -> _Child:
+async def _await_ready(process: ChildProcess, kind: str) -> _Child:
     try:
-        said = await asyncio.wait_for(process.frame(NO_NONCE), START_SECONDS)
-        if said.kind != READY:
+        ready_frame = await asyncio.wait_for(process.frame(NO_NONCE), START_SECONDS)
+        if ready_frame.kind != READY:
             raise BadFrame
-        told = json.loads(said.body)
+        isolation = Isolation(**json.loads(ready_frame.body))
     except (TimeoutError, BadFrame) as end:
         raise Stopped(
             CRASHED, "The engine for expressions and scripts does not start. The operator runs `make setup`."
         ) from end
-    return _Child(process, kind, Walls(bool(told["network"]), bool(told["calls"]), bool(told["user"])))
+    return _Child(process, kind, isolation)
 
 
-async def _exchange(process: ChildProcess, asked: bytes, given: bytes, seconds: float) -> bytes:
+async def _exchange(process: ChildProcess, request: bytes, payload: bytes, seconds: float) -> bytes:
     """Writes a message and reads the result of its answer, which is a stranger's. Raises Stopped."""
     nonce = secrets.token_bytes(NONCE_BYTES)
-    sending = asyncio.ensure_future(process.send(frame(nonce, ASK, asked) + frame(nonce, DATA, given)))
+    sending = asyncio.ensure_future(
+        process.send(frame(nonce, REQUEST, request) + frame(nonce, DATA, payload))
+    )
     try:
         kind = PROGRESS
         while kind == PROGRESS:
@@ -341,12 +343,12 @@ async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Fr
     """The next frame of a child. Raises TimeoutError when it took `seconds` of CPU, or PATIENCE of wall."""
     clock, reading = _Clock(process), asyncio.ensure_future(process.frame(nonce))
     try:
-        while not (await asyncio.wait({reading}, timeout=min(seconds, _LOOK_SECONDS)))[0]:
+        while not (await asyncio.wait({reading}, timeout=min(seconds, _POLL_SECONDS)))[0]:
             spent = clock.spent()
-            if spent >= seconds or clock.wall() >= PATIENCE * seconds:
+            if spent >= seconds or clock.wall() >= WALL_TIME_FACTOR * seconds:
                 raise TimeoutError
             if spent >= YIELD_SECONDS:
-                process.yield_to_others()
+                process.lower_priority()
         return reading.result()
     finally:
         reading.cancel()  # and gone before anybody else reads: two may not wait at one pipe

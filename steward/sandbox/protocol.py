@@ -19,7 +19,7 @@ HEADER: Final = struct.Struct(">16scI")
 NONCE_BYTES: Final = 16
 NO_NONCE: Final = bytes(NONCE_BYTES)  # of the READY frame, before any message
 READY: Final = b"!"
-ASK: Final = b"?"
+REQUEST: Final = b"?"
 DATA: Final = b"d"
 PROGRESS: Final = b"+"
 RESULT: Final = b"="
@@ -40,7 +40,7 @@ class Stopped(Exception):
         self.message = message
 
 
-WORDS: Final = {
+STOP_MESSAGES: Final = {
     TIMEOUT: "The expression or script ran too long and was stopped. Make it do less, or split the work.",
     MEMORY: "The expression or script needed too much memory. Give it fewer items, or smaller ones.",
     CRASHED: "The expression or script ended its process. Write it more simply.",
@@ -51,7 +51,7 @@ WORDS: Final = {
 
 def stopped(code: str) -> Stopped:
     """The end of foreign code, in words a merchant can act on."""
-    return Stopped(code, WORDS[code])
+    return Stopped(code, STOP_MESSAGES[code])
 
 
 def compact(value: object) -> bytes:

@@ -31,51 +31,51 @@ class Zones:
         `order` has one more entry than `moments`: the first is the kind before all changes.
         """
         raw = self._files[name]
-        moments, order, kinds = _read(raw)
+        moments, order, kinds = _parse_zone_file(raw)
         if b"," not in raw[-64:].rpartition(b"\n")[0].rpartition(b"\n")[2]:
-            return _told(moments, order, kinds)  # the zone has no rule for the years to come
+            return _encode(moments, order, kinds)  # the zone has no rule for the years to come
         zone = ZoneInfo.from_file(io.BytesIO(raw), name)
         start = datetime.fromtimestamp(max(moments[-1] if moments else 0, 0), UTC)
-        for moment in _changes(zone, start):
-            at = moment.astimezone(zone)
+        for moment in _rule_changes(zone, start):
+            local = moment.astimezone(zone)
             kind: list[object] = [
-                int((at.utcoffset() or timedelta()).total_seconds()),
-                at.tzname(),
-                int(bool(at.dst())),
+                int((local.utcoffset() or timedelta()).total_seconds()),
+                local.tzname(),
+                int(bool(local.dst())),
             ]
             if kind not in kinds:
                 kinds.append(kind)
             moments.append(int(moment.timestamp()))
             order.append(kinds.index(kind))
-        return _told(moments, order, kinds)
+        return _encode(moments, order, kinds)
 
 
-def _told(moments: list[int], order: list[int], kinds: list[list[object]]) -> str:
-    told = {"moments": [moment * 1000 for moment in moments], "order": order, "kinds": kinds}
-    return json.dumps(told, separators=(",", ":"))
+def _encode(moments: list[int], order: list[int], kinds: list[list[object]]) -> str:
+    table = {"moments": [moment * 1000 for moment in moments], "order": order, "kinds": kinds}
+    return json.dumps(table, separators=(",", ":"))
 
 
-def _read(raw: bytes) -> tuple[list[int], list[int], list[list[object]]]:
+def _parse_zone_file(raw: bytes) -> tuple[list[int], list[int], list[list[object]]]:
     """Changes and kinds as a zone file lists them (RFC 8536): its second block, with 64-bit moments."""
     _, _, *counts = _HEADER.unpack_from(raw)
     utc, standard, leap, times, types, signs = counts
-    at = _HEADER.size + times * 5 + types * 6 + signs + leap * 8 + standard + utc
-    _, _, *counts = _HEADER.unpack_from(raw, at)
+    offset = _HEADER.size + times * 5 + types * 6 + signs + leap * 8 + standard + utc
+    _, _, *counts = _HEADER.unpack_from(raw, offset)
     _, _, _, times, types, signs = counts
-    at += _HEADER.size
-    moments = list(struct.unpack_from(f">{times}q", raw, at))
-    order = list(raw[at + times * 8 : at + times * 9])
-    at += times * 9
-    names = raw[at + types * 6 : at + types * 6 + signs]
+    offset += _HEADER.size
+    moments = list(struct.unpack_from(f">{times}q", raw, offset))
+    order = list(raw[offset + times * 8 : offset + times * 9])
+    offset += times * 9
+    names = raw[offset + types * 6 : offset + types * 6 + signs]
     kinds: list[list[object]] = []
-    for place in range(types):
-        seconds, summer, name = struct.unpack_from(">lBB", raw, at + place * 6)
+    for index in range(types):
+        seconds, summer, name = struct.unpack_from(">lBB", raw, offset + index * 6)
         kinds.append([seconds, names[name : names.index(0, name)].decode(), summer])
-    first = next((place for place, kind in enumerate(kinds) if not kind[2]), 0)
+    first = next((index for index, kind in enumerate(kinds) if not kind[2]), 0)
     return moments, [first, *order], kinds
 
 
-def _changes(zone: ZoneInfo, start: datetime) -> list[datetime]:
+def _rule_changes(zone: ZoneInfo, start: datetime) -> list[datetime]:
     """The moments after `start` at which the zone's rule changes its offset; never twice in two months."""
     months = [
         datetime(year, month, 1, tzinfo=UTC)
@@ -83,15 +83,15 @@ def _changes(zone: ZoneInfo, start: datetime) -> list[datetime]:
         for month in range(1, 13, 2)
     ]
     months = [start, *months[bisect_right(months, start) :]]
-    shown = [_kind(zone, month) for month in months]
+    kinds = [_kind(zone, month) for month in months]
     return [
-        _between(zone, months[place - 1], months[place])
-        for place in range(1, len(months))
-        if shown[place] != shown[place - 1]
+        _find_change(zone, months[index - 1], months[index])
+        for index in range(1, len(months))
+        if kinds[index] != kinds[index - 1]
     ]
 
 
-def _between(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
+def _find_change(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
     before = _kind(zone, low)
     while high - low > timedelta(seconds=1):
         middle = (low + (high - low) / 2).replace(microsecond=0)
@@ -103,5 +103,5 @@ def _between(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
 
 
 def _kind(zone: ZoneInfo, moment: datetime) -> tuple[timedelta | None, str | None]:
-    at = moment.astimezone(zone)
-    return at.utcoffset(), at.tzname()
+    local = moment.astimezone(zone)
+    return local.utcoffset(), local.tzname()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables
 from tests.expressions.cases import NOW
@@ -14,7 +14,7 @@ from tests.expressions.cases import NOW
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
     """One run's evaluator; its children end with the test."""
-    children = Children(2)
+    children = SandboxPool(2)
     try:
         yield Evaluator(children, "org", "run")
     finally:

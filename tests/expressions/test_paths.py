@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.native import evaluate_paths
 from steward.steps.workflow.expressions.paths import UNDEFINED
@@ -112,7 +112,7 @@ async def test_paths_leave_this_process_for_nothing(
     world: Callable[[Sequence[Any]], ExpressionContext],
 ) -> None:
     """78 of 100 chunks need no child. See docs/design/imports-n8n.md#where-expressions-run."""
-    children = Children(1)
+    children = SandboxPool(1)
     items = [{"a": {"b": ["x"]}, "n": 2.5}, {"a": "y", "n": None}]
     texts = ["={{ $json.a.b[0] }}", "={{ $json.a.b }}-{{ $json.n }}|{{ $itemIndex }}", "plain"]
     evaluator = Evaluator(children, "org", "run")

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 
 import pytest
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import ParameterTemplate, decode_template, read, read_liquid
@@ -94,9 +94,9 @@ def _sensible(outcomes: Sequence[Outcome], places: int) -> bool:
 
 
 @pytest.fixture
-async def children() -> AsyncIterator[Children]:
+async def children() -> AsyncIterator[SandboxPool]:
     """Places for two."""
-    children = Children(2)
+    children = SandboxPool(2)
     try:
         yield children
     finally:
@@ -120,7 +120,9 @@ async def _stopped_at(act: Awaitable[None]) -> str | None:
     return None
 
 
-async def test_no_expression_crashes_or_hangs_the_evaluator(children: Children, dice: random.Random) -> None:
+async def test_no_expression_crashes_or_hangs_the_evaluator(
+    children: SandboxPool, dice: random.Random
+) -> None:
     """0 crashes, 0 hangs; the next message works."""
 
     async def work_out(templates: list[ParameterTemplate], world: ExpressionContext) -> None:
@@ -139,7 +141,7 @@ async def test_no_expression_crashes_or_hangs_the_evaluator(children: Children, 
 
 
 async def test_no_script_or_liquid_crashes_or_hangs_the_evaluator(
-    children: Children, dice: random.Random
+    children: SandboxPool, dice: random.Random
 ) -> None:
     """The same for scripts of every mode, and for Liquid."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from steward.imports.n8n.read import read_value
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import ExecutionResult
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -50,7 +50,7 @@ class Verdict:
     differences: tuple[str, ...]
 
 
-async def run_case(case: Mapping[str, Any], children: Children) -> Verdict:
+async def run_case(case: Mapping[str, Any], children: SandboxPool) -> Verdict:
     """Reads, runs and compares one case."""
     read = read_value(case["workflow"])
     plan = read.plan
@@ -182,7 +182,7 @@ def cases_of(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.json"))
 
 
-async def _verdict(name: str, text: str, children: Children) -> Verdict:
+async def _verdict(name: str, text: str, children: SandboxPool) -> Verdict:
     """A case's verdict; what breaks or does not end is a difference, and the next case is gone on with."""
     try:
         case = json.loads(text)
@@ -200,7 +200,7 @@ async def _verdict(name: str, text: str, children: Children) -> Verdict:
 
 
 async def _main(texts: Mapping[str, str]) -> int:
-    children = Children(2)
+    children = SandboxPool(2)
     equal = 0
     try:
         for name, text in texts.items():

@@ -87,7 +87,7 @@ def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
 
 async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.Kept:
     """The export kept as over the API."""
-    evaluator = Evaluator(shop.service.ctx.children, str(shop.owner.org), "import")
+    evaluator = Evaluator(shop.service.ctx.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
     name = str(export.get("name") or "An import")
     return await shop.write(

@@ -16,7 +16,7 @@ from steward.connectors.shopify.hydration import compile_read
 from steward.imports.content import Unreadable, content_of
 from steward.imports.reading import read_export
 from steward.imports.report import Survey
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read_liquid
 from steward.steps.workflow.expressions.views import CheckRequest
@@ -30,7 +30,7 @@ def exports_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.suffix in _SOURCES)
 
 
-async def survey(paths: Sequence[Path], children: Children | None) -> Survey:
+async def survey(paths: Sequence[Path], children: SandboxPool | None) -> Survey:
     """Every export, read as keeping it would."""
     found = Survey()
     evaluator = Evaluator(children, "report", "report") if children is not None else None
@@ -53,7 +53,7 @@ async def survey(paths: Sequence[Path], children: Children | None) -> Survey:
 
 
 async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
-    children = Children(2)
+    children = SandboxPool(2)
     try:
         warm = Evaluator(children, "report", "report")
         # The first start of each kind, and the schema's first look, are not an export's.

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read
 from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables, Outcome
@@ -24,7 +24,7 @@ from tests.expressions.cases import NOW
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
     """One run's evaluator; its children end with the test."""
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
     finally:

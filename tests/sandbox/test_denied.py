@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from steward.cli.confining import tell_of_walls
+from steward.cli.confining import log_missing_isolation
 from steward.clock import SystemClock
 from steward.config import read
-from steward.sandbox.pool import JAVASCRIPT, LIQUID, Children
+from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.sandbox.denied import CALLS
@@ -39,8 +39,8 @@ async def main():
     told = {}
     for kind, (op, given) in json.loads(sys.argv[1]).items():
         try:
-            ask = service.tools.children.ask(("org", kind), kind, {"op": op}, json.dumps(given).encode(), 5.0)
-            told[kind] = json.loads(await ask)
+            pool, payload = service.ctx.sandbox_pool, json.dumps(given).encode()
+            told[kind] = json.loads(await pool.send(("org", kind), kind, {"op": op}, payload, 5.0))
         except Stopped as end:
             told[kind] = [end.code, end.message]
     await service.close()
@@ -123,8 +123,8 @@ async def test_a_service_starts_where_no_child_can(tmp_path: Path, monkeypatch: 
     written: list[str] = []
     log = Log(written.append, SystemClock(), Register())
     settings = read(_environ(tmp_path))
-    children = Children(1)
-    await tell_of_walls(settings, children, log)
+    children = SandboxPool(1)
+    await log_missing_isolation(settings, children, log)
     await children.close()
     [line] = [json.loads(each) for each in written]
     assert (line["action"], line["level"]) == ("foreign_code_unavailable", "warning")
@@ -138,12 +138,12 @@ def _status(pid: int) -> dict[str, str]:
 
 async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
     """As root it gives its user and group up; whoever runs it, no capability stays"""
-    children = Children(2)
+    children = SandboxPool(2)
     users = []
     try:
         for kind, (op, given) in MESSAGES.items():
-            await children.ask(("org", kind), kind, {"op": op}, json.dumps(given).encode(), 5.0)
-        assert (await children.walls()).user
+            await children.send(("org", kind), kind, {"op": op}, json.dumps(given).encode(), 5.0)
+        assert (await children.probe_isolation()).unprivileged
         for child in children._live:
             status = _status(child.process.pid)
             assert {status[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
@@ -164,13 +164,13 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
 WITHOUT_SYS_ADMIN = """
 import asyncio, ctypes, json, sys
 from pathlib import Path
-from steward.sandbox.pool import BARE, Children
+from steward.sandbox.pool import BARE, SandboxPool
 assert ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_ADMIN
 async def main():
-    children = Children(1)
+    children = SandboxPool(1)
     child = await children._start(BARE)
     status = Path(f"/proc/{child.process.pid}/status").read_text()
-    print(json.dumps([child.walls.user, status]))
+    print(json.dumps([child.isolation.unprivileged, status]))
     await children.close()
 asyncio.run(main())
 """

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import read, read_liquid
@@ -28,7 +28,7 @@ ONE = ExpressionContext(
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
     """One run's evaluator; its children end with the test."""
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
     finally:

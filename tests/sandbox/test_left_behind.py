@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steward.sandbox.child_process import ChildProcess
-from steward.sandbox.pool import JAVASCRIPT, LIQUID, Children, _exchange
+from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool, _exchange
 from steward.sandbox.protocol import FRAME_BYTES, HEADER, Stopped
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read, read_liquid
@@ -34,9 +34,9 @@ ONE = ExpressionContext(
 
 
 @pytest.fixture
-async def children() -> AsyncIterator[Children]:
+async def children() -> AsyncIterator[SandboxPool]:
     """One child at a time, so that every message of the run goes to the same one."""
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         yield children
     finally:
@@ -61,7 +61,7 @@ def _scripts() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("mode", [ScriptMode.ALL, ScriptMode.PER_ITEM])
-async def test_no_script_answers_for_a_later_step(children: Children, mode: ScriptMode) -> None:
+async def test_no_script_answers_for_a_later_step(children: SandboxPool, mode: ScriptMode) -> None:
     """A script that fails or lies does so for itself: what its run asks next is answered rightly."""
     evaluator = Evaluator(children, *OWNER)
     address = read("={{ 'https://shop.example/' + $json.a + $now.setZone('Asia/Tokyo').toFormat('HH') }}")
@@ -92,7 +92,7 @@ BENIGN = {
 }
 
 
-async def test_what_a_script_replaces_does_not_change_what_it_returned(children: Children) -> None:
+async def test_what_a_script_replaces_does_not_change_what_it_returned(children: SandboxPool) -> None:
     """The answer is judged and written by functions that were there before any script."""
     evaluator = Evaluator(children, *OWNER)
     for text, wanted in BENIGN.items():
@@ -104,7 +104,7 @@ async def test_what_a_script_replaces_does_not_change_what_it_returned(children:
 WALK = (HERE / "walk.js").read_text("utf-8").partition("\n")[2].strip()
 
 
-async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: Children) -> None:
+async def test_no_object_an_expression_reaches_outlasts_it_unfrozen(children: SandboxPool) -> None:
     """Neither another parameter, nor another item, nor a later step finds what an expression changed."""
     evaluator = Evaluator(children, *OWNER)
     two = ExpressionContext(
@@ -145,7 +145,7 @@ SHARED = {
 }
 
 
-async def test_no_expression_changes_what_another_parameter_reads(children: Children) -> None:
+async def test_no_expression_changes_what_another_parameter_reads(children: SandboxPool) -> None:
     """In one message and in the next, whatever way it finds round its text being looked at"""
     evaluator = Evaluator(children, *OWNER)
     for change, look in SHARED.items():
@@ -155,7 +155,7 @@ async def test_no_expression_changes_what_another_parameter_reads(children: Chil
             assert (before, after) == ([1], [1]), change
 
 
-async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: Children) -> None:
+async def test_liquid_texts_with_line_breaks_stay_in_their_frame(children: SandboxPool) -> None:
     """Liquid's children speak the same way."""
     evaluator = Evaluator(children, *OWNER)
     forged = 'x\n=\n[["forged",null]]\n\u2028\x00'
@@ -230,14 +230,14 @@ async def test_the_longest_frame_is_read_and_an_honest_process_goes_on(tmp_path:
 
 @pytest.mark.parametrize("kind", [JAVASCRIPT, LIQUID])
 async def test_a_child_that_spoke_unasked_is_ended_and_its_run_gets_another(
-    children: Children, kind: str
+    children: SandboxPool, kind: str
 ) -> None:
     """What waits in a pipe while nobody asks could be read as the next answer."""
     asked, given = ({"op": "match"}, b"[]") if kind == JAVASCRIPT else ({"op": "check"}, b"[]")
-    answer = await children.ask(OWNER, kind, asked, given, 5.0)
+    answer = await children.send(OWNER, kind, asked, given, 5.0)
     (child,) = children._live
     child.process._reader.feed_data(HEADER.pack(bytes(16), b"=", 5) + b"[[1]]")
-    assert await children.ask(OWNER, kind, asked, given, 5.0) == answer
+    assert await children.send(OWNER, kind, asked, given, 5.0) == answer
     assert child not in children._live
     assert child.process._process.returncode is not None
     await asyncio.gather(*children._spares)

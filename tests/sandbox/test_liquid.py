@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from steward.sandbox.blake3 import blake3
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read_liquid
 from steward.steps.workflow.expressions.views import ExpressionError
@@ -68,7 +68,7 @@ REFUSED = [
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
     """One run's evaluator; its children end with the test."""
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
     finally:

@@ -9,20 +9,20 @@ import sys
 import pytest
 from anyio.lowlevel import checkpoint
 
-from steward.sandbox.pool import JAVASCRIPT, Children, Owner, Used
+from steward.sandbox.pool import JAVASCRIPT, Owner, SandboxPool, SandboxTime
 from steward.sandbox.protocol import Stopped
 
 MATCH = b'[["a","","a"]]'
 KEEP = b'[["a","","abc"]]'
 
 
-async def _ask(children: Children, owner: Owner) -> set[int]:
+async def _ask(children: SandboxPool, owner: Owner) -> set[int]:
     """One message; which processes there were right after it."""
-    await children.ask(owner, JAVASCRIPT, {"op": "match"}, MATCH, 5.0)
+    await children.send(owner, JAVASCRIPT, {"op": "match"}, MATCH, 5.0)
     return _served(children, owner)
 
 
-def _served(children: Children, owner: Owner) -> set[int]:
+def _served(children: SandboxPool, owner: Owner) -> set[int]:
     return {child.process.pid for child in children._live if child.owner == owner}
 
 
@@ -31,7 +31,7 @@ async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children = Children(2)
+    children = SandboxPool(2)
     first = await _ask(children, ("one", "1"))
     assert await _ask(children, ("one", "1")) == first
     others = [
@@ -47,7 +47,7 @@ async def test_a_child_serves_one_run_of_one_organization_in_its_life() -> None:
 
 async def test_more_messages_than_places_wait_their_turn() -> None:
     """A message waits its turn. See docs/design/sandbox.md#sandbox-for-foreign-code."""
-    children = Children(2)
+    children = SandboxPool(2)
     owners = [(f"org{number % 5}", str(number)) for number in range(12)]
     await asyncio.gather(*(_ask(children, owner) for owner in owners))
     assert children.live <= 2
@@ -59,11 +59,11 @@ async def test_no_second_child_while_another_organization_waits_for_its_first() 
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children = Children(1)
+    children = SandboxPool(1)
     order: list[str] = []
 
     async def ask(owner: Owner) -> None:
-        await children.ask(owner, JAVASCRIPT, {"op": "match"}, KEEP, 5.0)
+        await children.send(owner, JAVASCRIPT, {"op": "match"}, KEEP, 5.0)
         order.append(owner[0])
 
     busy = [asyncio.ensure_future(ask(("loud", str(number)))) for number in range(6)]
@@ -79,7 +79,7 @@ async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children = Children(1)
+    children = SandboxPool(1)
     await _ask(children, ("one", "1"))
     (child,) = children._live
     child.process.kill()
@@ -88,7 +88,7 @@ async def test_a_child_that_lies_or_dies_is_a_failed_step_alone() -> None:
     assert end.value.code == "code_crashed"
     assert await _ask(children, ("one", "1"))
     with pytest.raises(Stopped):
-        await children.ask(("one", "1"), JAVASCRIPT, {"op": "nothing"}, b"{}", 5.0)
+        await children.send(("one", "1"), JAVASCRIPT, {"op": "nothing"}, b"{}", 5.0)
     assert await _ask(children, ("one", "1"))
     await children.close()
 
@@ -98,7 +98,7 @@ async def test_a_message_given_up_takes_its_child_with_it() -> None:
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children = Children(1)
+    children = SandboxPool(1)
     await _ask(children, ("one", "1"))
     task = asyncio.ensure_future(_ask(children, ("one", "1")))
     for _ in range(3):
@@ -115,7 +115,7 @@ async def test_an_engine_that_does_not_start_is_told_to_everybody(monkeypatch: p
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children = Children(1)
+    children = SandboxPool(1)
     monkeypatch.setattr(sys, "executable", "/bin/false")
     asked = [_ask(children, (f"org{number}", "1")) for number in range(3)]
     ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
@@ -130,16 +130,16 @@ async def test_waiting_for_a_child_is_not_counted_as_its_time() -> None:
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children, used, now = Children(1), Used(), asyncio.get_running_loop().time
+    children, used, now = SandboxPool(1), SandboxTime(), asyncio.get_running_loop().time
     await _ask(children, ("one", "1"))
     [child] = [one for one in children._live if one.owner is not None]
     child.busy = True  # as while it works on another message
     began = now()
-    asked = asyncio.ensure_future(children.ask(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))
+    asked = asyncio.ensure_future(children.send(("two", "1"), JAVASCRIPT, {"op": "match"}, MATCH, 5.0, used))
     while now() < began + 0.3:
         await checkpoint()
     child.busy = False
-    children._next()
+    children._wake_waiting()
     await asked
     assert 0 < used.seconds <= now() - began - 0.3
     await children.close()

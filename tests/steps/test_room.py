@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.sandbox.protocol import MESSAGE_BYTES, MIB
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import (
@@ -76,7 +76,7 @@ def test_what_stands_in_many_places_counts_in_each() -> None:
 @pytest.fixture
 async def evaluator() -> AsyncIterator[Evaluator]:
     """One run's evaluator; its child ends with the test."""
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         yield Evaluator(children, "org", "run")
     finally:

@@ -20,7 +20,7 @@ from steward.events.receive import Intake
 from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
 from steward.model.sessions import Session
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log
 
 MIB = 1024 * 1024
@@ -66,7 +66,7 @@ class AppContext:
     templates: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
-    children: Children = field(default_factory=lambda: Children(2))
+    sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
     intake: Intake | None = None
     destinations: DestinationCache = field(default_factory=DestinationCache)
     space: Space | None = None

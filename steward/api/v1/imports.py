@@ -189,7 +189,7 @@ def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
 def _evaluator(call: ApiCall) -> Evaluator:
     """One import's own child: nothing of another organisation was ever in it."""
     context = call.context
-    return Evaluator(context.children, str(call.actor.org), f"import {new_id(context.clock.now())}")
+    return Evaluator(context.sandbox_pool, str(call.actor.org), f"import {new_id(context.clock.now())}")
 
 
 async def prepare_keep(call: ApiCall) -> Prepared:

@@ -12,7 +12,7 @@ from typing import Any
 
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError, Plan, PlanStep, StepKind, StepSource
-from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, WORDS
+from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, STOP_MESSAGES
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
@@ -354,7 +354,7 @@ async def _params(
             refuse_partial_fields(index)
             column = [answer[index] if index < len(answer) else UNDEFINED for answer in answers]
             if sum(json_size(value, sizes) for value in column) > MESSAGE_BYTES:
-                raise CodeStopped(MEMORY, WORDS[MEMORY])
+                raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
             filled[index] = Params(_filled(tree, column))
         return filled[index]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from steward.imports.n8n.read import read_value
 from steward.model.finding import Finding, FindingLevel
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.items import trigger_items
@@ -55,7 +55,7 @@ async def outputs_of(
 ) -> list[list[Any]] | str:
     """The items at each output, or the words it failed with."""
     read = read_value(workflow_of(kind, version, parameters, **settings))
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         means = WalkContext(
             evaluator=Evaluator(children, "tests", "one"),

@@ -77,7 +77,7 @@ class Standing:
 
     async def kept(self, value: Mapping[str, Any]) -> keep.Kept:
         """The flow's file kept as over the API."""
-        evaluator = Evaluator(self.shop.service.ctx.children, str(self.shop.owner.org), "import")
+        evaluator = Evaluator(self.shop.service.ctx.sandbox_pool, str(self.shop.owner.org), "import")
         prepared = await keep.prepare("store_flow", text_of(value), None, evaluator)
         act = partial(keep.keep, actor=self.shop.owner, source="store_flow", name="A flow", prepared=prepared)
         return await self.shop.write(act)

@@ -40,7 +40,7 @@ async def shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     """The mail bound to a connection."""
     ctx = shop.service.ctx
-    evaluator = Evaluator(ctx.children, str(shop.owner.org), "import")
+    evaluator = Evaluator(ctx.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
     act = partial(keep.keep, actor=shop.owner, source="store_flow", name="Mail", prepared=prepared)
     record = (await shop.write(act)).record

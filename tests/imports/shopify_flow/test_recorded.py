@@ -8,7 +8,7 @@ from steward.imports.content import content_of
 from steward.imports.keep import needs_of
 from steward.imports.reading import Reading, read_export
 from steward.model.plan import DataMode
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.case_data import case_data
 
@@ -143,7 +143,7 @@ async def test_each_recorded_flow_is_read_as_written_by_hand() -> None:
 
 async def check_flows(files: Mapping[Path, Expected]) -> None:
     """Reads each file and compares its plan and findings with what is expected."""
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         evaluator = Evaluator(children, "report", "report")
         for path, expected in files.items():

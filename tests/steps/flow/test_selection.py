@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.model.json import JsonValue
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 from steward.steps.shopify_flow.environment import Environment, follow
 from steward.steps.shopify_flow.selection import (
     DEEPEST,
@@ -158,7 +158,7 @@ async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
             shown[f"{{{{ {path} | join: ',' }}}}"] = ",".join(map(str, value))
         elif not isinstance(value, dict | list):
             shown[f"{{{{ {path} }}}}"] = "" if value is None else str(value)
-    children = Children(1)
+    children = SandboxPool(1)
     try:
         evaluator = Evaluator(children, "org", "run")
         answers = await evaluator.render([read_liquid(text) for text in shown], {"order": ORDER}, NOW)

@@ -11,8 +11,8 @@ from datetime import datetime
 from typing import Final
 
 from steward.model.json import JsonObject, JsonValue
-from steward.sandbox.pool import JAVASCRIPT, LIQUID, Children, Used
-from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, TIMEOUT, WORDS, Stopped, stopped
+from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool, SandboxTime
+from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, STOP_MESSAGES, TIMEOUT, Stopped, stopped
 from steward.steps.workflow.expressions import message, problems
 from steward.steps.workflow.expressions.native import evaluate_paths
 from steward.steps.workflow.expressions.template import Lang, ParameterTemplate, names_in
@@ -44,10 +44,10 @@ class Evaluator:
     life. Every method may raise CodeStopped: the step fails with its code.
     """
 
-    def __init__(self, children: Children, organization: str, run: str) -> None:
-        self._children = children
+    def __init__(self, sandbox_pool: SandboxPool, organization: str, run: str) -> None:
+        self._sandbox_pool = sandbox_pool
         self._owner = (organization, run)
-        self._used = Used()
+        self._used = SandboxTime()
 
     async def check(self, request: CheckRequest) -> CheckResult:
         """Compiles, without running, all that is asked."""
@@ -90,7 +90,7 @@ class Evaluator:
             if answer is not None and not template.typed:
                 text_budget -= sum(len(outcome) for outcome in answer if isinstance(outcome, str))
             if text_budget < 0:
-                raise CodeStopped(MEMORY, WORDS[MEMORY])
+                raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
         remaining_numbers = [number for number, answer in enumerate(answers) if answer is None]
         if remaining_numbers and indexes:
             evaluated = await self._evaluate_in_sandbox(
@@ -183,7 +183,7 @@ class Evaluator:
             if remaining_seconds <= 0:
                 raise stopped(TIMEOUT)
             message_body = message.encode_message(body)
-            return await self._children.ask(
+            return await self._sandbox_pool.send(
                 self._owner, kind, header, message_body, min(seconds, remaining_seconds), self._used
             )
         except Stopped as end:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from steward.model.json import JsonObject, JsonValue
-from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, WORDS
+from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, STOP_MESSAGES
 from steward.steps.workflow.expressions.paths import UNDEFINED
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
 from steward.steps.workflow.expressions.views import (
@@ -34,7 +34,7 @@ _BLOCKS = msgspec.json.Decoder(list[list[_EncodedOutcomes]])
 
 def crash_error() -> CodeStopped:
     """An answer that is none: the child is not itself any more."""
-    return CodeStopped(CRASHED, WORDS[CRASHED])
+    return CodeStopped(CRASHED, STOP_MESSAGES[CRASHED])
 
 
 def encode_message(value: object) -> bytes:
@@ -44,7 +44,7 @@ def encode_message(value: object) -> bytes:
     except UnicodeEncodeError:  # half a character somewhere in the data
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     if len(text) > MESSAGE_BYTES:
-        raise CodeStopped(MEMORY, WORDS[MEMORY])
+        raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
     return text
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from steward.model.json import JsonObject
-from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, WORDS
+from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, STOP_MESSAGES
 from steward.steps.workflow.expressions.paths import (
     UNDEFINED,
     InheritedMember,
@@ -96,7 +96,7 @@ def _joined(
             parts.append(text)
             remaining_bytes -= len(text)
             if remaining_bytes < 0:
-                raise CodeStopped(MEMORY, WORDS[MEMORY])
+                raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
     except PathRootMissing as error:
         return ExpressionError(str(error))
     return "".join(parts)

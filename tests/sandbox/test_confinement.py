@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from steward.sandbox.pool import Children
+from steward.sandbox.pool import SandboxPool
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAD = """
 import os, sys, time, resource
 sys.path[:0] = {folders!r}
 import socket, ctypes
-from steward.sandbox import walls
+from steward.sandbox import limits
 """
 
 linux = pytest.mark.skipif(
@@ -28,10 +28,10 @@ linux = pytest.mark.skipif(
 
 
 def _inside(act: str, door: bool) -> subprocess.CompletedProcess[bytes]:
-    """What becomes of a process that does something behind the walls."""
+    """What becomes of a process that does something behind the limits."""
     folders = [str(ROOT), sysconfig.get_path("platlib")]
-    text = HEAD.format(folders=folders) + "walls.limit()\n"
-    text += "assert walls.close_door()\n" if door else ""
+    text = HEAD.format(folders=folders) + "limits.set_resource_limits()\n"
+    text += "assert limits.filter_system_calls()\n" if door else ""
     text += f"{act}\nos.write(1, b'done')\nos._exit(0)\n"
     command = [sys.executable, "-I", "-S", "-c", text]
     return subprocess.run(command, capture_output=True, env={}, close_fds=True, timeout=30, check=False)
@@ -90,10 +90,10 @@ async def test_a_child_says_which_walls_stand_and_holds_nothing_of_ours() -> Non
 
     See docs/design/sandbox.md#sandbox-for-foreign-code.
     """
-    children = Children(1)
-    stand = await children.walls()
+    children = SandboxPool(1)
+    stand = await children.probe_isolation()
     if sys.platform.startswith("linux"):
-        assert stand.calls
+        assert stand.system_calls
     child = await children._start("javascript")
     _look_at(child.process.pid)
     await children.close()

@@ -64,15 +64,15 @@ _ALLOW, _KILL = 0x7FFF0000, 0x80000000
 _X32_BIT: Final = 0x40000000
 
 
-def limit() -> None:
+def set_resource_limits() -> None:
     """Sets the resource limits; a limit that is lower already stays."""
     for kind, value in LIMITS:
         _, hard = resource.getrlimit(kind)
-        kept = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (kept, kept))
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(kind, (allowed, allowed))
 
 
-def isolate() -> tuple[bool, bool]:
+def leave_network_and_root() -> tuple[bool, bool]:
     """Leaves the network and gives up root's user and group and every capability.
 
     Returns whether the process has a network namespace of its own, with nothing in it, and whether it is
@@ -82,23 +82,23 @@ def isolate() -> tuple[bool, bool]:
         return False, os.getuid() != 0
     libc = ctypes.CDLL(None, use_errno=True)
     has_own_network = libc.unshare(_NEW_NETWORK) == 0
-    if os.getuid() == 0 and _permitted(libc) >> _KILL_OTHERS & 1:
-        _give_up_root(libc)
+    if os.getuid() == 0 and _permitted_capabilities(libc) >> _KILL_OTHERS & 1:
+        _drop_root(libc)
     # A user namespace comes last: within it root could not give up its user, and would not look like root.
     is_root = os.getuid() == 0
     has_own_network = has_own_network or libc.unshare(_NEW_USER | _NEW_NETWORK) == 0
-    _give_up_bounds(libc)  # those of a namespace are its own
-    libc.capset(_header(), struct.pack("6I", 0, 0, 0, 0, 0, 0))
-    return has_own_network, not is_root and _permitted(libc) == 0
+    _drop_bounding_set(libc)  # those of a namespace are its own
+    libc.capset(_capability_header(), struct.pack("6I", 0, 0, 0, 0, 0, 0))
+    return has_own_network, not is_root and _permitted_capabilities(libc) == 0
 
 
-def _give_up_root(libc: ctypes.CDLL) -> None:
+def _drop_root(libc: ctypes.CDLL) -> None:
     """Takes a user and a group that nobody else has, so that children cannot reach each other.
 
     Where the machine does not know them, as in a container with few users, takes those called nobody. Root
     that may not signal others must keep its user, because it could not end the child.
     """
-    _give_up_bounds(libc)
+    _drop_bounding_set(libc)
     for user in (_FIRST_OWN_USER + os.getpid(), _NOBODY):
         with contextlib.suppress(OSError):
             os.setgroups([])
@@ -107,7 +107,7 @@ def _give_up_root(libc: ctypes.CDLL) -> None:
             return
 
 
-def _give_up_bounds(libc: ctypes.CDLL) -> None:
+def _drop_bounding_set(libc: ctypes.CDLL) -> None:
     """No program started later could get a capability back; needs a right that goes with the user."""
     libc.prctl(_AMBIENT, _CLEAR_AMBIENT, 0, 0, 0)
     for capability in range(64):
@@ -115,20 +115,20 @@ def _give_up_bounds(libc: ctypes.CDLL) -> None:
             return
 
 
-def _permitted(libc: ctypes.CDLL) -> int:
+def _permitted_capabilities(libc: ctypes.CDLL) -> int:
     """The capabilities this process may use, as bits."""
     data = ctypes.create_string_buffer(24)
-    if libc.capget(_header(), data) != 0:
+    if libc.capget(_capability_header(), data) != 0:
         return 0
     _, low, _, _, high, _ = struct.unpack("6I", data.raw)
     return int(low | high << 32)
 
 
-def _header() -> ctypes.Array[ctypes.c_char]:
+def _capability_header() -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(struct.pack("Ii", _CAPABILITIES_3, 0))
 
 
-def close_door() -> bool:
+def filter_system_calls() -> bool:
     """From here on any system call but the listed ones kills the process. True when it stands."""
     machine = os.uname().machine
     if not sys.platform.startswith("linux") or machine not in _CALLS:
@@ -136,27 +136,27 @@ def close_door() -> bool:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0) != 0:
         return False
-    steps = _program(*_CALLS[machine])
-    code = ctypes.create_string_buffer(b"".join(steps))
-    program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    instructions = _filter_program(*_CALLS[machine])
+    code = ctypes.create_string_buffer(b"".join(instructions))
+    program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
     return int(libc.prctl(_SECCOMP, _FILTER, ctypes.create_string_buffer(program), 0, 0)) == 0
 
 
-def _program(architecture: int, calls: dict[str, int]) -> list[bytes]:
+def _filter_program(architecture: int, calls: dict[str, int]) -> list[bytes]:
     """The filter: the right architecture and a listed number pass, all else kills."""
     numbers = sorted(calls.values())
-    steps = [
-        _step(_LOAD, 0, 0, 4),
-        _step(_JUMP_EQUAL, 1, 0, architecture),
-        _step(_RETURN, 0, 0, _KILL),
-        _step(_LOAD, 0, 0, 0),
-        _step(_JUMP_AT_LEAST, 0, 1, _X32_BIT),
-        _step(_RETURN, 0, 0, _KILL),
+    instructions = [
+        _instruction(_LOAD, 0, 0, 4),
+        _instruction(_JUMP_EQUAL, 1, 0, architecture),
+        _instruction(_RETURN, 0, 0, _KILL),
+        _instruction(_LOAD, 0, 0, 0),
+        _instruction(_JUMP_AT_LEAST, 0, 1, _X32_BIT),
+        _instruction(_RETURN, 0, 0, _KILL),
     ]
-    for place, number in enumerate(numbers):
-        steps.append(_step(_JUMP_EQUAL, len(numbers) - place, 0, number))
-    return [*steps, _step(_RETURN, 0, 0, _KILL), _step(_RETURN, 0, 0, _ALLOW)]
+    for index, number in enumerate(numbers):
+        instructions.append(_instruction(_JUMP_EQUAL, len(numbers) - index, 0, number))
+    return [*instructions, _instruction(_RETURN, 0, 0, _KILL), _instruction(_RETURN, 0, 0, _ALLOW)]
 
 
-def _step(code: int, yes: int, no: int, value: int) -> bytes:
-    return struct.pack("HBBI", code, yes, no, value)
+def _instruction(code: int, if_true: int, if_false: int, value: int) -> bytes:
+    return struct.pack("HBBI", code, if_true, if_false, value)
