@@ -6,12 +6,12 @@ from typing import Any
 from steward import connectors
 from steward.config import Environment, Settings
 from steward.connectors import Options
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 
 
-def operations(settings: Settings) -> dict[str, Mapping[str, ChangeOp[Any]]]:
+def operations(settings: Settings) -> dict[str, Mapping[str, WriteOperation[Any]]]:
     """What can be written to each kind of account, for commands that look after a copy."""
-    return {kind: made.changes for kind, made in connectors.build(connector_options(settings)).items()}
+    return {kind: made.writes for kind, made in connectors.build(connector_options(settings)).items()}
 
 
 def connector_options(settings: Settings) -> Options:

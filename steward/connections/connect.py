@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
 from steward.connections.vault import Vault
-from steward.connectors.base.connector import Connector, Health, Kind
-from steward.connectors.base.settings import IDENTITY, BadSettings, Secrets, Settings
+from steward.connectors.base.connector import ConnectionKind, Connector, Health
+from steward.connectors.base.settings import IDENTITY, BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.database.accounts import audit, connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -60,7 +60,7 @@ class CheckedSettings:
     """Settings that were checked against the account, ready to be kept."""
 
     kind: str
-    settings: Settings
+    settings: ConnectionSettings
     health: Health
     checked_at: datetime
 
@@ -89,14 +89,14 @@ async def try_settings(
         settings = connector.settings(submitted)
     except BadSettings as error:
         raise _bad(error.errors) from error
-    secrets = Secrets(_NOBODY_YET, settings.plain, settings.sealed)
+    secrets = ConnectionSecrets(_NOBODY_YET, settings.plain, settings.sealed)
     health = await _look(vault, org, connector, secrets, integration=None)
     if health.error is not None and not health.ok:
         raise _refused(health, settings)
     return CheckedSettings(kind, settings, health, now)
 
 
-async def look(vault: Vault, org: OrgId, kind: str, secrets: Secrets) -> Health:
+async def look(vault: Vault, org: OrgId, kind: str, secrets: ConnectionSecrets) -> Health:
     """Checks an account by opened secrets that are not kept yet."""
     return await _look(vault, org, vault.connectors[kind], secrets, integration=None)
 
@@ -105,13 +105,13 @@ async def _look(
     vault: Vault,
     org: OrgId,
     connector: Connector,
-    secrets: Secrets,
+    secrets: ConnectionSecrets,
     *,
     integration: IntegrationId | None,
 ) -> Health:
     vault.register.add(*secrets.sealed.values())
     try:
-        http = vault.outbound.management_client(org, integration, connector.link(secrets))
+        http = vault.outbound.management_client(org, integration, connector.endpoint(secrets))
         async with asyncio.timeout(CHECK_SECONDS):
             return await connector.check(http, secrets)
     except (CallRefused, BadSettings) as error:
@@ -125,7 +125,7 @@ def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:
     return ValidationFailed(errors=named)
 
 
-def _refused(health: Health, settings: Settings) -> Exception:
+def _refused(health: Health, settings: ConnectionSettings) -> Exception:
     error = health.error or CallError("The check failed.")
     if isinstance(error, _SILENT):
         silent = "" if isinstance(error, BadCertificate) else "The account did not answer. "
@@ -152,7 +152,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, va
             org=actor.org,
             integration_id=integration,
             kind=tried.kind,
-            is_store=connector.facts.kind is Kind.STORE,
+            is_store=connector.facts.kind is ConnectionKind.STORE,
             name=name,
             domain=tried.settings.domain,
             zone=None,
@@ -233,11 +233,11 @@ async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[st
         sealed = (await vaults.open_secrets(tx, vault, before)).sealed
     except CannotOpen:  # new keys are then what it needs
         return {}
-    names = (vaults.EVENT_KEY, *connector.events.signed_by)
+    names = (vaults.EVENT_KEY, *connector.events.signing_settings)
     return {f"{name}{vaults.BEFORE}": sealed[name] for name in names if name in sealed}
 
 
-async def check_again(vault: Vault, connection: Connection, secrets: Secrets) -> Health:
+async def check_again(vault: Vault, connection: Connection, secrets: ConnectionSecrets) -> Health:
     """Checks a connection with the keys it has; keeps nothing."""
     connector = vault.connectors[connection.kind]
     return await _look(vault, connection.org, connector, secrets, integration=connection.integration_id)
@@ -316,7 +316,7 @@ async def _save(tx: Tx, after: Connection, *, was: int) -> None:
 
 
 def _with_health(
-    connection: Connection, health: Health, *, settings: Settings | None, now: datetime
+    connection: Connection, health: Health, *, settings: ConnectionSettings | None, now: datetime
 ) -> Connection:
     """The connection with what a check found; without an answer the facts of the last good one stay."""
     facts: dict[str, JsonValue] = dict(connection.facts)
@@ -352,5 +352,5 @@ def report(health: Health, checked_at: datetime) -> Check:
         lines.append(Message("ok", f"Connected to {label}." if label else "Connected."))
     elif health.error is not None:
         lines.append(Message("error", health.error.message))
-    lines += [Message("warning", warned.words) for warned in health.warnings]
+    lines += [Message("warning", warned.message) for warned in health.warnings]
     return Check(health.ok, checked_at, tuple(lines))

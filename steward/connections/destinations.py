@@ -9,7 +9,7 @@ from math import ceil
 from steward.clock import Clock
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import Destination
-from steward.connectors.base.settings import BadSettings, Secrets
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection, ConnectionState
@@ -77,12 +77,14 @@ class DestinationReader:
         self.cache.put(key, self.clock.monotonic(), destinations)
         return destinations
 
-    async def _ask(self, connection: Connection, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def _ask(
+        self, connection: Connection, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         connector = self.vault.connectors.get(connection.kind)
         if connector is None:
             return []
         try:
-            link = connector.link(secrets)
+            link = connector.endpoint(secrets)
             http = self.vault.outbound.read_client(
                 connection.org, connection.integration_id, link, urgency=Urgency.MANAGEMENT
             )
@@ -101,7 +103,7 @@ class DestinationReader:
 
 async def _opened(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
-) -> tuple[Connection, Secrets] | None:
+) -> tuple[Connection, ConnectionSecrets] | None:
     connection = await connections.get(tx, org, integration)
     if connection is None:
         return None

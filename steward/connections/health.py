@@ -10,7 +10,7 @@ from steward.connections import connect as connecting
 from steward.connections.connect import CHECK_EVERY
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import Health
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection
@@ -68,7 +68,7 @@ async def check(upkeep: ConnectionChecks, org: OrgId, integration: IntegrationId
 
 async def _claim_check(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
-) -> tuple[Connection, Secrets] | None:
+) -> tuple[Connection, ConnectionSecrets] | None:
     """Its turn is taken first: what cannot be opened or asked is not tried again and again."""
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     connection = await connections.get(tx, org, integration)

@@ -7,8 +7,8 @@ from typing import Any
 
 from steward.clock import Clock
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base.connector import ChangeOp, Connector, Reader
-from steward.connectors.base.settings import BadSettings, Secrets
+from steward.connectors.base.connector import Connector, Reader, WriteOperation
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.web_request.connector import CHANGES, RequestWriter
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
@@ -43,7 +43,7 @@ class RunAccess:
         """A reader, which can emit nothing but reads. Raises NotConnected."""
         connector, secrets = await self._open(org, connection)
         try:
-            link = connector.link(secrets)
+            link = connector.endpoint(secrets)
             http = self.vault.outbound.read_client(
                 org, connection.integration_id, link, urgency=urgency, check_cancelled=still_wanted
             )
@@ -57,21 +57,21 @@ class RunAccess:
             return RequestWriter(self.vault.outbound.web_write_client(grant))
         connector, secrets = await self._open(org, connection)
         try:
-            link = connector.link(secrets)
+            link = connector.endpoint(secrets)
             http = self.vault.outbound.write_client(grant, connection.integration_id, link)
             return connector.writer(http, secrets)
         except (BadSettings, CallRefused) as error:
             raise NotConnected(f"{connection.name} cannot be reached: {error}", errors={}) from error
 
-    def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
+    def changes(self, kind: str) -> Mapping[str, WriteOperation[Any]]:
         """The plannable changes of a kind of connection."""
-        return CHANGES if kind == web.KIND else self.vault.connectors[kind].changes
+        return CHANGES if kind == web.KIND else self.vault.connectors[kind].writes
 
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
         """Reads of addresses no connection stands for, which imported workflows name."""
         return self.vault.outbound.web_read_client(org, check_cancelled=still_wanted)
 
-    async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, Secrets]:
+    async def _open(self, org: OrgId, connection: Connection) -> tuple[Connector, ConnectionSecrets]:
         """The connection as it is now: one that was disconnected since is not opened."""
         look = partial(_current, vault=self.vault, connection=connection)
         try:
@@ -82,7 +82,7 @@ class RunAccess:
         return self.vault.connectors[connection.kind], secrets
 
 
-async def _current(tx: Tx, *, vault: Vault, connection: Connection) -> Secrets:
+async def _current(tx: Tx, *, vault: Vault, connection: Connection) -> ConnectionSecrets:
     current = await connections.get(tx, connection.org, connection.integration_id)
     if current is None or current.state is not ConnectionState.CONNECTED:
         raise NotConnected(f"{connection.name} is not connected. Reconnect it in the web app.", errors={})

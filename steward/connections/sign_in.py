@@ -14,7 +14,7 @@ from steward.connections import connect as connecting
 from steward.connections import vault as vaults
 from steward.connections.connect import CheckedSettings
 from steward.connections.vault import Vault
-from steward.connectors.base.settings import Secrets, Settings
+from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
 from steward.database.accounts import connections, sign_ins
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor
@@ -172,8 +172,8 @@ class SignInExchange:
         look = partial(_subject, org_actor=actor, begun=begun)
         subject = await self.engine.read(self.clock.now(), look, org=actor.org)
         plain = {"sign_in": "google"} | ({"account": label} if label else {})
-        settings = Settings(plain, {"refresh_token": refresh}, Auth.USER_SIGN_IN, subject=subject)
-        opened = Secrets(begun.integration or _NEW, settings.plain, settings.sealed)
+        settings = ConnectionSettings(plain, {"refresh_token": refresh}, Auth.USER_SIGN_IN, subject=subject)
+        opened = ConnectionSecrets(begun.integration or _NEW, settings.plain, settings.sealed)
         health = await connecting.look(self.vault, actor.org, KIND, opened)
         if not health.ok:
             raise SignInFailed("exchange")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from steward.connectors.base.connector import Connector
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.accounts.connections import DataKey, SealedField
 from steward.database.engine.base import Tx
@@ -74,7 +74,7 @@ async def add(
         await connections.put_secret(tx, org, integration, sealed=field_to_store)
 
 
-async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
+async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> ConnectionSecrets:
     """The connection as its connector needs it; its secrets enter the register of live ones.
 
     Raises CannotOpen when no master key opens them.
@@ -92,7 +92,7 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
         opened[field.field] = Secret(open_sealed(field.sealed, data_key, context).decode("utf-8"))
     vault.register.add(*opened.values())
     account_facts = connection.currency, connection.zone, connection.facts
-    return Secrets(integration, plain(connection), opened, *account_facts)
+    return ConnectionSecrets(integration, plain(connection), opened, *account_facts)
 
 
 def plain(connection: Connection) -> dict[str, str]:

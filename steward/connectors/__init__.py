@@ -71,7 +71,7 @@ def build(options: Options) -> Mapping[str, Connector]:
         CloudS3Connector(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded),
     )
     for connector in made:
-        for name, op in connector.changes.items():
+        for name, op in connector.writes.items():
             if name != op.name or not isinstance(op.recovery, Recovery):
                 raise ValueError(f"{connector.facts.id}: {name} does not say how it is recovered")
     return {connector.facts.id: connector for connector in made}

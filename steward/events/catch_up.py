@@ -8,8 +8,8 @@ from functools import partial
 
 from steward.connections.vault import open_secrets
 from steward.connectors.base.connector import Connector, Reader
-from steward.connectors.base.deliveries import CHANGED, IDS, ChangedAsk, Event, IdsAsk, dedupe_key
-from steward.connectors.base.settings import BadSettings, Secrets
+from steward.connectors.base.deliveries import CHANGED, IDS, ChangedQuery, Event, IdsQuery, dedupe_key
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, last_seen, subscriptions
@@ -43,7 +43,7 @@ class Reading:
 
     connection: Connection
     connector: Connector
-    secrets: Secrets
+    secrets: ConnectionSecrets
     row: CatchUp
     heard: Mapping[str, datetime | None]  # the topics that are listened to, and since when
 
@@ -94,7 +94,7 @@ async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, 
     if reading is None:
         return 0
     try:
-        link = reading.connector.link(reading.secrets)
+        link = reading.connector.endpoint(reading.secrets)
         http = ctx.vault.outbound.read_client(org, integration, link)
         reader = reading.connector.reader(http, reading.secrets)
     except (CallRefused, BadSettings) as error:
@@ -127,13 +127,13 @@ async def _fill(ctx: WorkerContext, reading: Reading, reader: Reader) -> None:
     """What was last seen becomes complete, so that topics can be derived (connectors 8 rule 2)."""
     now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
     since = now - ORDERS_SINCE if kind == "order" else None
-    async for page in reader.read(CHANGED, ChangedAsk(kind, since)):
+    async for page in reader.read(CHANGED, ChangedQuery(kind, since)):
         seen = [
             Seen(event.object_type, event.object_id, fields, event.modified_at)
             for event in page.items
             if source is not None
             and event.object_id is not None
-            and (fields := source.remembered(event)) is not None
+            and (fields := source.initial_snapshot(event)) is not None
         ]
         by_key = {(one.object_type, one.object_id): one for one in seen}
         keep = partial(
@@ -157,7 +157,7 @@ async def _read_on(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
     began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - OVERLAP, row.since)
     entered = 0
-    async for page in reader.read(CHANGED, ChangedAsk(row.object_type, after)):
+    async for page in reader.read(CHANGED, ChangedQuery(row.object_type, after)):
         for start in range(0, len(page.items), MOST_AT_ONCE):
             part = page.items[start : start + MOST_AT_ONCE]
             entered += await _enter(ctx, reading, part, now=began)
@@ -202,7 +202,7 @@ async def _enter(ctx: WorkerContext, reading: Reading, found: Sequence[Event], *
             None if known is None else known.fields,
             since=reading.row.since,
             seen_at=None if known is None else known.modified_at,
-            heard=reading.heard,
+            awaited_topics=reading.heard,
         )
         if telling.fresh_topics(event, derived, known, heard=reading.heard, offered=offered):
             body = json.dumps(event.payload, separators=(",", ":"))
@@ -239,11 +239,11 @@ async def _compare(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")
     spec = reading.connector.topics.get(topic)
-    if topic not in reading.heard or spec is None or kind not in spec.fills:
+    if topic not in reading.heard or spec is None or kind not in spec.snapshot_types:
         return 0
     look = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
     known = await ctx.engine.read(ctx.clock.now(), look, org=reading.org)
-    async for page in reader.read(IDS, IdsAsk(kind)):
+    async for page in reader.read(IDS, IdsQuery(kind)):
         known -= set(page.items)
     now = ctx.clock.now()
     gone = [

@@ -35,5 +35,5 @@ def _heard(
     if failed is not None:
         return Heard.FAILED, failed.reason
     made = all(one.state is SubscriptionState.MADE for one in own)
-    filled = all(kind in read and read[kind].fill is Fill.DONE for kind in spec.fills)
+    filled = all(kind in read and read[kind].fill is Fill.DONE for kind in spec.snapshot_types)
     return (Heard.YES if made and filled else Heard.NOT_YET), None

@@ -9,8 +9,8 @@ from secrets import choice, token_hex
 
 from steward.connections.vault import BEFORE, EVENT_KEY, EVENT_SECRET, Vault, add, open_secrets
 from steward.connectors.base.connector import Connector
-from steward.connectors.base.deliveries import Subscription, SubscriptionState, Wanted
-from steward.connectors.base.settings import BadSettings, Secrets
+from steward.connectors.base.deliveries import DesiredSubscriptions, Subscription, SubscriptionOutcome
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, endpoints, last_seen, subscriptions
@@ -56,8 +56,8 @@ class Look:
 
     connection: Connection
     connector: Connector
-    secrets: Secrets
-    wanted: Wanted
+    secrets: ConnectionSecrets
+    wanted: DesiredSubscriptions
     before: Listener
     topics: tuple[str, ...]
 
@@ -144,13 +144,17 @@ async def _ask(vault: Vault, at_hand: Look) -> list[Subscription]:
 
 
 async def _subscribe(
-    vault: Vault, connector: Connector, connection: Connection, opened: Secrets, wanted: Wanted
+    vault: Vault,
+    connector: Connector,
+    connection: Connection,
+    opened: ConnectionSecrets,
+    wanted: DesiredSubscriptions,
 ) -> list[Subscription]:
     if connector.events is None:
         return []
     try:
         http = vault.outbound.management_client(
-            connection.org, connection.integration_id, connector.link(opened)
+            connection.org, connection.integration_id, connector.endpoint(opened)
         )
         async with asyncio.timeout(ASK_SECONDS):
             return await connector.events.subscribe(http, opened, wanted)
@@ -176,7 +180,7 @@ async def _begin(tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: Integra
         return None
     specs = [connector.topics[topic] for topic in topics if topic in connector.topics]
     natives = tuple(dict.fromkeys(native for spec in specs for native in spec.native))
-    natives += connector.events.of_keys if natives else ()
+    natives += connector.events.revocation_topics if natives else ()
     before = await _follow(tx, org, integration, before, natives)
     kept = [one for one in before.subscribed.values() if not _is_over(one, tx.now)]
     if not topics and not kept and not any(one.remote_id for one in before.subscribed.values()):
@@ -222,7 +226,7 @@ async def _close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     await subscriptions.end(tx, org, integration)
 
 
-async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Secrets:
+async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> ConnectionSecrets:
     """The connection opened, with an event address of its own: new at each reconnecting (contract 2.11)."""
     org, integration = connection.org, connection.integration_id
     opened = await open_secrets(tx, vault, connection)
@@ -249,7 +253,7 @@ async def _asked(tx: Tx, *, org: OrgId, look: Look, rows: Sequence[Subscription]
     for row in rows:
         before = look.before.subscribed[row.native]
         after = _after(before, row, tx.now, address=look.wanted.address)
-        is_mended = is_mended or row.mended
+        is_mended = is_mended or row.repaired
         await subscriptions.put(tx, org, integration, after)
     over = [one.native for one in look.before.subscribed.values() if one.native not in look.wanted.native]
     await subscriptions.remove(tx, org, integration, over)
@@ -260,7 +264,7 @@ async def _asked(tx: Tx, *, org: OrgId, look: Look, rows: Sequence[Subscription]
     if is_mended:
         await catch_ups.at_once(tx, org, integration)
     await hearing.tell(tx, org, integration, look.connector)
-    next_at = _next_look(look, tx.now, failed=any(row.state is SubscriptionState.FAILED for row in rows))
+    next_at = _next_look(look, tx.now, failed=any(row.outcome is SubscriptionOutcome.FAILED for row in rows))
     await subscriptions.looked(tx, org, integration, next_at=next_at, tries=0, asked=look.before.asked)
     return now_wanted.asked != look.before.asked
 
@@ -282,9 +286,9 @@ def _after(before: Subscribed, row: Subscription, now: datetime, *, address: str
     mended, since = before.mended, before.mended_since
     if since is not None and now - since >= MENDED_WITHIN:
         mended, since = 0, None
-    if row.mended:
+    if row.repaired:
         mended, since = mended + 1, since or now
-    state = Kept.MADE if row.state is SubscriptionState.MADE else Kept.FAILED
+    state = Kept.MADE if row.outcome is SubscriptionOutcome.ACTIVE else Kept.FAILED
     reason = row.reason
     if mended > MOST_MENDED:
         state, reason = Kept.FAILED, SWITCHED_OFF.format(address=address.rpartition("/")[0])
@@ -304,7 +308,7 @@ async def _read_again(tx: Tx, look: Look, *, every: timedelta) -> None:
     if "changed" not in look.connector.reads:
         return
     specs = {topic: look.connector.topics[topic] for topic in look.topics if topic in look.connector.topics}
-    fills = {kind for spec in specs.values() for kind in spec.fills}
+    fills = {kind for spec in specs.values() for kind in spec.snapshot_types}
     kinds = {_ABOUT[name] for topic in specs if (name := topic.partition("/")[0]) in _ABOUT} | fills
     known = await catch_ups.of(tx, org, integration)
     for kind in sorted(kinds):
@@ -335,17 +339,19 @@ async def _not_asked(tx: Tx, *, org: OrgId, look: Look, error: CallError) -> boo
     return False
 
 
-async def unsubscribe(vault: Vault, connection: Connection, opened: Secrets, *, base_url: str) -> None:
+async def unsubscribe(
+    vault: Vault, connection: Connection, opened: ConnectionSecrets, *, base_url: str
+) -> None:
     """Asks a store to tell nothing any more, before its keys are erased. Raises CallError (connectors 10)."""
     connector = vault.connectors.get(connection.kind)
     if connector is not None and EVENT_KEY in opened.sealed and EVENT_SECRET in opened.sealed:
         await _subscribe(vault, connector, connection, opened, _wanted(opened, base_url, []))
 
 
-def _wanted(opened: Secrets, base_url: str, kept: Sequence[Subscribed]) -> Wanted:
-    return Wanted(
+def _wanted(opened: ConnectionSecrets, base_url: str, kept: Sequence[Subscribed]) -> DesiredSubscriptions:
+    return DesiredSubscriptions(
         address=f"{base_url}/v1/store-events/{opened.sealed[EVENT_KEY].reveal()}",
         native=tuple(one.native for one in kept),
         secret=opened.sealed[EVENT_SECRET],
-        known={one.native: one.remote_id for one in kept if one.remote_id is not None},
+        known_ids={one.native: one.remote_id for one in kept if one.remote_id is not None},
     )

@@ -207,7 +207,7 @@ async def _hear(
     done.later += [one.kept.id for one in read if touched & set(_objects(one.event))]
     topical = await _topics(tx, ctx, store, source, ready, waiting, done=done)
     done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
-    if any(one.kept.native in source.of_keys for one in ready):
+    if any(one.kept.native in source.revocation_topics for one in ready):
         done.doubted.append(integration)
     told = {topic for one in topical for topic in one.topics}
     wanted = {topic: names for topic, names in waiting.items() if topic in told}
@@ -275,7 +275,7 @@ async def _topics(
             None if known is None else known.fields,
             since=None if begun is None else begun.since,
             seen_at=None if known is None else known.modified_at,
-            heard=waiting,
+            awaited_topics=waiting,
         )
         if derived.dropped is not None:
             done.not_run[derived.dropped] += 1

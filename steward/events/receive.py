@@ -9,13 +9,13 @@ from typing import Any
 from steward.clock import Clock
 from steward.connections.vault import BEFORE, EVENT_SECRET, Vault, open_secrets
 from steward.connectors.base.deliveries import (
-    Dropped,
     EventSecrets,
     EventSource,
-    Ping,
+    IgnoredDelivery,
+    PingDelivery,
     RawBody,
-    Unverified,
-    Verified,
+    UnverifiedDelivery,
+    VerifiedDelivery,
 )
 from steward.database.accounts import connections
 from steward.database.engine.base import Batchable, Engine, Tx
@@ -108,7 +108,7 @@ class Intake:
         if known is not None and now - known[0] < _OPENED_SECONDS:
             return known[1]
         sealed = (await open_secrets(tx, self.vault, connection)).sealed
-        names = source.signed_by or (EVENT_SECRET,)
+        names = source.signing_settings or (EVENT_SECRET,)
         names = (*names, *(f"{name}{BEFORE}" for name in names))
         found = tuple(sealed[name] for name in names if name in sealed)
         self.opened[key] = now, found
@@ -123,19 +123,19 @@ class Intake:
         """
         self.floods.weigh(address.shown, self.clock.monotonic(), size=body.size)
         verdict = address.source.verify_event(headers, body, address.held_against)
-        if isinstance(verdict, Unverified):
+        if isinstance(verdict, UnverifiedDelivery):
             self.floods.doubt(address.shown, self.clock.monotonic())
             self._tell(address, "unverified")
             raise Unauthenticated("This delivery is not signed with the secret of this address.")
-        if isinstance(verdict, Ping):
+        if isinstance(verdict, PingDelivery):
             self._tell(address, "ping")
             return False
-        if isinstance(verdict, Dropped):
-            self._tell(address, verdict.why)
+        if isinstance(verdict, IgnoredDelivery):
+            self._tell(address, verdict.reason)
             return False
         return await self._keep(address, verdict, body)
 
-    async def _keep(self, address: Address, verdict: Verified, body: RawBody) -> bool:
+    async def _keep(self, address: Address, verdict: VerifiedDelivery, body: RawBody) -> bool:
         now = self.clock.now()
         new = NewEvent(
             org=address.org,
@@ -144,7 +144,7 @@ class Intake:
             dedupe_key=verdict.dedupe_key,
             native=verdict.native,
             size=body.size,
-            body=body.kept if body.size <= LARGEST else None,
+            body=body.prefix if body.size <= LARGEST else None,
         )
         failpoint("before_event")
         kept: Any = await self.engine.write(

@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.connector import CurrentValue, WriteOperation
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect
@@ -130,8 +130,10 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
     return going
 
 
-def _verdict(operation: ChangeOp[Any], part: Part, current: Current) -> tuple[Outcome, str | None] | None:
-    if current.gone:
+def _verdict(
+    operation: WriteOperation[Any], part: Part, current: CurrentValue
+) -> tuple[Outcome, str | None] | None:
+    if current.is_gone:
         return Outcome.CONFLICT, GONE
     if operation.same(part.after, current.value):
         return Outcome.UNCHANGED, None

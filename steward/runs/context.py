@@ -7,8 +7,8 @@ from functools import partial
 from typing import TypeVar
 
 from steward.automations import readiness
-from steward.connectors.base.connector import Current, Reader
-from steward.connectors.base.queries import Page, ReadOp
+from steward.connectors.base.connector import CurrentValue, Reader
+from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.accounts import connections
 from steward.database.automations import memory
@@ -36,12 +36,12 @@ class Noting:
     connection: Connection
     touched: dict[IntegrationId, str]
 
-    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """As the reader."""
         self.touched.setdefault(self.connection.integration_id, self.connection.kind)
         return self.reader.read(op, params)
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """As the reader."""
         self.touched.setdefault(self.connection.integration_id, self.connection.kind)
         return await self.reader.current(parts)

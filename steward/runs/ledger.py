@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
@@ -107,7 +107,7 @@ class Applying:
             done = total - len(self.unsettled())
             self.ctx.progress[self.lease.run] = replace(progress, done=done, total=total)
 
-    def operation(self, part: Part) -> ChangeOp[Any]:
+    def operation(self, part: Part) -> WriteOperation[Any]:
         """The connector's definition of what the part does."""
         kind = self.connections[part.integration_id].kind
         return self.ctx.access.changes(kind)[part.operation]

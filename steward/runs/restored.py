@@ -7,7 +7,7 @@ kept as begun, and is settled by its recovery class like one of a worker that di
 from collections.abc import Mapping
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.operator import restored
@@ -18,7 +18,7 @@ from steward.database.runs.write_ledger import Intent
 from steward.model.change import Change, Outcome, Part, batch_key, effect_key, request_hash
 from steward.model.ids import OrgId, RunId
 
-Operations = Mapping[str, Mapping[str, ChangeOp[Any]]]  # by kind of connection, by operation
+Operations = Mapping[str, Mapping[str, WriteOperation[Any]]]  # by kind of connection, by operation
 TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
 
 
@@ -58,13 +58,13 @@ def _key(change: Change, number: int, version: int) -> str:
     )
 
 
-async def _operation(tx: Tx, org: OrgId, part: Part, operations: Operations) -> ChangeOp[Any] | None:
+async def _operation(tx: Tx, org: OrgId, part: Part, operations: Operations) -> WriteOperation[Any] | None:
     """What the part does; None for a connection or an operation that is no more, which sends nothing."""
     found = await connections.get(tx, org, part.integration_id)
     return None if found is None else operations.get(found.kind, {}).get(part.operation)
 
 
-def _intent(change: Change, number: int, *, key: str, operation: ChangeOp[Any]) -> Intent:
+def _intent(change: Change, number: int, *, key: str, operation: WriteOperation[Any]) -> Intent:
     part = change.proposal.parts[number - 1]
     return Intent(
         key=key,

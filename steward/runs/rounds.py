@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 from steward.model.change import Change, Outcome, Part
 from steward.model.ids import IntegrationId
 
@@ -47,7 +47,7 @@ class Round:
 class Operations(Protocol):
     """What the planner asks about a part."""
 
-    def operation(self, part: Part) -> ChangeOp[Any]:
+    def operation(self, part: Part) -> WriteOperation[Any]:
         """The connector's definition of what the part does."""
         ...
 

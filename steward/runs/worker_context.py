@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.connections.vault import Vault
-from steward.connectors.base.connector import ChangeOp, Reader
+from steward.connectors.base.connector import Reader, WriteOperation
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space
@@ -77,7 +77,7 @@ class ConnectionAccess(Protocol):
         """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
         ...
 
-    def changes(self, kind: str) -> Mapping[str, ChangeOp[Any]]:
+    def changes(self, kind: str) -> Mapping[str, WriteOperation[Any]]:
         """The plannable changes of a kind of connection."""
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from steward.connectors.base.connector import ChangeOp, Reader
+from steward.connectors.base.connector import Reader, WriteOperation
 from steward.model.change import Outcome, Proposal
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
@@ -133,7 +133,7 @@ class AccountAccess:
 
     connection: Connection
     reader: Reader
-    changes: Mapping[str, ChangeOp[Any]]
+    changes: Mapping[str, WriteOperation[Any]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from steward.connectors.base.commands import SetTags
-from steward.connectors.base.connector import Planned, together
-from steward.connectors.base.queries import TAGS, Nothing
+from steward.connectors.base.connector import PlannedChanges, merge_proposals
+from steward.connectors.base.queries import TAGS, NoParameters
 from steward.connectors.base.records import Product
 from steward.model.change import Action, Proposal
 from steward.model.json import JsonObject, JsonValue
@@ -19,7 +19,7 @@ async def store_tags(store: StoreAccess) -> JsonObject:
     if _MAKING not in store.changes:
         return {}
     known: dict[str, JsonValue] = {}
-    async for page in store.reader.read(TAGS, Nothing()):
+    async for page in store.reader.read(TAGS, NoParameters()):
         for tag in page.items:
             known.setdefault(tag.name, tag.id)
     return known
@@ -58,7 +58,7 @@ def plan_tags(
     *,
     known: Mapping[str, str],
     message: str | None = None,
-) -> Planned:
+) -> PlannedChanges:
     """The change that gives the product exactly `tags`; none when it has them."""
     ask = SetTags(product, tuple(tags), known, message)
     return store.changes["product.set_tags"].plan([ask], integration_id=store.connection.integration_id)
@@ -67,7 +67,7 @@ def plan_tags(
 def one_change(proposals: Sequence[Proposal], *, action: Action, message: str | None) -> Proposal:
     """Changes of one product as one, in which a missing tag is made before anything else: without it
     the product could be left half done."""
-    whole = together(proposals, action=action, message=message)
+    whole = merge_proposals(proposals, action=action, message=message)
     making = [part for part in whole.parts if part.operation == _MAKING]
     rest = [part for part in whole.parts if part.operation != _MAKING]
     return replace(whole, parts=(*making, *rest))

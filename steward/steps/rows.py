@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from steward.connectors.base.queries import VALUES, ValuesAsk
+from steward.connectors.base.queries import VALUES, ValuesQuery
 from steward.connectors.base.records import Cell, SheetTable
 from steward.model.json import JsonValue
 from steward.outbound.errors import RemoteNotFound
@@ -28,7 +28,7 @@ async def read_table(
 ) -> SheetTable:
     """A whole tab. Raises StepFailed `tab_missing` when it is gone or renamed (templates 1, "sheet")."""
     try:
-        async for page in account.reader.read(VALUES, ValuesAsk(tab, spreadsheet_id=spreadsheet_id)):
+        async for page in account.reader.read(VALUES, ValuesQuery(tab, spreadsheet_id=spreadsheet_id)):
             return page.items[0]
     except RemoteNotFound as gone:
         if tab is not None:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from steward.connectors.base.commands import CloseOrder
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.change import Action, FieldKind
 from steward.model.plan import StepKind
@@ -60,7 +60,7 @@ async def read_finished(at: StepContext) -> StepResult:
     """The open orders; kept are those that are finished."""
     finished: list[Order] = []
     checked = 0
-    async for order in read_orders(at, OrdersAsk(open_only=True)):
+    async for order in read_orders(at, OrdersQuery(open_only=True)):
         if order.cancelled_at is None and order.closed_at is None:
             checked += 1
             finished += [order] if _is_finished(order) else []
@@ -131,7 +131,7 @@ def _finished_at(order: Order, at: StepContext) -> datetime:
     """The later of payment and sending; a refund of everything settles an order as a payment does."""
     times = [order.paid_at, order.fulfilled_at]
     if order.payment is Payment.REFUNDED:
-        times += [refund.at for refund in order.refunds]
+        times += [refund.created_at for refund in order.refunds]
     known = [time for time in times if time is not None]
     # An order that tells neither was finished by the time it was last changed.
     return max(known) if known else order.modified_at or at.now

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import CancelOrder
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.change import Action, FieldKind
 from steward.model.json import JsonObject, JsonValue
@@ -88,7 +88,7 @@ async def read_unpaid(at: StepContext) -> StepResult:
     wanted = {Payment(each) for each in statuses} | {Payment.PARTLY_PAID}
     orders = [
         order
-        async for order in read_orders(at, OrdersAsk(open_only=True))
+        async for order in read_orders(at, OrdersQuery(open_only=True))
         if order.payment in wanted and not order.paid and order.cancelled_at is None
     ]
     return StepResult(
@@ -187,7 +187,7 @@ def _has_begun(order: Order) -> bool:
     )
 
 
-def _plan(at: StepContext, orders: Sequence[Order]) -> Planned:
+def _plan(at: StepContext, orders: Sequence[Order]) -> PlannedChanges:
     store = at.home
     restock, notify = at.inputs["restock"] is True, at.inputs["notify_customer"] is True
     asks = [

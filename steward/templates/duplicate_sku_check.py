@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import PostCard
-from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
@@ -79,7 +79,7 @@ async def read_variants(at: StepContext) -> StepResult:
     drafts = at.inputs["across_drafts"] is True
     fields: Any = at.inputs["fields"]
     found: dict[str, Variant] = {}
-    async for page in at.home.reader.read(VARIANTS, ProductsAsk(published_only=not drafts)):
+    async for page in at.home.reader.read(VARIANTS, ProductsQuery(published_only=not drafts)):
         for variant in page.items:
             if drafts or is_on_sale(variant):
                 found.setdefault(variant.id, variant)

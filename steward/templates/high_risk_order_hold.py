@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import HoldFulfilment, PostCard, SetOrderTags
-from steward.connectors.base.connector import together
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.connector import merge_proposals
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Order, Risk
 from steward.model.change import Action, FieldChange, FieldKind, Outcome, Proposal
 from steward.model.json import JsonValue
@@ -97,12 +97,12 @@ async def read_risk(at: StepContext) -> StepResult:
         order = await order_of_event(at)
         found = {} if order is None else {order.id: order}
     else:
-        async for order in read_orders(at, OrdersAsk(modified_after=await changed_since(at))):
+        async for order in read_orders(at, OrdersQuery(modified_after=await changed_since(at))):
             found[order.id] = order
     waiting = await at.memory.all(PENDING)
     missing = tuple(sorted(waiting.keys() - found.keys()))
     if missing:
-        async for order in read_orders(at, OrdersAsk(ids=missing)):
+        async for order in read_orders(at, OrdersQuery(ids=missing)):
             found[order.id] = order
     orders = list(found.values())
     return StepResult(
@@ -265,7 +265,7 @@ def _proposal(at: StepContext, order: Order, why: str) -> Proposal | None:
     tagged = store.changes["order.set_tags"].plan([ask], integration_id=number).proposals
     if not held:
         return tagged[0] if tagged else None
-    whole_change = together([*held, *tagged], action=Action.HOLD, message=message)
+    whole_change = merge_proposals([*held, *tagged], action=Action.HOLD, message=message)
     return replace(whole_change, fields=(_fulfilment(held), *(each for one in tagged for each in one.fields)))
 
 

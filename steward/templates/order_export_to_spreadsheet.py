@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from steward.connectors.base.commands import AppendRows, WriteCells
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Cell
 from steward.model.change import Proposal
 from steward.model.json import JsonValue
@@ -99,7 +99,9 @@ async def read_new(at: StepContext) -> StepResult:
     rows: list[list[Cell]] = []
     there: set[str] = set()
     read = left = 0
-    async for order in read_orders(at, OrdersAsk(modified_after=None if until is None else until - OVERLAP)):
+    async for order in read_orders(
+        at, OrdersQuery(modified_after=None if until is None else until - OVERLAP)
+    ):
         if not states_of(order) & set(statuses):
             continue
         read += 1

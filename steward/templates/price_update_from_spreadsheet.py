@@ -5,8 +5,8 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import Keep, SetPrice
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.ids import IntegrationId
@@ -87,7 +87,7 @@ async def read_variants(at: StepContext) -> StepResult:
     seen: set[str] = set()
     kept: list[Variant] = []
     without = 0
-    async for page in store.reader.read(VARIANTS, ProductsAsk()):
+    async for page in store.reader.read(VARIANTS, ProductsQuery()):
         for variant in page.items:
             if variant.id in seen:
                 continue
@@ -178,7 +178,7 @@ def _rows(at: StepContext) -> list[PriceRow]:
     return [PriceRow.of(row) for row in output["rows"]]
 
 
-def _plan(store: StoreAccess, asks: Sequence[SetPrice]) -> Planned:
+def _plan(store: StoreAccess, asks: Sequence[SetPrice]) -> PlannedChanges:
     return store.changes["variant.set_price"].plan(asks, integration_id=store.connection.integration_id)
 
 

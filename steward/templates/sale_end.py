@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from steward.connectors.base.commands import Keep, SetPrice
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.queries import PRODUCTS, ProductsAsk
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.queries import PRODUCTS, ProductsQuery
 from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action, Outcome
 from steward.model.ids import AutomationId
@@ -86,7 +86,7 @@ async def read_variants(at: StepContext) -> StepResult:
     ids = sorted({str(each["product"]) for each in sold.values()}, key=lambda each: (len(each), each))
     products: dict[str, Product] = {}
     if ids:
-        async for page in at.home.reader.read(PRODUCTS, ProductsAsk(ids=tuple(ids))):
+        async for page in at.home.reader.read(PRODUCTS, ProductsQuery(ids=tuple(ids))):
             products |= {each.id: each for each in page.items}
     count = sum(len(each.variants) for each in products.values())
     return StepResult(
@@ -213,7 +213,7 @@ def _sold(at: StepContext) -> dict[str, Any]:
     return sold
 
 
-def _priced(at: StepContext, variants: Sequence[Variant]) -> Planned:
+def _priced(at: StepContext, variants: Sequence[Variant]) -> PlannedChanges:
     """The prices before the sale; compare-at as it was, also none."""
     store, sold = at.home, _sold(at)
     asks = [SetPrice(each, sold[each.id]["old"], _compare_at(each, sold[each.id])) for each in variants]

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import Keep, SetPrice
-from steward.connectors.base.connector import Planned
+from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
@@ -213,7 +213,7 @@ def _new_price(at: StepContext, variant: Variant) -> str:
     return price
 
 
-def _priced(at: StepContext, pairs: Sequence[tuple[Variant, str]]) -> Planned:
+def _priced(at: StepContext, pairs: Sequence[tuple[Variant, str]]) -> PlannedChanges:
     store, percent = at.home, Decimal(str(at.inputs["percent"]))
     asks = [
         SetPrice(
@@ -227,7 +227,7 @@ def _priced(at: StepContext, pairs: Sequence[tuple[Variant, str]]) -> Planned:
     return store.changes["variant.set_price"].plan(asks, integration_id=store.connection.integration_id)
 
 
-def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> Planned:
+def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> PlannedChanges:
     return plan_tags(
         at.home, product, with_tag(at.home, product, str(at.inputs["sale_tag"]), known), known=known
     )

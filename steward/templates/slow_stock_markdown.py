@@ -7,8 +7,8 @@ from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from steward.connectors.base.commands import PostCard, SetPrice
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject, JsonValue
@@ -93,7 +93,7 @@ async def read_sales(at: StepContext) -> StepResult:
     until = await read_until(at) if marks else None
     since = min(start, until) if until is not None else start
     last: dict[str, datetime] = {}
-    async for order in read_orders(at, OrdersAsk(created_after=since - timedelta(seconds=1))):
+    async for order in read_orders(at, OrdersQuery(created_after=since - timedelta(seconds=1))):
         if not counts_as_sale(order) or order.created_at is None:
             continue
         for line in order.lines:
@@ -298,7 +298,7 @@ def _beside(at: StepContext, variant: Variant, price: str) -> str:
     return f"{words} Cost {money_text(cost, variant.currency)}. Margin after {margin} %."
 
 
-def _plan(at: StepContext, variants: Sequence[Variant], asks: Sequence[Any]) -> Planned:
+def _plan(at: StepContext, variants: Sequence[Variant], asks: Sequence[Any]) -> PlannedChanges:
     store = at.home
     made = [
         SetPrice(variant, price, first, message=words)

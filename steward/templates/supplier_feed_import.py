@@ -7,7 +7,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
@@ -156,7 +156,7 @@ async def read_variants(at: StepContext) -> StepResult:
     )
     skus = named if 0 < len(named) <= _MAX_NAMED else None
     if not output["same"]:
-        async for page in at.home.reader.read(VARIANTS, ProductsAsk(skus=skus, location=location)):
+        async for page in at.home.reader.read(VARIANTS, ProductsQuery(skus=skus, location=location)):
             for variant in page.items:
                 is_wanted = key_of(variant.sku).casefold() in keys or at.memory_key(variant.id) in supplied
                 if variant.id not in seen and is_wanted:

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from steward.connectors.base.commands import SetStock
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.queries import VARIANTS, Page, ProductsAsk
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.queries import VARIANTS, ProductsQuery, RecordPage
 from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.ids import IntegrationId
@@ -86,7 +86,7 @@ async def read_source(at: StepContext) -> StepResult:
     read: list[Variant] = []
     if skus != () and wanted != []:
         with naming(source.connection.name):
-            read = await _each_once(source.reader.read(VARIANTS, ProductsAsk(skus=skus)))
+            read = await _each_once(source.reader.read(VARIANTS, ProductsQuery(skus=skus)))
     memory: tuple[MemoryWrite, ...] = ()
     if wanted is None:
         memory = (await _checked_size(at, source, len(read)),)
@@ -111,7 +111,7 @@ async def read_target(at: StepContext) -> StepResult:
     named = {"sku": "SKU"}.get(match, match)
     keys = {str(key).casefold() for key, _ in output["rows"]}
     skus: Any = output["skus"]
-    ask = ProductsAsk(skus=None if skus is None else tuple(skus), location=location_of(at))
+    ask = ProductsQuery(skus=None if skus is None else tuple(skus), location=location_of(at))
     only = output["only"]
     is_needed = skus is None if only is None else bool(only and skus != [])
     read = await _each_once(at.home.reader.read(VARIANTS, ask)) if is_needed else []
@@ -231,7 +231,7 @@ def _skus(wanted: Sequence[Variant] | None, match: str) -> tuple[str, ...] | Non
     return tuple(sorted({each.sku for each in wanted if match_key(each, match)}))
 
 
-async def _each_once(pages: AsyncIterator[Page[Variant]]) -> list[Variant]:
+async def _each_once(pages: AsyncIterator[RecordPage[Variant]]) -> list[Variant]:
     """Every variant of every page, those seen twice once (E10)."""
     found: dict[str, Variant] = {}
     async for page in pages:
@@ -252,7 +252,7 @@ async def _checked_size(at: StepContext, source: AccountAccess, count: int) -> M
     return MemoryWrite(READ_BEFORE, key, count)
 
 
-def _plan(at: StepContext, asks: Sequence[SetStock]) -> Planned:
+def _plan(at: StepContext, asks: Sequence[SetStock]) -> PlannedChanges:
     store = at.home
     return store.changes["inventory.set"].plan(asks, integration_id=store.connection.integration_id)
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import SetCustomerTags
-from steward.connectors.base.connector import Planned
+from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Customer
 from steward.model.change import Action
 from steward.model.json import JsonObject, JsonValue
@@ -195,7 +195,7 @@ def _tags_for(held: Sequence[str], tier: _Tier | None, tiers: Sequence[_Tier]) -
     return with_tag(kept, tier.tag) if tier is not None else kept
 
 
-def _plan(at: StepContext, rows: Sequence[Any]) -> Planned:
+def _plan(at: StepContext, rows: Sequence[Any]) -> PlannedChanges:
     store = at.home
     tags = [tier.tag for tier in _tiers(at.inputs)]
     asks = [

@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import SetOrderTags
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Order
 from steward.model.change import Action
 from steward.model.json import JsonValue
@@ -115,12 +115,12 @@ async def read_orders_changed(at: StepContext) -> StepResult:
         order = await order_of_event(at)
         found = {} if order is None else {order.id: order}
     else:
-        async for order in read_orders(at, OrdersAsk(modified_after=await changed_since(at))):
+        async for order in read_orders(at, OrdersQuery(modified_after=await changed_since(at))):
             found[order.id] = order
         before = await _tagged_before(at)
         if before and (await at.memory.all(RULES)).get("digest") != _digest(at):
             missing = tuple(sorted(before - found.keys()))
-            async for order in read_orders(at, OrdersAsk(ids=missing)):
+            async for order in read_orders(at, OrdersQuery(ids=missing)):
                 found[order.id] = order
     orders = [order for order in found.values() if order.cancelled_at is None]
     return StepResult(
@@ -245,7 +245,7 @@ def _total(order: Order, at: StepContext, least: str) -> str | None:
     return f"total {total} is at least {bound}"
 
 
-def _plan(at: StepContext, orders: Sequence[Order], rules: Sequence[str], tag: str) -> Planned:
+def _plan(at: StepContext, orders: Sequence[Order], rules: Sequence[str], tag: str) -> PlannedChanges:
     asks = [
         SetOrderTags(
             order,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from steward.connectors.base.commands import PostCard
-from steward.connectors.base.queries import OrdersAsk
+from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
@@ -63,7 +63,7 @@ _RESULT = result_schema(
 
 async def read_open(at: StepContext) -> StepResult:
     """The open orders that are paid and have something left to be sent."""
-    orders = [order async for order in read_orders(at, OrdersAsk(open_only=True)) if _waits(order)]
+    orders = [order async for order in read_orders(at, OrdersQuery(open_only=True)) if _waits(order)]
     return StepResult(
         {"orders": kept_orders(orders)},
         counts=Counts(read=len(orders)),

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import httpx
 
 from steward.connectors import Options, build
-from steward.connectors.base.connector import Connector, Planned, Reader
-from steward.connectors.base.queries import Page, ReadOp
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.connector import Connector, PlannedChanges, Reader
+from steward.connectors.base.queries import ReadOp, RecordPage
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
 from steward.fake_platforms.world import World, create
 from steward.model.change import Batch, Part, Proposal, batch_key, effect_key
@@ -71,7 +71,9 @@ class Outside:
             described = {name: described[name] for name in ("url", "consumer_key", "consumer_secret")}
         connector = self.connectors[kind]
         settings = connector.settings({**described, **(given or {})})
-        secrets = Secrets(_NUMBERS[kind], settings.plain, settings.sealed, currency="EUR", facts=facts or {})
+        secrets = ConnectionSecrets(
+            _NUMBERS[kind], settings.plain, settings.sealed, currency="EUR", facts=facts or {}
+        )
         return Connection(self, connector, secrets)
 
     def keys(self, count: int) -> list[str]:
@@ -93,7 +95,7 @@ class Connection:
 
     outside: Outside
     connector: Connector
-    secrets: Secrets
+    secrets: ConnectionSecrets
 
     @property
     def number(self) -> IntegrationId:
@@ -102,7 +104,7 @@ class Connection:
 
     def reader(self) -> Reader:
         """A reader."""
-        http = self.outside.outbound.read_client(ORG, self.number, self.connector.link(self.secrets))
+        http = self.outside.outbound.read_client(ORG, self.number, self.connector.endpoint(self.secrets))
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str], **changed: Any) -> Writer:
@@ -117,23 +119,23 @@ class Connection:
             "confirmed_until": lambda: now + timedelta(seconds=30),
             "send_by": now + timedelta(seconds=5),
         }
-        link = self.connector.link(self.secrets)
+        link = self.connector.endpoint(self.secrets)
         http = self.outside.outbound.write_client(WriteGrant(**{**grant, **changed}), self.number, link)
         return self.connector.writer(http, self.secrets)
 
     async def check(self) -> Any:
         """A check, as connecting makes it."""
-        http = self.outside.outbound.management_client(ORG, None, self.connector.link(self.secrets))
+        http = self.outside.outbound.management_client(ORG, None, self.connector.endpoint(self.secrets))
         return await self.connector.check(http, self.secrets)
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
         """Every item of a read."""
-        pages: AsyncIterator[Page[I]] = self.reader().read(op, params)
+        pages: AsyncIterator[RecordPage[I]] = self.reader().read(op, params)
         return [item async for page in pages for item in page.items]
 
-    def plan(self, name: str, *asks: Any) -> Planned:
+    def plan(self, name: str, *asks: Any) -> PlannedChanges:
         """What an operation works out."""
-        return self.connector.changes[name].plan(asks, integration_id=self.number)
+        return self.connector.writes[name].plan(asks, integration_id=self.number)
 
     async def send(self, parts: Sequence[Part], writer: Writer | None = None) -> list[WriteOutcome]:
         """One request for `parts`."""
@@ -146,7 +148,7 @@ class Connection:
         states: list[WriteState] = []
         for op in dict.fromkeys(part.operation for proposal in proposals for part in proposal.parts):
             parts = [part for each in proposals for part in each.parts if part.operation == op]
-            for group in self.connector.changes[op].group(parts):
+            for group in self.connector.writes[op].group(parts):
                 states += [outcome.state for outcome in await self.send(group)]
         return states
 

@@ -20,12 +20,12 @@ from steward.connectors.base.queries import (
     PRODUCTS,
     TABS,
     VALUES,
-    FileAsk,
-    FilesAsk,
-    OrdersAsk,
-    ProductsAsk,
-    TabsAsk,
-    ValuesAsk,
+    FileQuery,
+    FilesQuery,
+    OrdersQuery,
+    ProductsQuery,
+    TabsQuery,
+    ValuesQuery,
 )
 from steward.connectors.base.settings import BadSettings
 from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
@@ -42,10 +42,10 @@ from tests.fake_clock import FakeClock
 
 KINDS = ("woocommerce", "spreadsheet", "teams", "cloud_s3")
 READS: dict[str, list[tuple[Any, Any]]] = {
-    "woocommerce": [(PRODUCTS, ProductsAsk()), (ORDERS, OrdersAsk())],
-    "spreadsheet": [(TABS, TabsAsk()), (VALUES, ValuesAsk("Prices"))],
+    "woocommerce": [(PRODUCTS, ProductsQuery()), (ORDERS, OrdersQuery())],
+    "spreadsheet": [(TABS, TabsQuery()), (VALUES, ValuesQuery("Prices"))],
     "teams": [],
-    "cloud_s3": [(FILES, FilesAsk()), (FILE, FileAsk("stock.csv"))],
+    "cloud_s3": [(FILES, FilesQuery()), (FILE, FileQuery("stock.csv"))],
 }
 FAULTS: list[dict[str, Any]] = [
     *({"kind": "status", "status": status} for status in (400, 401, 404, 429, 503)),
@@ -77,7 +77,9 @@ async def told(connection: Connection, world: Outside) -> list[str]:
         except CallError as error:
             said += [repr(error), str(error), error.message, error.platform_text, repr(error.__dict__)]
     said.append(repr(await connection.check()))
-    http = world.outbound.read_client(ORG, connection.number, connection.connector.link(connection.secrets))
+    http = world.outbound.read_client(
+        ORG, connection.number, connection.connector.endpoint(connection.secrets)
+    )
     try:
         said.append(repr(await connection.connector.destinations(http, connection.secrets, None)))
     except CallError as error:

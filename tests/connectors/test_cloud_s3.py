@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk
+from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery
 from steward.connectors.base.settings import BadSettings
 from steward.connectors.cloud_s3.answers import listed
 from steward.connectors.cloud_s3.connector import FILE_BYTES
@@ -68,23 +68,23 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
     later = world.clock.tick(60)
     for number in range(1100):
         store.put("supplier", f"old/{number:04} ä&.csv", b"x")
-    files = await bucket.all(FILES, FilesAsk())
+    files = await bucket.all(FILES, FilesQuery())
     assert len(files) == 1101
-    assert len(await bucket.all(FILES, FilesAsk(below="old/00"))) == 100
+    assert len(await bucket.all(FILES, FilesQuery(folder="old/00"))) == 100
     assert "old/0007 ä&.csv" in {each.path for each in files}
-    assert await bucket.all(FILES, FilesAsk(modified_after=later)) == []
-    [read] = await bucket.all(FILE, FileAsk("stock.csv"))
+    assert await bucket.all(FILES, FilesQuery(modified_after=later)) == []
+    [read] = await bucket.all(FILE, FileQuery("stock.csv"))
     assert read.body is not None
     assert read.body.startswith(b"sku,stock,price,cost")
-    [same] = await bucket.all(FILE, FileAsk("stock.csv", unless=read.file.etag))
+    [same] = await bucket.all(FILE, FileQuery("stock.csv", unless_etag=read.file.etag))
     assert (same.body, same.file) == (None, read.file)
-    [odd] = await bucket.all(FILE, FileAsk("old/0007 ä&.csv"))
+    [odd] = await bucket.all(FILE, FileQuery("old/0007 ä&.csv"))
     assert odd.body == b"x"
     store.put("supplier", "large.csv", b"x" * FILE_BYTES)
-    assert (await bucket.all(FILE, FileAsk("large.csv")))[0].body == b"x" * FILE_BYTES
+    assert (await bucket.all(FILE, FileQuery("large.csv")))[0].body == b"x" * FILE_BYTES
     store.put("supplier", "larger.csv", b"x" * (FILE_BYTES + 1))
     with pytest.raises(UnusableResponse, match="20 MiB"):
-        await bucket.all(FILE, FileAsk("larger.csv"))
+        await bucket.all(FILE, FileQuery("larger.csv"))
     assert world.written() == []
 
 
@@ -92,7 +92,7 @@ async def test_files_are_listed_and_read_and_nothing_is_written(bucket: Connecti
 async def test_a_name_that_leads_outside_is_no_file(bucket: Connection, name: str) -> None:
     """Names outside the prefix refused. See docs/design/connectors.md#s3."""
     with pytest.raises(RemoteNotFound):
-        await bucket.all(FILE, FileAsk(name))
+        await bucket.all(FILE, FileQuery(name))
 
 
 async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, world: Outside) -> None:
@@ -107,7 +107,7 @@ async def test_a_file_replaced_while_it_is_read_is_noticed(bucket: Connection, w
 
     store.buckets["supplier"] = Changing(held)
     with pytest.raises(Stale):
-        await bucket.all(FILE, FileAsk("stock.csv"))
+        await bucket.all(FILE, FileQuery("stock.csv"))
 
 
 async def test_a_check_tells_keys_regions_and_buckets_apart(bucket: Connection, world: Outside) -> None:
@@ -183,5 +183,5 @@ def test_both_styles_of_address_are_called(world: Outside, endpoint: str, bucket
     """Path-style and virtual-host style. See docs/design/connectors.md#s3."""
     given = {"endpoint_url": endpoint, "bucket": bucket, "region": "eu-central-1"}
     connection = world.connection("cloud_s3", given)
-    assert connection.connector.link(connection.secrets).base_url == url
+    assert connection.connector.endpoint(connection.secrets).base_url == url
     assert isinstance(connection.secrets.sealed["secret_access_key"], Secret)

@@ -13,8 +13,8 @@ import pytest
 
 from steward.clock import SystemClock
 from steward.connectors.base.connector import Health
-from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.cloud_s3.connector import CloudS3Connector
 from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.client import Outbound
@@ -50,7 +50,7 @@ class Storage:
     key_id: str
     secret: str
 
-    def opened(self, **changed: str) -> tuple[CloudS3Connector, Secrets, Outbound]:
+    def opened(self, **changed: str) -> tuple[CloudS3Connector, ConnectionSecrets, Outbound]:
         """The connector with that person's key, over real sockets."""
         host = self.url.removeprefix("http://")
         connector = CloudS3Connector(private_hosts=frozenset([host]), read_s=20.0)
@@ -66,14 +66,14 @@ class Storage:
         settings = connector.settings(dict(given))
         clock, register = SystemClock(), Register()
         wire = HttpTransport(clock, register, Log(lambda line: None, clock, register), private_hosts=[host])
-        return connector, Secrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
+        return connector, ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed), Outbound(wire)
 
     async def check(self, **changed: str) -> Health:
         """A check, as connecting makes it."""
         connector, secrets, outbound = self.opened(**changed)
         try:
             return await connector.check(
-                outbound.management_client(OrgId(1), None, connector.link(secrets)), secrets
+                outbound.management_client(OrgId(1), None, connector.endpoint(secrets)), secrets
             )
         finally:
             await outbound.aclose()
@@ -81,7 +81,7 @@ class Storage:
     async def all(self, op: Any, ask: Any, **changed: str) -> list[Any]:
         """Every item of a read."""
         connector, secrets, outbound = self.opened(**changed)
-        http = outbound.read_client(OrgId(1), IntegrationId(7), connector.link(secrets))
+        http = outbound.read_client(OrgId(1), IntegrationId(7), connector.endpoint(secrets))
         try:
             pages = connector.reader(http, secrets).read(op, ask)
             return [item async for page in pages for item in page.items]
@@ -163,17 +163,17 @@ async def test_files_of_any_name_are_listed_and_read(storage: Storage) -> None:
     See docs/design/connectors.md#s3 and docs/design/connectors.md#tests.
     """
     assert (await storage.check()).ok
-    listed = await storage.all(FILES, FilesAsk())
+    listed = await storage.all(FILES, FilesQuery())
     assert {each.path for each in listed} == set(NAMES)
     for name in NAMES:
-        [read] = await storage.all(FILE, FileAsk(name.removeprefix("feed/")))
+        [read] = await storage.all(FILE, FileQuery(name.removeprefix("feed/")))
         assert read.body == name.encode(), name
-        [same] = await storage.all(FILE, FileAsk(name.removeprefix("feed/"), unless=read.file.etag))
+        [same] = await storage.all(FILE, FileQuery(name.removeprefix("feed/"), unless_etag=read.file.etag))
         assert (same.body, same.file) == (None, read.file)
     await storage.put({f"feed/many/{number:04}.csv": b"x" for number in range(1010)})
-    assert len(await storage.all(FILES, FilesAsk(below="many/"))) == 1010
+    assert len(await storage.all(FILES, FilesQuery(folder="many/"))) == 1010
     with pytest.raises(RemoteNotFound):
-        await storage.all(FILE, FileAsk("missing.csv"))
+        await storage.all(FILE, FileQuery("missing.csv"))
 
 
 async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
@@ -190,14 +190,14 @@ async def test_what_the_storage_refuses_is_told_apart(storage: Storage) -> None:
         health = await storage.check(**given)
         assert isinstance(health.error, kind), (given, health)
     with pytest.raises(MissingRight):
-        await storage.all(FILE, FileAsk("secret.csv"), prefix="other/")
+        await storage.all(FILE, FileQuery("secret.csv"), prefix="other/")
 
 
 async def test_a_file_replaced_between_its_head_and_its_body_is_noticed(storage: Storage) -> None:
     """If-Match on the ETag just seen. See docs/design/connectors.md#s3."""
     connector, secrets, outbound = storage.opened()
-    http = outbound.read_client(OrgId(1), IntegrationId(7), connector.link(secrets))
-    ask, real = FileAsk("stock.csv"), http.get
+    http = outbound.read_client(OrgId(1), IntegrationId(7), connector.endpoint(secrets))
+    ask, real = FileQuery("stock.csv"), http.get
 
     async def get(path: str, *args: Any, **more: Any) -> Any:
         await storage.put({"feed/stock.csv": b"replaced"})

@@ -152,11 +152,11 @@ async def test_a_shop_that_could_not_deliver_is_told_of_at_connecting(
     """WordPress refuses private hosts and other ports. See docs/design/events.md#subscriptions."""
     assert (why or "") in (unreachable_reason(address) or "")
     shop = world.connection("woocommerce")
-    http = world.outbound.management_client(ORG, shop.number, shop.connector.link(shop.secrets))
+    http = world.outbound.management_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
     for near, expected in (((), why), (("127.0.0.1:8500",), None)):
         connector = WooCommerceConnector(private_hosts=near, read_s=20.0, own_address=address)
         health = await connector.check(http, shop.secrets)
-        told = [warned.words for warned in health.warnings if warned.code == "events_not_reached"]
+        told = [warned.message for warned in health.warnings if warned.code == "events_not_reached"]
         assert (health.ok, len(told)) == (True, expected is not None)
         assert not told or expected is None or expected in told[0]
 

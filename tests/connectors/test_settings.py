@@ -148,13 +148,13 @@ async def test_the_address_of_teams_is_a_secret_and_its_check_sends_nothing(
 def test_every_connector_is_in_the_list_and_says_how_it_recovers(world: Outside) -> None:
     """1 Load rule. See docs/design/connectors.md#rules."""
     assert len(ALL) == len(world.connectors)
-    classes = {name: op.recovery for each in world.connectors.values() for name, op in each.changes.items()}
+    classes = {name: op.recovery for each in world.connectors.values() for name, op in each.writes.items()}
     assert classes["teams.post"] is classes["sheet.append_rows"] is Recovery.AT_MOST_ONCE
     assert classes["order.add_note"] is Recovery.MARKED
-    own = world.connectors["woocommerce"].changes
+    own = world.connectors["woocommerce"].writes
     others = {op.recovery for name, op in own.items() if name != "order.add_note"}
     assert others == {Recovery.READABLE}
-    assert world.connectors["cloud_s3"].changes == {}
+    assert world.connectors["cloud_s3"].writes == {}
 
 
 def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:

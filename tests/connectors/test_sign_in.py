@@ -12,7 +12,7 @@ from steward.connections import connect, sign_in
 from steward.connections.connect import Connected
 from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
 from steward.connections.vault import open_secrets
-from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
 from steward.database.accounts import connections
 from steward.fake_platforms.world import create
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -90,12 +90,12 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     access = bare.service.ctx.access
     for _ in range(2):
         reader = await access.reader(bare.owner.org, made)
-        pages = reader.read(VALUES, ValuesAsk("Prices", spreadsheet_id="sheet-prices"))
+        pages = reader.read(VALUES, ValuesQuery("Prices", spreadsheet_id="sheet-prices"))
         [table] = [table async for page in pages for table in page.items]
         assert (table.spreadsheet_id, table.tab) == ("sheet-prices", "Prices")
         await bare.clock.advance(3600)
     with pytest.raises(Exception, match="does not name a spreadsheet"):
-        _ = [page async for page in reader.read(TABS, TabsAsk())]
+        _ = [page async for page in reader.read(TABS, TabsQuery())]
     tokens = bare.world.state.google
     tokens.revoke()
     await bare.clock.advance(3600)

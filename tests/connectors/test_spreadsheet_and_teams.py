@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.connectors.base.commands import AppendRows, PostCard, WriteCells
-from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
 from steward.connectors.base.writing import WriteState
 from steward.connectors.spreadsheet.cells import column_range, same_rows, tab_range
 from steward.connectors.spreadsheet.operations import APPEND, CALL_BYTES
@@ -29,7 +29,7 @@ APPLIED, UNKNOWN, NOT_SENT = WriteState.APPLIED, WriteState.UNKNOWN, WriteState.
 
 async def rows(sheet: Connection, tab: str | None = None) -> dict[int, tuple[Any, ...]]:
     """A tab's rows by their number."""
-    [table] = await sheet.all(VALUES, ValuesAsk(tab))
+    [table] = await sheet.all(VALUES, ValuesQuery(tab))
     return {row.number: row.cells for row in table.rows}
 
 
@@ -39,7 +39,7 @@ async def test_a_tab_is_read_whole_with_row_numbers_and_exact_numbers(
     """See docs/design/connectors.md#google-sheets."""
     health = await sheet.check()
     assert (health.ok, health.account_label) == (True, "Prices")
-    assert [tab.title for tab in await sheet.all(TABS, TabsAsk())] == ["Prices"]
+    assert [tab.title for tab in await sheet.all(TABS, TabsQuery())] == ["Prices"]
     found = await rows(sheet)
     assert found[1] == ("SKU", "Price")
     assert len(found) == 21
@@ -72,9 +72,9 @@ async def test_destinations_are_the_spreadsheet_and_its_tabs(sheet: Connection, 
         (sheet, "sheet-prices", ["Prices"]),
         (sheet, "x", []),
     ):
-        http = held.outside.outbound.read_client(ORG, held.number, held.connector.link(held.secrets))
+        http = held.outside.outbound.read_client(ORG, held.number, held.connector.endpoint(held.secrets))
         assert [each.name for each in await held.connector.destinations(http, held.secrets, parent)] == names
-    http = teams.outside.outbound.read_client(ORG, teams.number, teams.connector.link(teams.secrets))
+    http = teams.outside.outbound.read_client(ORG, teams.number, teams.connector.endpoint(teams.secrets))
     assert [each.kind for each in await teams.connector.destinations(http, teams.secrets, None)] == [
         "channel"
     ]
@@ -218,7 +218,7 @@ async def test_a_message_is_handed_over_once_with_its_mark(teams: Connection, wo
     [entry] = world.written()
     assert entry["marks"] == [entry["idempotency_key"]]
     assert "sig" not in "".join(world.lines)
-    assert teams.connector.changes["teams.post"].plan([PostCard(" ")], integration_id=SHEET).problems
+    assert teams.connector.writes["teams.post"].plan([PostCard(" ")], integration_id=SHEET).problems
 
 
 @pytest.mark.parametrize(
@@ -334,4 +334,4 @@ def test_a_call_error_never_carries_the_secret_address(teams: Connection) -> Non
     """See docs/design/connectors.md#redaction."""
     url = teams.secrets.sealed["webhook_url"].reveal()
     error = PlatformUnavailable("x", platform_text=str(teams.secrets))
-    assert url not in f"{error} {error.platform_text} {teams.connector.link(teams.secrets)!r}"
+    assert url not in f"{error} {error.platform_text} {teams.connector.endpoint(teams.secrets)!r}"

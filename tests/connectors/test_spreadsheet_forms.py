@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
-from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
+from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
 from steward.connectors.base.writing import WriteState
 from steward.connectors.spreadsheet import reader as reading
 from steward.fake_platforms.sheets import Tab
@@ -25,8 +25,8 @@ def prices(world: Outside) -> Tab:
 
 async def proposal(sheet: Connection, name: str) -> Proposal:
     """One change of each kind."""
-    [table] = await sheet.all(VALUES, ValuesAsk("Prices"))
-    [tab] = [each for each in await sheet.all(TABS, TabsAsk()) if each.title == "Prices"]
+    [table] = await sheet.all(VALUES, ValuesQuery("Prices"))
+    [tab] = [each for each in await sheet.all(TABS, TabsQuery()) if each.title == "Prices"]
     three = tuple(row.cells for row in table.rows[2:5])
     asks: dict[str, Any] = {
         "sheet.clear": ClearCells("Prices", "A3:B5", three),
@@ -45,7 +45,7 @@ async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Out
     """
     tab, wanted = prices(world), await proposal(sheet, name)
     before = tab.values()
-    op, [part] = sheet.connector.changes[name], wanted.parts
+    op, [part] = sheet.connector.writes[name], wanted.parts
     [now] = await sheet.reader().current([part])
     assert op.same(part.before, now.value)
     assert (await sheet.send([part]))[0].state is WriteState.APPLIED
@@ -59,7 +59,7 @@ async def test_a_change_is_made_once_and_read_back(sheet: Connection, world: Out
     }
     assert tab.values() == expected[name]
     if name == "sheet.add_tab":
-        assert "New" in {each.title for each in await sheet.all(TABS, TabsAsk())}
+        assert "New" in {each.title for each in await sheet.all(TABS, TabsQuery())}
 
 
 @pytest.mark.parametrize(("fault", "state", "settled"), CASES[:8], ids=[str(case[0]) for case in CASES[:8]])
@@ -90,7 +90,7 @@ async def test_somebody_elses_row_is_a_conflict(sheet: Connection, world: Outsid
     [part] = (await proposal(sheet, "sheet.delete_rows")).parts
     prices(world).cells[2, 0] = "OTHER"
     [now] = await sheet.reader().current([part])
-    op = sheet.connector.changes["sheet.delete_rows"]
+    op = sheet.connector.writes["sheet.delete_rows"]
     assert not op.same(part.before, now.value)
     assert not op.same(part.after, now.value)
     assert (await sheet.reader().confirm(part)).state is WriteState.CONFLICT
@@ -107,7 +107,7 @@ async def test_ranges_of_every_form_are_read(
     sheet: Connection, world: Outside, area: str, first: int, cells: int | None
 ) -> None:
     """Read with A1 ranges. See docs/design/connectors.md#google-sheets."""
-    [table] = await sheet.all(VALUES, ValuesAsk("Prices", area))
+    [table] = await sheet.all(VALUES, ValuesQuery("Prices", area))
     if cells is not None:
         assert len(table.rows) == cells
     if table.rows:
@@ -123,7 +123,7 @@ async def test_a_large_tab_is_read_in_blocks(
     tab.rows, whole = 95, tab.values()
     for row in range(30, 95):
         tab.cells[row, 0] = f"S{row}"
-    [table] = await sheet.all(VALUES, ValuesAsk("Prices"))
+    [table] = await sheet.all(VALUES, ValuesQuery("Prices"))
     assert [row.number for row in table.rows] == list(range(1, 96))
     assert [len(row.cells) for row in table.rows[len(whole) : 30]] == [0] * (30 - len(whole))
     assert table.rows[-1].cells == ("S94",)
@@ -144,4 +144,4 @@ async def test_bad_asks_are_problems(sheet: Connection) -> None:
     assert sheet.plan("sheet.add_tab", AddTab("Log", frozenset({"Log"}))).unchanged == ("Log",)
     assert sheet.plan("sheet.clear", ClearCells("Log", None, ())).unchanged
     with pytest.raises(RemoteNotFound):
-        await sheet.all(VALUES, ValuesAsk("Prices", spreadsheet_id="another"))
+        await sheet.all(VALUES, ValuesQuery("Prices", spreadsheet_id="another"))

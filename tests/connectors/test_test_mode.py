@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from steward.connectors import ALL, Options, build
 from steward.connectors.base.queries import ReadOp
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteState
 from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
 from steward.model.change import Batch, Part
@@ -107,8 +107,8 @@ def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
     """
     clock, connector = HastyClock(), MADE[kind]
     wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
-    secrets = Secrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
-    link = replace(connector.link(secrets), credentials=None)
+    secrets = ConnectionSecrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
+    link = replace(connector.endpoint(secrets), credentials=None)
     http = Outbound(wire, jitter=lambda: 0.0).read_client(OrgId(1), IntegrationId(7), link)
     return connector.reader(http, secrets)
 
@@ -134,7 +134,7 @@ async def test_nothing_but_reads_leaves_where_a_test_run_works(
     transport = Recording(answer)
     reader = reader_of(kind, transport)
     arguments = values if isinstance(values, Mapping) else {"value": values}
-    for name in MADE[kind].changes:
+    for name in MADE[kind].writes:
         part = Part(name, IntegrationId(7), target, arguments, values, values)
         await _tried(reader.current([part]))
         await _tried(reader.confirm(part))

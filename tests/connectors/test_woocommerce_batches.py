@@ -13,7 +13,14 @@ from steward.connectors.base.commands import (
     SetTags,
     SetVisible,
 )
-from steward.connectors.base.queries import CUSTOMERS, ORDERS, PRODUCTS, CustomersAsk, OrdersAsk, ProductsAsk
+from steward.connectors.base.queries import (
+    CUSTOMERS,
+    ORDERS,
+    PRODUCTS,
+    CustomersQuery,
+    OrdersQuery,
+    ProductsQuery,
+)
 from steward.connectors.base.writing import WriteState
 from steward.model.change import Part
 from tests.connectors.outside import Connection, Outside
@@ -23,15 +30,15 @@ Asks = Callable[[Connection], Awaitable[Sequence[Any]]]
 
 
 async def _products(shop: Connection) -> Sequence[Any]:
-    return await shop.all(PRODUCTS, ProductsAsk(published_only=True))
+    return await shop.all(PRODUCTS, ProductsQuery(published_only=True))
 
 
 async def _orders(shop: Connection) -> Sequence[Any]:
-    return [each for each in await shop.all(ORDERS, OrdersAsk()) if each.status == "processing"]
+    return [each for each in await shop.all(ORDERS, OrdersQuery()) if each.status == "processing"]
 
 
 async def _customers(shop: Connection) -> Sequence[Any]:
-    return await shop.all(CUSTOMERS, CustomersAsk())
+    return await shop.all(CUSTOMERS, CustomersQuery())
 
 
 CASES: dict[str, tuple[str, Asks, Callable[[Any], Any]]] = {
@@ -57,7 +64,7 @@ async def test_many_objects_are_written_in_one_call_and_told_apart(
     """One gone item is a conflict and takes no other with it. See docs/design/connectors.md#woocommerce."""
     resource = CASES[name][0]
     first, gone, last = await _parts(shop, name, 3)
-    assert shop.connector.changes[name].group([first, gone, last]) == [(first, gone, last)]
+    assert shop.connector.writes[name].group([first, gone, last]) == [(first, gone, last)]
     rows: dict[int, Any] = getattr(world.world.state.shop, resource)
     del rows[int(gone.target)]
     outcomes = await shop.send([first, gone, last])
@@ -65,7 +72,7 @@ async def test_many_objects_are_written_in_one_call_and_told_apart(
     [entry] = world.written()
     assert (entry["method"], entry["path"]) == ("POST", f"/wp-json/wc/v3/{resource}/batch")
     now = await shop.reader().current([first, last])
-    assert all(shop.connector.changes[name].same(each.part.after, each.value) for each in now)
+    assert all(shop.connector.writes[name].same(each.part.after, each.value) for each in now)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -106,4 +113,4 @@ def test_what_cannot_be_undone_is_not_sent_in_batches(shop: Connection) -> None:
     """An order is cancelled by a call of its own, right after it was read again"""
     part = Part("order.cancel", shop.number, "1", {"status": "cancelled"}, {}, {"status": "cancelled"})
     other = Part("order.cancel", shop.number, "2", {"status": "cancelled"}, {}, {"status": "cancelled"})
-    assert shop.connector.changes["order.cancel"].group([part, other]) == [(part,), (other,)]
+    assert shop.connector.writes["order.cancel"].group([part, other]) == [(part,), (other,)]

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from steward.connectors.base.commands import SetPrice
-from steward.connectors.base.queries import PRODUCTS, ProductsAsk
+from steward.connectors.base.queries import PRODUCTS, ProductsQuery
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, rows_of
 from steward.connectors.woocommerce.bodies import decoded_of, page_error
@@ -101,7 +101,7 @@ async def test_a_403_page_on_a_write_is_unknown_and_read_back(
     shop: Connection, world: Outside, applied: bool, settled: WriteState
 ) -> None:
     """What stands in front may judge the answer, after the shop wrote: only reading back tells."""
-    [product, *_] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product, *_] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     fault(world, "POST", PAGE % b"Access denied", status=403, kind="status_after" if applied else "status")
     [outcome] = await shop.send(proposal.parts)
@@ -128,7 +128,7 @@ async def test_a_check_warns_of_notices_and_goes_on(shop: Connection, world: Out
     assert health.ok
     assert [each.code for each in health.warnings if each.code == "notices"] == ["notices"]
     assert not [each for each in (await shop.check()).warnings if each.code == "notices"]
-    assert len(await noisy.all(PRODUCTS, ProductsAsk())) == 50
+    assert len(await noisy.all(PRODUCTS, ProductsQuery())) == 50
 
 
 @pytest.mark.parametrize("status", [200, 401, 403])

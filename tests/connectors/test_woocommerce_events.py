@@ -10,17 +10,17 @@ import httpx
 import pytest
 
 from steward.connectors.base.deliveries import (
-    Dropped,
+    DesiredSubscriptions,
     Event,
     EventSecrets,
-    Ping,
+    IgnoredDelivery,
+    PingDelivery,
     RawBody,
     StoredEvent,
-    SubscriptionState,
+    SubscriptionOutcome,
     TopicSpec,
-    Unverified,
-    Verified,
-    Wanted,
+    UnverifiedDelivery,
+    VerifiedDelivery,
 )
 from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.topics import TOPICS, derive, event_of, read_event, remembered
@@ -75,13 +75,16 @@ def test_every_recorded_delivery_is_judged_as_it_was_sent() -> None:
             row["headers"], raw(row["raw"], b"new", SECRET), subscribed()
         )
         if not row["signed"]:
-            assert verdict == Ping()
+            assert verdict == PingDelivery()
             continue
-        assert isinstance(verdict, Verified)
+        assert isinstance(verdict, VerifiedDelivery)
         assert verdict.native == row["headers"]["x-wc-webhook-topic"]
         keys.add(verdict.dedupe_key)
         for other in (raw(row["raw"], b"wrong"), raw(row["raw"]), raw(b" " + row["raw"][1:], SECRET)):
-            assert WooCommerceWebhooks().verify_event(row["headers"], other, subscribed()) == Unverified()
+            assert (
+                WooCommerceWebhooks().verify_event(row["headers"], other, subscribed())
+                == UnverifiedDelivery()
+            )
     assert len(keys) == sum(row["signed"] for row in deliveries())  # one delivery id, many events (recorded)
 
 
@@ -90,16 +93,18 @@ def test_what_is_no_ping_and_no_delivery_of_ours() -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
     judge = WooCommerceWebhooks().verify_event
     for body in (b"webhook_id=1&a=b", b"webhook_id=", b"webhook_id=x", b"{}", b"webhook_id=1\n"):
-        assert judge(form, raw(body, SECRET), subscribed()) == Unverified()
+        assert judge(form, raw(body, SECRET), subscribed()) == UnverifiedDelivery()
     assert (
         judge({"content-type": "application/json"}, raw(b"webhook_id=1", SECRET), subscribed())
-        == Unverified()
+        == UnverifiedDelivery()
     )
     signed = next(row for row in deliveries() if row["signed"])
     other = EventSecrets(None, {"999": "product.updated"})
-    assert judge(signed["headers"], raw(signed["raw"], SECRET), other) == Dropped("unknown_subscription")
+    assert judge(signed["headers"], raw(signed["raw"], SECRET), other) == IgnoredDelivery(
+        "unknown_subscription"
+    )
     moved = {**signed["headers"], "x-wc-webhook-topic": "order.updated"}
-    assert judge(moved, raw(signed["raw"], SECRET), subscribed()) == Dropped("other_topic")
+    assert judge(moved, raw(signed["raw"], SECRET), subscribed()) == IgnoredDelivery("other_topic")
 
 
 def test_recorded_bodies_point_at_their_objects() -> None:
@@ -207,14 +212,14 @@ def test_every_topic_says_how_it_is_told() -> None:
     for name, spec in TOPICS.items():
         assert isinstance(spec, TopicSpec)
         assert spec.native
-        assert spec.derived == bool(spec.fills)
+        assert spec.derived == bool(spec.snapshot_types)
         assert len(name) <= 80
 
 
 async def keep(shop: Connection, *native: str, known: Mapping[str, str] | None = None) -> list[Any]:
     """Upkeep of the shop's webhooks."""
-    http = shop.outside.outbound.management_client(ORG, shop.number, shop.connector.link(shop.secrets))
-    wanted = Wanted(ADDRESS, native, Secret("s" * 43), known or {})
+    http = shop.outside.outbound.management_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
+    wanted = DesiredSubscriptions(ADDRESS, native, Secret("s" * 43), known or {})
     events = shop.connector.events
     assert events is not None
     return await events.subscribe(http, shop.secrets, wanted)
@@ -225,8 +230,9 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
     held = world.world.state.shop
     made = await keep(shop, "order.updated", "product.updated")
     known = {row.native: row.remote_id for row in made}
-    assert [(row.native, row.state, row.mended) for row in made] == [
-        ("order.updated", SubscriptionState.MADE, False), ("product.updated", SubscriptionState.MADE, False),
+    assert [(row.native, row.outcome, row.repaired) for row in made] == [
+        ("order.updated", SubscriptionOutcome.ACTIVE, False),
+        ("product.updated", SubscriptionOutcome.ACTIVE, False),
     ]  # fmt: skip
     assert {held.webhook_secrets[int(number)] for number in known.values()} == {"s" * 43}
     writes = len(world.written())
@@ -235,7 +241,7 @@ async def test_webhooks_are_made_mended_and_removed(shop: Connection, world: Out
     held.webhooks[int(known["order.updated"])]["status"] = "disabled"
     del held.webhooks[int(known["product.updated"])]
     mended = await keep(shop, *known, known=known)
-    assert [row.mended for row in mended] == [True, True]
+    assert [row.repaired for row in mended] == [True, True]
     assert mended[0].remote_id == known["order.updated"]
     assert {hook["status"] for hook in held.webhooks.values()} == {"active"}
     await keep(shop, "order.updated")  # not known here: taken over with our secret, the other removed
@@ -260,7 +266,7 @@ async def test_doubles_go_and_the_hooks_of_others_stay(shop: Connection, world: 
     [row] = await keep(shop, "order.updated")
     addresses = [hook["delivery_url"] for hook in world.world.state.shop.webhooks.values()]
     assert sorted(addresses) == ["https://other.example/hook", ADDRESS]
-    assert row.state is SubscriptionState.MADE
+    assert row.outcome is SubscriptionOutcome.ACTIVE
 
 
 async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
@@ -268,5 +274,5 @@ async def test_a_key_that_only_reads_makes_no_webhooks(world: Outside) -> None:
     described = world.world.described()["woocommerce"]
     given = {"consumer_key": described["read_only_key"], "consumer_secret": described["read_only_secret"]}
     [row] = await keep(world.connection("woocommerce", given), "order.updated")
-    assert (row.state, row.remote_id) == (SubscriptionState.FAILED, None)
+    assert (row.outcome, row.remote_id) == (SubscriptionOutcome.FAILED, None)
     assert row.reason

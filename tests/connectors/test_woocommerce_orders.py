@@ -15,7 +15,7 @@ from steward.connectors.base.commands import (
     SetOrderTags,
     SetStatus,
 )
-from steward.connectors.base.deliveries import CHANGED, IDS, ChangedAsk, IdsAsk
+from steward.connectors.base.deliveries import CHANGED, IDS, ChangedQuery, IdsQuery
 from steward.connectors.base.queries import (
     CATEGORIES,
     CUSTOMER,
@@ -26,12 +26,12 @@ from steward.connectors.base.queries import (
     PRODUCTS,
     REFUNDS,
     ById,
-    CustomersAsk,
-    Nothing,
-    ObjectsAsk,
-    OrdersAsk,
-    ProductsAsk,
-    RefundsAsk,
+    CustomersQuery,
+    NoParameters,
+    ObjectsQuery,
+    OrdersQuery,
+    ProductsQuery,
+    RefundsQuery,
 )
 from steward.connectors.base.records import Fulfilment, Payment
 from steward.connectors.base.writing import WriteState
@@ -50,20 +50,20 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
 ) -> None:
     """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
     held = world.world.state.shop
-    orders = await shop.all(ORDERS, OrdersAsk())
+    orders = await shop.all(ORDERS, OrdersQuery())
     assert [int(each.id) for each in orders] == sorted(held.orders)
-    customers = await shop.all(CUSTOMERS, CustomersAsk())
+    customers = await shop.all(CUSTOMERS, CustomersQuery())
     assert {each.email for each in customers} == {row["email"] for row in held.customers.values()}
-    assert await shop.all(CATEGORIES, Nothing())
-    open_ones = await shop.all(ORDERS, OrdersAsk(open_only=True))
+    assert await shop.all(CATEGORIES, NoParameters())
+    open_ones = await shop.all(ORDERS, OrdersQuery(open_only=True))
     assert {each.status for each in open_ones} <= {"pending", "processing", "on-hold"}
-    assert [each.id for each in await shop.all(ORDERS, OrdersAsk(ids=(orders[2].id, "999999")))] == [
+    assert [each.id for each in await shop.all(ORDERS, OrdersQuery(ids=(orders[2].id, "999999")))] == [
         orders[2].id
     ]
-    named = await shop.all(ORDERS, OrdersAsk(customer_id=customers[0].id))
+    named = await shop.all(ORDERS, OrdersQuery(customer_id=customers[0].id))
     assert {each.customer_id for each in named} <= {customers[0].id}
     middle = sorted(each.created_at for each in orders if each.created_at)[20]
-    later = await shop.all(ORDERS, OrdersAsk(created_after=middle))
+    later = await shop.all(ORDERS, OrdersQuery(created_after=middle))
     assert later
     assert all(each.created_at is not None and each.created_at > middle for each in later)
     [one] = await shop.all(ORDER, ById(orders[0].id))
@@ -74,7 +74,7 @@ async def test_orders_customers_and_refunds_are_read_whole_and_nothing_is_writte
         with pytest.raises(RemoteNotFound):
             await shop.all(op, ask)
     # The shop takes the order for a filter of its refunds: it does not say that there is none.
-    assert await shop.all(REFUNDS, RefundsAsk("999999")) == []
+    assert await shop.all(REFUNDS, RefundsQuery("999999")) == []
     assert world.written() == []
 
 
@@ -112,10 +112,10 @@ def test_a_recorded_order_says_how_far_it_is_paid_and_sent() -> None:
 
 async def plans(shop: Connection) -> dict[str, Any]:
     """One change of every operation here."""
-    order = (await shop.all(ORDERS, OrdersAsk(statuses=("processing",))))[0]
-    waiting = (await shop.all(ORDERS, OrdersAsk(statuses=("pending", "on-hold"))))[0]
-    customer = (await shop.all(CUSTOMERS, CustomersAsk()))[0]
-    product = (await shop.all(PRODUCTS, ProductsAsk()))[0]
+    order = (await shop.all(ORDERS, OrdersQuery(statuses=("processing",))))[0]
+    waiting = (await shop.all(ORDERS, OrdersQuery(statuses=("pending", "on-hold"))))[0]
+    customer = (await shop.all(CUSTOMERS, CustomersQuery()))[0]
+    product = (await shop.all(PRODUCTS, ProductsQuery()))[0]
     return {
         "order.set_tags": SetOrderTags(order, ("big", "Gold")),
         "customer.set_tags": SetCustomerTags(customer, ("vip",)),
@@ -143,7 +143,7 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled(
     """
     [proposal] = shop.plan(name, (await plans(shop))[name]).proposals
     [part] = proposal.parts
-    op = shop.connector.changes[name]
+    op = shop.connector.writes[name]
     [before] = await shop.reader().current([part])
     assert op.same(part.before, before.value)
     methods = ("POST", "PUT")
@@ -170,10 +170,10 @@ async def test_a_change_is_applied_once_and_then_is_no_change(shop: Connection, 
         assert proposal.reversible == (name not in ("order.cancel", "order.add_note"))
         if name != "order.add_note":
             [now] = await shop.reader().current(proposal.parts)
-            assert shop.connector.changes[name].same(proposal.parts[0].after, now.value)
-    again = (await shop.all(ORDERS, OrdersAsk(ids=("1",)))) or (await shop.all(ORDERS, OrdersAsk()))[:1]
+            assert shop.connector.writes[name].same(proposal.parts[0].after, now.value)
+    again = (await shop.all(ORDERS, OrdersQuery(ids=("1",)))) or (await shop.all(ORDERS, OrdersQuery()))[:1]
     assert shop.plan("order.set_status", SetOrderStatus(again[0], again[0].status)).proposals == ()
-    cleared = [each for each in await shop.all(ORDERS, OrdersAsk()) if each.tags]
+    cleared = [each for each in await shop.all(ORDERS, OrdersQuery()) if each.tags]
     [proposal] = shop.plan("order.set_tags", SetOrderTags(cleared[0], ())).proposals
     assert (await shop.send(proposal.parts))[0].state is APPLIED
     assert (await shop.all(ORDER, ById(cleared[0].id)))[0].tags == ()
@@ -184,23 +184,23 @@ async def test_an_order_paid_meanwhile_is_not_cancelled(shop: Connection, world:
 
     See docs/design/templates-catalogue.md#cancel-unpaid-orders.
     """
-    order = (await shop.all(ORDERS, OrdersAsk(statuses=("pending", "on-hold"))))[0]
+    order = (await shop.all(ORDERS, OrdersQuery(statuses=("pending", "on-hold"))))[0]
     [proposal] = shop.plan("order.cancel", CancelOrder(order)).proposals
     held = world.world.state.shop.orders[int(order.id)]
     held["date_paid_gmt"] = held["date_modified_gmt"]
     [now] = await shop.reader().current(proposal.parts)
-    op = shop.connector.changes["order.cancel"]
+    op = shop.connector.writes["order.cancel"]
     assert not op.same(proposal.parts[0].before, now.value)
     assert not op.same(proposal.parts[0].after, now.value)
     held["status"] = "trash"
-    assert (await shop.reader().current(proposal.parts))[0].gone
+    assert (await shop.reader().current(proposal.parts))[0].is_gone
 
 
 async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
     """See docs/design/connectors.md#operations."""
-    order = (await shop.all(ORDERS, OrdersAsk()))[0]
-    product = (await shop.all(PRODUCTS, ProductsAsk()))[0]
-    customer = (await shop.all(CUSTOMERS, CustomersAsk()))[0]
+    order = (await shop.all(ORDERS, OrdersQuery()))[0]
+    product = (await shop.all(PRODUCTS, ProductsQuery()))[0]
+    customer = (await shop.all(CUSTOMERS, CustomersQuery()))[0]
     asks: list[tuple[str, Any, str]] = [
         ("order.set_status", SetOrderStatus(order, "refunded"), "not_a_status"),
         ("order.set_status", SetOrderStatus(order, "cancelled"), "not_a_status"),
@@ -219,14 +219,14 @@ async def test_bad_values_are_problems_and_never_sent(shop: Connection) -> None:
 
 async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, world: Outside) -> None:
     """Order, product, customer get and getAll. See docs/design/imports-n8n.md#node-types."""
-    [raw] = await shop.all(OBJECTS, ObjectsAsk("order", id=str(min(world.world.state.shop.orders))))
+    [raw] = await shop.all(OBJECTS, ObjectsQuery("order", id=str(min(world.world.state.shop.orders))))
     assert {"line_items", "billing", "_links"} <= raw.keys()
-    assert len(await shop.all(OBJECTS, ObjectsAsk("product", limit=7))) == 7
-    assert await shop.all(OBJECTS, ObjectsAsk("product", limit=0)) == []
-    done = await shop.all(OBJECTS, ObjectsAsk("order", filters=(("status", "completed"),)))
+    assert len(await shop.all(OBJECTS, ObjectsQuery("product", limit=7))) == 7
+    assert await shop.all(OBJECTS, ObjectsQuery("product", limit=0)) == []
+    done = await shop.all(OBJECTS, ObjectsQuery("order", filters=(("status", "completed"),)))
     assert {row["status"] for row in done} == {"completed"}
-    assert len(await shop.all(OBJECTS, ObjectsAsk("customer"))) > 5
-    for ask in (ObjectsAsk("order", filters=(("per_page", "5"),)), ObjectsAsk("coupon")):
+    assert len(await shop.all(OBJECTS, ObjectsQuery("customer"))) > 5
+    for ask in (ObjectsQuery("order", filters=(("per_page", "5"),)), ObjectsQuery("coupon")):
         with pytest.raises(Invalid):
             await shop.all(OBJECTS, ask)
 
@@ -234,24 +234,24 @@ async def test_filters_of_imported_reads_are_the_shops_own(shop: Connection, wor
 async def test_what_changed_is_told_as_a_delivery_would(shop: Connection, world: Outside) -> None:
     """See docs/design/events.md#catch-up and docs/design/connectors.md#topics."""
     held = world.world.state.shop
-    filled = await shop.all(CHANGED, ChangedAsk("product"))
+    filled = await shop.all(CHANGED, ChangedQuery("product"))
     assert {event.object_id for event in filled} == {
         *map(str, held.products),
         *(f"{row['parent_id']}/{number}" for number, row in held.variations.items()),
     }  # fmt: skip
     events = shop.connector.events
     assert events is not None
-    assert all(events.remembered(event) for event in filled)
+    assert all(events.initial_snapshot(event) for event in filled)
     now = world.clock.now()
-    assert await shop.all(CHANGED, ChangedAsk("order", modified_after=now)) == []
+    assert await shop.all(CHANGED, ChangedQuery("order", modified_after=now)) == []
     await world.clock.advance(60)
-    order = (await shop.all(ORDERS, OrdersAsk(statuses=("processing",))))[0]
+    order = (await shop.all(ORDERS, OrdersQuery(statuses=("processing",))))[0]
     [proposal] = shop.plan("order.set_status", SetOrderStatus(order, "completed")).proposals
     assert await shop.apply([proposal]) == [APPLIED]
-    [event] = await shop.all(CHANGED, ChangedAsk("order", modified_after=now))
+    [event] = await shop.all(CHANGED, ChangedQuery("order", modified_after=now))
     assert (event.native, event.object_id) == ("order.updated", order.id)
     assert "orders/fulfilled" in events.derive(event, {"status": "processing"}, since=now).topics
-    ids = await shop.all(IDS, IdsAsk("product"))
+    ids = await shop.all(IDS, IdsQuery("product"))
     assert sorted(map(int, ids)) == sorted(held.products)
 
 
@@ -280,7 +280,7 @@ async def test_what_moves_over_the_edge_of_a_page_is_not_lost(world: Outside) ->
     """
     transport = Shrinking()
     shrinking = Outside(world.clock, world.world, transport)
-    found = await shrinking.connection("woocommerce").all(CATEGORIES, Nothing())
+    found = await shrinking.connection("woocommerce").all(CATEGORIES, NoParameters())
     numbers = [int(tag.id) for tag in found]
     assert set(range(3, 251)) <= set(numbers)
     assert len(set(numbers)) == len(numbers)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from steward.connectors.base.queries import PRODUCT, VARIANTS, ById, ProductsAsk
+from steward.connectors.base.queries import PRODUCT, VARIANTS, ById, ProductsQuery
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, is_gone, product_of
 from steward.model.change import Part
@@ -293,7 +293,7 @@ async def test_skus_of_variations_lead_to_their_product(clock: FakeClock) -> Non
     """See docs/design/connectors.md#woocommerce."""
     _, shop, transport = over(clock, "products.sku_of_variation")
     with pytest.raises(LookupError):
-        await shop.all(VARIANTS, ProductsAsk(skus=("TIN-1",)))
+        await shop.all(VARIANTS, ProductsQuery(skus=("TIN-1",)))
     assert transport.requests[0].url.params["sku"] == "TIN-1"
     assert transport.requests[1].url.params["include"] == "75"
 

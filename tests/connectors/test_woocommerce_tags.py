@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from steward.connectors.base.commands import SetTags
-from steward.connectors.base.queries import PRODUCTS, TAGS, Nothing, ProductsAsk
+from steward.connectors.base.queries import PRODUCTS, TAGS, NoParameters, ProductsQuery
 from steward.connectors.base.writing import WriteState
 from steward.model.change import Outcome
 from steward.model.run import RunStatus
@@ -52,15 +52,15 @@ async def test_a_tag_that_wordpress_would_change_is_put_on_and_found_again(
     """Both parts are applied by what the shop answered; planned again, nothing is to be done."""
     world.world.state.shop.holds_four_bytes = four_bytes
     for number in ("1", "2"):
-        [product] = await shop.all(PRODUCTS, ProductsAsk(ids=(number,)))
-        known = {each.name: each.id for each in await shop.all(TAGS, Nothing())}
+        [product] = await shop.all(PRODUCTS, ProductsQuery(ids=(number,)))
+        known = {each.name: each.id for each in await shop.all(TAGS, NoParameters())}
         [proposal] = shop.plan("product.set_tags", SetTags(product, (tag,), known)).proposals
         assert len(proposal.parts) == (2 if number == "1" else 1)
         assert set(await shop.apply([proposal])) == {WriteState.APPLIED}
-        [after] = await shop.all(PRODUCTS, ProductsAsk(ids=(number,)))
+        [after] = await shop.all(PRODUCTS, ProductsQuery(ids=(number,)))
         assert len(after.tags) == 1
         assert shop.plan("product.set_tags", SetTags(after, (tag,), known)).unchanged == (number,)
-        found = await shop.all(PRODUCTS, ProductsAsk(tagged=(tag,)))
+        found = await shop.all(PRODUCTS, ProductsQuery(tagged=(tag,)))
         assert number in [each.id for each in found]
 
 
@@ -68,23 +68,23 @@ async def test_tags_that_differ_by_an_emoji_are_different_tags(shop: Connection)
     """Where the shop keeps all characters, a change of one leaves the other on the product."""
     sale, hot = "Sale", "Sale \N{FIRE}"
     for wanted in ((sale, hot), (sale, hot, "New"), (hot, "New")):
-        [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
-        known = {each.name: each.id for each in await shop.all(TAGS, Nothing())}
+        [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
+        known = {each.name: each.id for each in await shop.all(TAGS, NoParameters())}
         planned = shop.plan("product.set_tags", SetTags(product, wanted, known))
         assert set(await shop.apply(planned.proposals)) == {WriteState.APPLIED}
-        [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+        [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
         assert set(product.tags) == set(wanted)
-    [other] = await shop.all(PRODUCTS, ProductsAsk(ids=("2",)))
-    known = {each.name: each.id for each in await shop.all(TAGS, Nothing())}
+    [other] = await shop.all(PRODUCTS, ProductsQuery(ids=("2",)))
+    known = {each.name: each.id for each in await shop.all(TAGS, NoParameters())}
     await shop.apply(shop.plan("product.set_tags", SetTags(other, (sale,), known)).proposals)
     for tag, numbers in ((sale, ["2"]), (hot, ["1"])):
-        found = await shop.all(PRODUCTS, ProductsAsk(tagged=(tag,)))
+        found = await shop.all(PRODUCTS, ProductsQuery(tagged=(tag,)))
         assert [each.id for each in found] == numbers
 
 
 async def test_taking_a_tag_off_leaves_the_one_that_differs_by_an_emoji(shop: Connection) -> None:
-    store = cast("StoreAccess", SimpleNamespace(changes=shop.connector.changes))
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    store = cast("StoreAccess", SimpleNamespace(changes=shop.connector.writes))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     sale, hot = "Sale", "Sale \N{FIRE}"
     both = replace(product, tags=(sale, hot))
     assert (without_tag(store, both, hot), without_tag(store, both, sale)) == ((sale,), (hot,))
@@ -113,24 +113,24 @@ async def test_a_run_with_such_a_tag_ends_without_waiting_and_the_next_finds_not
 
 async def test_the_shop_keeps_the_name_as_it_was_written(shop: Connection, world: Outside) -> None:
     """Markup and entities are sent so that WordPress shows them as they are."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     written = ("<b>Neu</b>", "Tom &amp; Jerry", "A < B", "R&D")
     planned = shop.plan("product.set_tags", SetTags(product, written))
     assert set(await shop.apply(planned.proposals)) == {WriteState.APPLIED}
-    [after] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [after] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     assert set(after.tags) == set(written)
 
 
 async def test_a_tag_of_nothing_is_a_problem(shop: Connection) -> None:
     """WordPress would take all of it out."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     planned = shop.plan("product.set_tags", SetTags(product, ("%ab",)))
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
 
 
 async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection, world: Outside) -> None:
     """Whatever a plug-in makes of the name: refused with both names, not left open."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("product.set_tags", SetTags(product, ("Sale",))).proposals
     body = {"id": 77, "name": "Something else", "slug": "x", "description": "", "count": 0}
     fault = {"kind": "status", "status": 201, "method": "POST", "path": "/wp-json/wc/v3/products/tags"}
@@ -144,7 +144,9 @@ async def test_a_shop_that_makes_another_tag_is_told_of_at_once(shop: Connection
 async def test_tags_are_read_once_by_a_reader(shop: Connection, world: Outside) -> None:
     """However many products of a run ask for them."""
     reader = shop.reader()
-    found = [[tag async for page in reader.read(TAGS, Nothing()) for tag in page.items] for _ in range(3)]
+    found = [
+        [tag async for page in reader.read(TAGS, NoParameters()) for tag in page.items] for _ in range(3)
+    ]
     assert found[0] == found[1] == found[2]
     rows = [entry.as_row() for entry in world.world.state.ledger.entries(reads=True)]
     assert sum(row["path"].endswith("/products/tags") for row in rows) == 1

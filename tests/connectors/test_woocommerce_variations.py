@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from steward.connections.health import ConnectionChecks, check_due
-from steward.connectors.base.deliveries import CHANGED, ChangedAsk
-from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
+from steward.connectors.base.deliveries import CHANGED, ChangedQuery
+from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsQuery
 from steward.connectors.base.records import Product
 from steward.connectors.woocommerce.answers import id_of
 from steward.connectors.woocommerce.pages import ListPages
@@ -46,17 +46,17 @@ def full(world: Outside) -> Outside:
     return world
 
 
-def _asks(world: Outside) -> dict[str, ProductsAsk]:
+def _asks(world: Outside) -> dict[str, ProductsQuery]:
     shop = world.world.state.shop
     parents = [str(row["id"]) for row in shop.products.values() if row["type"] == "variable"]
     skus = tuple(row["sku"] for row in list(shop.variations.values())[:9] if row["sku"])
     return {
-        "whole": ProductsAsk(),
-        "published": ProductsAsk(published_only=True),
-        "one": ProductsAsk(ids=(parents[0],)),
-        "some": ProductsAsk(ids=(*parents[:4], "2", "999999")),
-        "skus": ProductsAsk(skus=skus),
-        "modified": ProductsAsk(modified_after=START.replace(year=2020)),
+        "whole": ProductsQuery(),
+        "published": ProductsQuery(published_only=True),
+        "one": ProductsQuery(ids=(parents[0],)),
+        "some": ProductsQuery(ids=(*parents[:4], "2", "999999")),
+        "skus": ProductsQuery(skus=skus),
+        "modified": ProductsQuery(modified_after=START.replace(year=2020)),
     }
 
 
@@ -80,7 +80,7 @@ async def test_a_whole_shop_costs_its_pages_of_products_and_of_variations(full: 
     """Both in pages of a hundred; a product that lacks nothing is not asked for on its own."""
     shop = full.world.state.shop
     count, kept = len(shop.products) - 1, [v for v in shop.variations.values() if v["status"] != "trash"]
-    await full.connection("woocommerce", facts=_LISTED).all(PRODUCTS, ProductsAsk())
+    await full.connection("woocommerce", facts=_LISTED).all(PRODUCTS, ProductsQuery())
     assert _requests(full, "/products/") == 0
     assert _requests(full) == ceil(count / 100) + ceil(len(kept) / 100)
 
@@ -95,7 +95,7 @@ async def test_a_shop_with_more_variations_than_are_kept_is_asked_page_by_page(
     parent = next(row["id"] for row in state.products.values() if row["type"] == "variable")
     while sum(row["status"] != "trash" for row in state.variations.values()) < 70:
         variations.create(state, parent, {"regular_price": "2.00"})
-    http = full.outbound.read_client(ORG, shop.number, shop.connector.link(shop.secrets))
+    http = full.outbound.read_client(ORG, shop.number, shop.connector.endpoint(shop.secrets))
     pages = ListPages(http)
     rows = [{"id": n, "type": row["type"]} for n, row in state.products.items() if row["type"] == "variable"]
     one_by_one = await VariationReader(pages, listed=False, whole=True).of_page(rows)
@@ -118,7 +118,7 @@ async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) ->
     gone, kept, *_ = state.products[last]["variations"]
     found: list[Product] = []
     made = 0
-    async for page in shop.reader().read(PRODUCTS, ProductsAsk()):
+    async for page in shop.reader().read(PRODUCTS, ProductsQuery()):
         if page.items and not found:
             made = variations.create(state, last, {"regular_price": "3.00"})["id"]
             variations.delete(state, last, gone, force=True)
@@ -133,13 +133,13 @@ async def test_what_changes_while_pages_are_read_is_there_once(full: Outside) ->
 
 async def test_a_shop_that_went_back_to_an_older_version_is_read_as_before(full: Outside) -> None:
     """What the last check found may have ceased to be true."""
-    expected = await full.connection("woocommerce").all(PRODUCTS, ProductsAsk())
+    expected = await full.connection("woocommerce").all(PRODUCTS, ProductsQuery())
     full.world.state.shop.version = (10, 2)
     shop = full.connection("woocommerce", facts=_LISTED)
-    assert await shop.all(PRODUCTS, ProductsAsk()) == expected
-    changed = await full.connection("woocommerce").all(CHANGED, ChangedAsk("product", None))
+    assert await shop.all(PRODUCTS, ProductsQuery()) == expected
+    changed = await full.connection("woocommerce").all(CHANGED, ChangedQuery("product", None))
     assert any(event.parent_id is not None for event in changed)
-    assert await shop.all(CHANGED, ChangedAsk("product", None)) == changed
+    assert await shop.all(CHANGED, ChangedQuery("product", None)) == changed
 
 
 async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(full: Outside) -> None:
@@ -148,7 +148,7 @@ async def test_a_fill_is_the_same_and_a_changed_variation_is_found_by_itself(ful
     old, new = full.connection("woocommerce"), full.connection("woocommerce", facts=_LISTED)
 
     async def filled(shop: Connection, **ask: Any) -> dict[str | None, Any]:
-        return {event.object_id: event for event in await shop.all(CHANGED, ChangedAsk("product", **ask))}
+        return {event.object_id: event for event in await shop.all(CHANGED, ChangedQuery("product", **ask))}
 
     before = {number: (e.parent_id, e.payload, e.objects) for number, e in (await filled(old)).items()}
     after = {number: (e.parent_id, e.payload, e.objects) for number, e in (await filled(new)).items()}

@@ -10,8 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, SetVisible
-from steward.connectors.base.connector import together
-from steward.connectors.base.queries import PRODUCTS, TAGS, VARIANT, VARIANTS, ById, Nothing, ProductsAsk
+from steward.connectors.base.connector import merge_proposals
+from steward.connectors.base.queries import (
+    PRODUCTS,
+    TAGS,
+    VARIANT,
+    VARIANTS,
+    ById,
+    NoParameters,
+    ProductsQuery,
+)
 from steward.connectors.base.records import Product, Variant
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.operations import SET_PRICE, SET_STOCK, SET_TAGS
@@ -43,7 +51,7 @@ PLAIN = Variant(
 
 async def variants(shop: Connection) -> list[Variant]:
     """Every variant of the shop."""
-    return await shop.all(VARIANTS, ProductsAsk())
+    return await shop.all(VARIANTS, ProductsQuery())
 
 
 async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
@@ -51,7 +59,7 @@ async def test_a_whole_shop_is_read_in_the_order_of_ids_and_nothing_is_written(
 ) -> None:
     """See docs/design/connectors.md#common-records and docs/design/connectors.md#test-mode."""
     world.world.load_products(230)
-    products = await shop.all(PRODUCTS, ProductsAsk())
+    products = await shop.all(PRODUCTS, ProductsQuery())
     assert [int(product.id) for product in products] == sorted({int(product.id) for product in products})
     assert len(products) == 230
     assert sum(product.kind == "variable" for product in products) == 23
@@ -65,8 +73,8 @@ async def test_one_variant_one_sku_and_only_published_ones_can_be_asked_for(shop
     own = next(variant for variant in every if "/" in variant.id)
     assert await shop.all(VARIANT, ById(own.id)) == [own]
     skus = (own.sku, every[0].sku)
-    assert {each.id for each in await shop.all(VARIANTS, ProductsAsk(skus=skus))} == {own.id, every[0].id}
-    published = await shop.all(PRODUCTS, ProductsAsk(published_only=True))
+    assert {each.id for each in await shop.all(VARIANTS, ProductsQuery(skus=skus))} == {own.id, every[0].id}
+    published = await shop.all(PRODUCTS, ProductsQuery(published_only=True))
     assert all(product.status == "publish" for product in published)
     with pytest.raises(RemoteNotFound):
         await shop.all(VARIANT, ById("999999"))
@@ -93,7 +101,7 @@ async def test_prices_of_simple_products_and_variations_are_set_in_one_call_each
     now = {each.id: each.price for each in await variants(shop)}
     assert all(now[each.id] == "12.34" for each in chosen)
     current = await shop.reader().current([part for each in planned.proposals for part in each.parts])
-    assert all(SET_PRICE.same(each.part.after, each.value) and not each.gone for each in current)
+    assert all(SET_PRICE.same(each.part.after, each.value) and not each.is_gone for each in current)
 
 
 def test_a_batch_holds_a_hundred_items_of_one_product() -> None:
@@ -253,10 +261,10 @@ async def test_stock_is_set_and_read_back(shop: Connection) -> None:
 
 async def hidden(shop: Connection, product: Product, marker: str = "auto-hidden") -> Proposal:
     """Visibility and marker together. See docs/design/templates-catalogue.md#hide-out-of-stock-products."""
-    known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
+    known = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
     hide = shop.plan("product.set_visible", SetVisible(product, False)).proposals
     mark = shop.plan("product.set_tags", SetTags(product, (*product.tags, marker), known)).proposals
-    return together([*hide, *mark], action=Action.UNPUBLISH)
+    return merge_proposals([*hide, *mark], action=Action.UNPUBLISH)
 
 
 async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connection, world: Outside) -> None:
@@ -264,7 +272,7 @@ async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connectio
 
     See docs/design/templates-catalogue.md#hide-out-of-stock-products.
     """
-    product = (await shop.all(PRODUCTS, ProductsAsk(published_only=True)))[0]
+    product = (await shop.all(PRODUCTS, ProductsQuery(published_only=True)))[0]
     change = await hidden(shop, product)
     operations = [part.operation for part in change.parts]
     assert operations == ["product.set_visible", "product_tag.create", "product.set_tags"]
@@ -274,24 +282,24 @@ async def test_hiding_and_marking_is_one_change_of_several_parts(shop: Connectio
     ]
     for part in change.parts:
         assert [outcome.state for outcome in await shop.send([part])] == [APPLIED]
-    [now] = await shop.all(PRODUCTS, ProductsAsk(ids=(product.id,)))
+    [now] = await shop.all(PRODUCTS, ProductsQuery(ids=(product.id,)))
     assert not now.visible
     assert "auto-hidden" in now.tags
-    second = (await shop.all(PRODUCTS, ProductsAsk(published_only=True)))[1]
+    second = (await shop.all(PRODUCTS, ProductsQuery(published_only=True)))[1]
     assert [part.operation for part in (await hidden(shop, second)).parts] == [
         "product.set_visible",
         "product.set_tags",
     ]
     back = shop.plan("product.set_visible", SetVisible(now, True, restore="search")).proposals
     assert await shop.apply(back) == [APPLIED]
-    assert (await shop.all(PRODUCTS, ProductsAsk(ids=(product.id,))))[0].visibility == "search"
+    assert (await shop.all(PRODUCTS, ProductsQuery(ids=(product.id,))))[0].visibility == "search"
     assert len(world.written()) == 4
 
 
 @pytest.mark.parametrize("tag", ["", " a", "a ", "a,b", "x" * 256, "\u00a0a"])
 async def test_a_bad_tag_is_a_problem(shop: Connection, tag: str) -> None:
     """See docs/design/connectors.md#operations."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     planned = SET_TAGS.plan([SetTags(product, (tag,))], integration_id=SHOP)
     assert [problem.code for problem in planned.problems] == ["not_a_tag"]
     assert SET_TAGS.plan([SetTags(product, ("x" * 255,))], integration_id=SHOP).proposals
@@ -299,7 +307,7 @@ async def test_a_bad_tag_is_a_problem(shop: Connection, tag: str) -> None:
 
 async def test_tags_are_sets_without_regard_to_case(shop: Connection) -> None:
     """See docs/design/connectors.md#change-operations."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     tagged = replace(product, tags=("Sale",), tag_ids=(("Sale", "7"),))
     assert SET_TAGS.plan([SetTags(tagged, ("sale", "SALE"))], integration_id=SHOP).unchanged == ("1",)
     [change] = SET_TAGS.plan([SetTags(tagged, ())], integration_id=SHOP).proposals
@@ -309,7 +317,7 @@ async def test_tags_are_sets_without_regard_to_case(shop: Connection) -> None:
 
 async def test_a_product_that_is_not_published_cannot_be_made_visible(shop: Connection) -> None:
     """See docs/design/connectors.md#operations."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     draft = replace(product, status="draft", visible=False)
     planned = shop.plan("product.set_visible", SetVisible(draft, True))
     assert [problem.code for problem in planned.problems] == ["not_published"]
@@ -353,8 +361,8 @@ async def test_a_write_that_breaks_arrives_once_and_is_settled_by_reading(
 
     See docs/design/writes.md#protocol-of-one-write and docs/design/writes.md#idempotency-classes.
     """
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
-    known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
+    known = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
     asks: dict[str, Any] = {
         "variant.set_price": SetPrice(product.variants[0], "99.99"),
         "inventory.set": SetStock(product.variants[0], 777),
@@ -377,13 +385,13 @@ async def test_somebody_elses_value_is_a_conflict_and_an_unreadable_shop_unknown
     shop: Connection, world: Outside
 ) -> None:
     """Else a conflict. See docs/design/writes.md#idempotency-classes."""
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [wanted] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     [other] = shop.plan("variant.set_price", SetPrice(product.variants[0], "60.00")).proposals
     await shop.send(other.parts)
     assert (await shop.reader().confirm(wanted.parts[0])).state is WriteState.CONFLICT
     [gone] = await shop.reader().current([replace(wanted.parts[0], target="999999")])
-    assert gone.gone
+    assert gone.is_gone
     assert (await shop.reader().confirm(gone.part)).state is WriteState.CONFLICT
     world.world.state.faults.make(
         {"method": "GET", "path": "/**", "kind": "status", "status": 403, "count": -1}
@@ -399,7 +407,7 @@ async def test_a_read_only_key_reads_and_is_refused_to_write(world: Outside) -> 
     given = {"consumer_key": keys["read_only_key"], "consumer_secret": keys["read_only_secret"]}
     shop = world.connection("woocommerce", given)
     assert (await shop.check()).missing_rights == ("write",)
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=("1",)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=("1",)))
     [proposal] = shop.plan("variant.set_price", SetPrice(product.variants[0], "50.00")).proposals
     [outcome] = await shop.send(proposal.parts)
     assert (outcome.state, outcome.error) == (WriteState.REFUSED, "forbidden")

@@ -29,11 +29,11 @@ from steward.connectors.base.queries import (
     TABS,
     VALUES,
     VARIANTS,
-    CustomersAsk,
-    OrdersAsk,
-    ProductsAsk,
-    TabsAsk,
-    ValuesAsk,
+    CustomersQuery,
+    OrdersQuery,
+    ProductsQuery,
+    TabsQuery,
+    ValuesQuery,
 )
 from steward.model.change import Action, Outcome
 from steward.model.plan import StepKind
@@ -48,17 +48,17 @@ from tests.runs.shop import Shop
 
 TAB = "Prices"
 ASKS: dict[str, tuple[Any, Any, Any]] = {
-    "order.set_tags": (ORDERS, OrdersAsk(), lambda it: SetOrderTags(it, ("big",))),
-    "order.set_status": (ORDERS, OrdersAsk(open_only=True), lambda it: SetOrderStatus(it, "failed")),
-    "order.cancel": (ORDERS, OrdersAsk(statuses=("pending", "on-hold")), CancelOrder),
-    "order.add_note": (ORDERS, OrdersAsk(), lambda it: AddNote(it, "Looked at")),
-    "customer.set_tags": (CUSTOMERS, CustomersAsk(), lambda it: SetCustomerTags(it, ("vip",))),
+    "order.set_tags": (ORDERS, OrdersQuery(), lambda it: SetOrderTags(it, ("big",))),
+    "order.set_status": (ORDERS, OrdersQuery(open_only=True), lambda it: SetOrderStatus(it, "failed")),
+    "order.cancel": (ORDERS, OrdersQuery(statuses=("pending", "on-hold")), CancelOrder),
+    "order.add_note": (ORDERS, OrdersQuery(), lambda it: AddNote(it, "Looked at")),
+    "customer.set_tags": (CUSTOMERS, CustomersQuery(), lambda it: SetCustomerTags(it, ("vip",))),
     "inventory.set": (
         VARIANTS,
-        ProductsAsk(),
+        ProductsQuery(),
         lambda it: SetStock(it, (it.stock or 0) + 3) if it.tracked and it.stock_target == it.id else None,
     ),
-    "product.set_status": (PRODUCTS, ProductsAsk(published_only=True), lambda it: SetStatus(it, "draft")),
+    "product.set_status": (PRODUCTS, ProductsQuery(published_only=True), lambda it: SetStatus(it, "draft")),
 }
 # Of sheets: what to ask by the tab's rows and its number. Rows appended without a key cannot be looked for.
 SHEET_ASKS: dict[str, Callable[[tuple[Any, ...], str], Any]] = {
@@ -83,8 +83,8 @@ async def _of_store(at: StepContext, name: str) -> tuple[AccountAccess, Any]:
 async def _of_sheet(at: StepContext, name: str) -> tuple[AccountAccess, Any]:
     """One change of the sheet that the input names."""
     [sheet] = [one for one in at.accounts.values() if one.connection.kind == "spreadsheet"]
-    [table] = [item async for page in sheet.reader.read(VALUES, ValuesAsk(TAB)) for item in page.items]
-    tabs = [item async for page in sheet.reader.read(TABS, TabsAsk()) for item in page.items]
+    [table] = [item async for page in sheet.reader.read(VALUES, ValuesQuery(TAB)) for item in page.items]
+    tabs = [item async for page in sheet.reader.read(TABS, TabsQuery()) for item in page.items]
     [number] = [tab.id for tab in tabs if tab.title == TAB]
     return sheet, SHEET_ASKS[name](tuple(row.cells for row in table.rows), number)
 

@@ -15,9 +15,15 @@ from typing import Any
 
 import httpx
 
-from steward.connectors.base.deliveries import EventSecrets, Ping, RawBody, StoredEvent, Verified
+from steward.connectors.base.deliveries import (
+    EventSecrets,
+    PingDelivery,
+    RawBody,
+    StoredEvent,
+    VerifiedDelivery,
+)
 from steward.connectors.base.records import Order, Product
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteState
 from steward.connectors.woocommerce.answers import error_of, product_of
 from steward.connectors.woocommerce.connector import WooCommerceConnector
@@ -371,7 +377,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
     shop = WooCommerceConnector(private_hosts=(), read_s=20.0)
     given = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
     settings = shop.settings(given)
-    secrets = Secrets(_SHOP, settings.plain, settings.sealed, currency="EUR")
+    secrets = ConnectionSecrets(_SHOP, settings.plain, settings.sealed, currency="EUR")
     keys = tuple(_KEYS[: len(parts)])
     grant = WriteGrant(
         org=OrgId(1),
@@ -382,7 +388,7 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
         confirmed_until=lambda: _NOW + timedelta(seconds=30),
         send_by=_NOW + timedelta(seconds=5),
     )
-    writer = shop.writer(Outbound(wire).write_client(grant, _SHOP, shop.link(secrets)), secrets)
+    writer = shop.writer(Outbound(wire).write_client(grant, _SHOP, shop.endpoint(secrets)), secrets)
     outcomes = await writer.apply(Batch(tuple(parts), keys, batch_key(keys)))
     return [outcome.state for outcome in outcomes]
 
@@ -398,16 +404,18 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
     raw = RawBody(body[:262_144], len(body), hashlib.sha256(body).hexdigest(), signed)
     verdict = WooCommerceWebhooks().verify_event(headers, raw, EventSecrets(None, hooks))
     if not delivery["signed"]:
-        if verdict != Ping():
-            yield f"{type(verdict).__name__} where Ping is right"
+        if verdict != PingDelivery():
+            yield f"{type(verdict).__name__} where PingDelivery is right"
         return
-    if not isinstance(verdict, Verified) or verdict.native != headers["x-wc-webhook-topic"]:
-        yield f"{type(verdict).__name__} where Verified is right"
+    if not isinstance(verdict, VerifiedDelivery) or verdict.native != headers["x-wc-webhook-topic"]:
+        yield f"{type(verdict).__name__} where VerifiedDelivery is right"
         return
     broken = Signed([base64.b64encode(secret.encode())])
     broken.feed(body)
-    other = RawBody(raw.kept, raw.size, raw.sha256, broken)
-    if isinstance(WooCommerceWebhooks().verify_event(headers, other, EventSecrets(None, hooks)), Verified):
+    other = RawBody(raw.prefix, raw.size, raw.sha256, broken)
+    if isinstance(
+        WooCommerceWebhooks().verify_event(headers, other, EventSecrets(None, hooks)), VerifiedDelivery
+    ):
         yield "verified with another secret"
     event = WooCommerceWebhooks().read_event(StoredEvent(verdict.native, body, _NOW))
     row = json.loads(body)

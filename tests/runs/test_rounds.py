@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 from steward.connectors.shopify import operations as shopify
 from steward.connectors.woocommerce import operations as products
 from steward.connectors.woocommerce import operations_orders as orders
@@ -20,7 +20,7 @@ from steward.runs.rounds import MAX_CANDIDATES, BatchSizes, Piece, batch_size
 
 RUN = RunId("01JD3Z0QH8N2Y5V7W9X1C4B6A8")
 STORE, OTHER = IntegrationId(1), IntegrationId(2)
-OPERATIONS: dict[str, ChangeOp[Any]] = {
+OPERATIONS: dict[str, WriteOperation[Any]] = {
     operation.name: operation
     for operation in (
         products.SET_PRICE,
@@ -43,7 +43,7 @@ class Planned:
 
     shopify: bool = False
 
-    def operation(self, part: Part) -> ChangeOp[Any]:
+    def operation(self, part: Part) -> WriteOperation[Any]:
         """The real definition."""
         return shopify.SET_STOCK if self.shopify else OPERATIONS[part.operation]
 

@@ -76,7 +76,7 @@ class FullStore:
         self.place = outside(self.clock)
         self.fake = ShopifyFake(now=self.clock.now)
         self.bench = Bench(self.clock, self.fake)
-        self.writes = dict(self.place.connectors["spreadsheet"].changes)
+        self.writes = dict(self.place.connectors["spreadsheet"].writes)
 
     async def fill(self) -> None:
         """Every tenth product has the mark of what was hidden; orders of every kind, each two hours apart."""
@@ -110,7 +110,7 @@ class FullStore:
             or [(str(row["id"]), row)]
         ]
         self.store, self.open_reader = connection("woocommerce", SHOP), shop.reader
-        self.changes = dict(shop.connector.changes)
+        self.changes = dict(shop.connector.writes)
 
     async def _fill_shopify(self, bought: list[Bought]) -> None:
         self.fake.seed(products=self.products, orders=0, customers=3)
@@ -129,7 +129,7 @@ class FullStore:
             for name in ("channels", "locations")
         }
         self.store, self.open_reader = connection("shopify", SHOP, facts=places), self.bench.reader
-        self.changes = dict(self.bench.connector.changes)
+        self.changes = dict(self.bench.connector.writes)
 
     def break_read(self, after: int) -> Any:
         """The read that comes after so many more fails; the fault."""

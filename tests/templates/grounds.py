@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp, Reader
+from steward.connectors.base.connector import Reader, WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Part, Proposal
 from steward.model.connection import Connection
@@ -29,7 +29,7 @@ class Ground:
 
     store: Connection
     reader: Reader
-    changes: dict[str, ChangeOp[Any]]
+    changes: dict[str, WriteOperation[Any]]
     outbound: Outbound
     clock: FakeClock
     woo: Any = None
@@ -79,7 +79,7 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
         for at, row in enumerate(woo.orders.values()):
             row["customer_id"] = list(woo.customers)[at % 2]
         shop = place.connection("woocommerce")
-        changes = dict(shop.connector.changes)
+        changes = dict(shop.connector.writes)
         own = connection("woocommerce", SHOP)
         return Ground(own, shop.reader(), changes, place.outbound, clock, woo=woo, shop=shop)
     fake = ShopifyFake(now=clock.now)
@@ -95,4 +95,4 @@ async def ground(platform: str, goods: Sequence[Goods], sold: Sequence[tuple[int
         for name in ("channels", "locations")
     }
     own = connection("shopify", NUMBER, facts=facts)
-    return Ground(own, bench.reader(), dict(bench.connector.changes), bench.outbound, clock, bench=bench)
+    return Ground(own, bench.reader(), dict(bench.connector.writes), bench.outbound, clock, bench=bench)

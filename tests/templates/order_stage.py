@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from steward.connectors.base.queries import Page
+from steward.connectors.base.queries import RecordPage
 from steward.connectors.base.records import Order, OrderLine
 from steward.connectors.shopify.connector import Shopify
 from steward.connectors.woocommerce.connector import WooCommerceConnector
@@ -15,8 +15,8 @@ from steward.templates.base import Template
 from tests.templates.stage import NOW, SHOP, Ran, Stage, connection
 
 CHANGES: Mapping[str, Any] = {
-    "shopify": Shopify(version="2026-10", url=None, read_s=20.0).changes,
-    "woocommerce": WooCommerceConnector(private_hosts=(), read_s=20.0).changes,
+    "shopify": Shopify(version="2026-10", url=None, read_s=20.0).writes,
+    "woocommerce": WooCommerceConnector(private_hosts=(), read_s=20.0).writes,
 }
 
 
@@ -54,21 +54,21 @@ class Orders:
     orders: list[Order] = field(default_factory=list)
     asks: list[Any] = field(default_factory=list)
 
-    async def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+    async def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
         """As a store's reader."""
         self.asks.append(params)
         if op.name == "order":
             found = [each for each in self.orders if each.id == params.id]
             if not found:
                 raise RemoteNotFound
-            yield Page((found[0],))
+            yield RecordPage((found[0],))
             return
         assert op.name == "orders"
         fitting = [each for each in self.orders if self._fits(each, params)]
         size = max(2, len(fitting) // 50)
         for at in range(0, len(fitting), size):
-            yield Page(tuple(fitting[max(at - 1, 0) : at + size]), next=str(at))
-        yield Page(())
+            yield RecordPage(tuple(fitting[max(at - 1, 0) : at + size]), next=str(at))
+        yield RecordPage(())
 
     def _fits(self, each: Order, ask: Any) -> bool:
         return (ask.ids is None or each.id in ask.ids) and (

@@ -13,7 +13,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from steward.connectors.base.queries import Page, ProductsAsk
+from steward.connectors.base.queries import ProductsQuery, RecordPage
 from steward.connectors.base.records import (
     CloudFile,
     FileContent,
@@ -123,7 +123,7 @@ class Shop:
     tags: dict[str, str] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
 
-    def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+    def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
         """As a store's reader."""
         self.reads.append(op.name)
         return {
@@ -133,7 +133,7 @@ class Shop:
             "tags": self._tags,
         }[op.name](params)
 
-    async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
+    async def _products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         found = [
             each
             for each in self.products
@@ -142,21 +142,21 @@ class Shop:
         ]
         for at in range(0, len(found), 2):
             # Each page repeats the last item of the one before, as lists do that change while read.
-            yield Page(tuple(found[max(at - 1, 0) : at + 2]), next=str(at))
-        yield Page(())
+            yield RecordPage(tuple(found[max(at - 1, 0) : at + 2]), next=str(at))
+        yield RecordPage(())
 
-    async def _product(self, ask: Any) -> AsyncIterator[Page[Product]]:
+    async def _product(self, ask: Any) -> AsyncIterator[RecordPage[Product]]:
         found = [each for each in self.products if each.id == ask.id]
         if not found:
             raise RemoteNotFound
-        yield Page((found[0],))
+        yield RecordPage((found[0],))
 
-    async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
+    async def _variants(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
         async for page in self._products(ask):
-            yield Page(tuple(each for one in page.items if one.sellable for each in one.variants))
+            yield RecordPage(tuple(each for one in page.items if one.sellable for each in one.variants))
 
-    async def _tags(self, ask: Any) -> AsyncIterator[Page[Tag]]:
-        yield Page(tuple(Tag(number, name) for name, number in self.tags.items()))
+    async def _tags(self, ask: Any) -> AsyncIterator[RecordPage[Tag]]:
+        yield RecordPage(tuple(Tag(number, name) for name, number in self.tags.items()))
 
     def apply(self, proposal: Proposal, only: Sequence[str] = ()) -> Outcome:
         """Does what a proposal's parts say, each only when the shop is as its `before` says."""
@@ -203,13 +203,13 @@ class Sheet:
     rows: list[list[Any]] = field(default_factory=list)
     tab: str = "Prices"
 
-    async def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+    async def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
         """As a spreadsheet's reader."""
         if params.tab not in (None, self.tab):
             raise RemoteNotFound
         rows = [tuple(map(_cell, row)) for row in self.rows]
         numbered = tuple(SheetRow(at, cells) for at, cells in enumerate(rows, 1))
-        yield Page((SheetTable("1AbC", self.tab, numbered, "Europe/Berlin"),))
+        yield RecordPage((SheetTable("1AbC", self.tab, numbered, "Europe/Berlin"),))
 
 
 @dataclass
@@ -222,7 +222,7 @@ class File:
     async def read(self, op: Any, params: Any) -> Any:
         """As a bucket's reader."""
         held = CloudFile("feed.csv", len(self.body), "mark", NOW if self.at is None else self.at)
-        yield Page((FileContent(held, self.body),))
+        yield RecordPage((FileContent(held, self.body),))
 
 
 def _cell(value: Any) -> Any:

@@ -225,7 +225,7 @@ async def _same(place: Ground, parts: list[Part], wanted: list[Any]) -> bool:
     """
     found = await place.reader.current(parts)
     return all(
-        not now.gone and place.changes[part.operation].same(value, now.value)
+        not now.is_gone and place.changes[part.operation].same(value, now.value)
         for part, value, now in zip(parts, wanted, found, strict=True)
     )
 

@@ -33,7 +33,7 @@ class World:
             shop=self.shop.reader(),
             sheet=self.sheet.reader(),
             store=connection("woocommerce", SHOP),
-            changes=self.shop.connector.changes,
+            changes=self.shop.connector.writes,
         )
 
     def rows(self, kind: str = "simple") -> list[dict[str, Any]]:

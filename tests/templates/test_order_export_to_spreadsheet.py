@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base.queries import Page
+from steward.connectors.base.queries import RecordPage
 from steward.connectors.base.records import Payment, SheetRow, SheetTable
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
 from steward.fake_platforms.sheets import Tab
@@ -111,7 +111,7 @@ class Log:
             kept = kept[:1]
         if params.area == "A:A":
             kept = [SheetRow(row.number, row.cells[:1]) for row in kept]
-        yield Page((SheetTable("1AbC", "Log", tuple(kept)),))
+        yield RecordPage((SheetTable("1AbC", "Log", tuple(kept)),))
 
 
 def _cell(value: Any) -> Any:

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from steward.connectors.base.commands import SetPrice
-from steward.connectors.base.queries import PRODUCTS, ProductsAsk
+from steward.connectors.base.queries import PRODUCTS, ProductsQuery
 from steward.connectors.base.writing import WriteState
 from steward.fake_platforms.slow import Slowness
 from steward.model.change import Outcome
@@ -45,9 +45,9 @@ async def test_an_approved_write_starts_within_ten_seconds_while_ten_runs_read(c
     shop = place.connection("woocommerce")
     place.world.load_products(600)
     first = next(row["id"] for row in place.world.state.shop.products.values() if row["type"] == "simple")
-    [product] = await shop.all(PRODUCTS, ProductsAsk(ids=(str(first),)))
+    [product] = await shop.all(PRODUCTS, ProductsQuery(ids=(str(first),)))
     place.world.state.slow = SLOW
-    read = partial(shop.all, PRODUCTS, ProductsAsk())
+    read = partial(shop.all, PRODUCTS, ProductsQuery())
     runs = [asyncio.create_task(read()) for _ in range(10)]
     for number in range(5):
         await clock.advance(17)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base.queries import Page
+from steward.connectors.base.queries import RecordPage
 from steward.connectors.base.records import Order, OrderLine
 from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
@@ -112,14 +112,14 @@ class Selling(Shop):
 
     orders: list[Order] = field(default_factory=list)
 
-    def read(self, op: Any, params: Any) -> AsyncIterator[Page[Any]]:
+    def read(self, op: Any, params: Any) -> AsyncIterator[RecordPage[Any]]:
         """As a store's reader."""
         return self._orders(params) if op.name == "orders" else super().read(op, params)
 
-    async def _orders(self, ask: Any) -> AsyncIterator[Page[Order]]:
+    async def _orders(self, ask: Any) -> AsyncIterator[RecordPage[Order]]:
         self.reads.append(f"orders since {ask.created_after.isoformat()}")
         late = [each for each in self.orders if each.created_at and each.created_at > ask.created_after]
-        yield Page((*late, *late))
+        yield RecordPage((*late, *late))
 
 
 def _stage(*variants: Any, sold: Any = (), **inputs: Any) -> Stage:

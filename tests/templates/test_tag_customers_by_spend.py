@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base.queries import Page
+from steward.connectors.base.queries import RecordPage
 from steward.connectors.base.records import Customer, Order, Payment
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StoreEvent, TooManyChanges
@@ -87,8 +87,8 @@ class Shop(Orders):
         self.ops.append(op.name)
         if op.name in ("customers", "customer"):
             wanted = getattr(params, "id", None)
-            yield Page(tuple(each for each in self.people if wanted in (None, each.id)))
-            yield Page(tuple(self.people[:1]))
+            yield RecordPage(tuple(each for each in self.people if wanted in (None, each.id)))
+            yield RecordPage(tuple(self.people[:1]))
         else:
             async for page in super().read(op, params):
                 yield page

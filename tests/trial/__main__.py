@@ -7,7 +7,7 @@ import sys
 
 import httpx
 
-from steward.connectors.base.deliveries import Wanted
+from steward.connectors.base.deliveries import DesiredSubscriptions
 from steward.outbound.errors import CallError
 from steward.telemetry.redact import Secret
 from tests.trial.receiver import Receiver
@@ -107,7 +107,9 @@ async def _remove_webhooks(shop: Shop, things: Things) -> None:
         events = shop.connector.events
         assert events is not None
         await events.subscribe(
-            shop.upkeep(), shop.secrets, Wanted(things.webhook_address, (), Secret(SECRET.decode()))
+            shop.upkeep(),
+            shop.secrets,
+            DesiredSubscriptions(things.webhook_address, (), Secret(SECRET.decode())),
         )
 
 

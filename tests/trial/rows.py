@@ -25,14 +25,14 @@ from steward.connectors.base.commands import (
 from steward.connectors.base.deliveries import (
     CHANGED,
     IDS,
-    ChangedAsk,
+    ChangedQuery,
+    DesiredSubscriptions,
     EventSecrets,
-    IdsAsk,
-    Ping,
+    IdsQuery,
+    PingDelivery,
     RawBody,
-    SubscriptionState,
-    Verified,
-    Wanted,
+    SubscriptionOutcome,
+    VerifiedDelivery,
 )
 from steward.connectors.base.queries import (
     CATEGORIES,
@@ -48,12 +48,12 @@ from steward.connectors.base.queries import (
     VARIANT,
     VARIANTS,
     ById,
-    CustomersAsk,
-    Nothing,
-    ObjectsAsk,
-    OrdersAsk,
-    ProductsAsk,
-    RefundsAsk,
+    CustomersQuery,
+    NoParameters,
+    ObjectsQuery,
+    OrdersQuery,
+    ProductsQuery,
+    RefundsQuery,
 )
 from steward.connectors.base.records import Order, Product
 from steward.connectors.base.writing import WriteState
@@ -107,29 +107,29 @@ async def reads(shop: Shop, things: Things, table: Table) -> None:
     path = f"{made['parent']}/{made['variation S']}"
     skus, long_ago = (f"{things.mark}-1", f"{things.mark}-S"), shop.clock.now().replace(year=2001, day=1)
     asks: list[tuple[str, Any, Any, bool]] = [
-        ("products", PRODUCTS, ProductsAsk(), False),
-        ("products by id", PRODUCTS, ProductsAsk(ids=(made["product"], made["parent"])), True),
-        ("products by SKU, a variation's too", PRODUCTS, ProductsAsk(skus=skus), True),
-        ("products changed since", PRODUCTS, ProductsAsk(modified_after=long_ago), True),
-        ("products published", PRODUCTS, ProductsAsk(published_only=True), False),
+        ("products", PRODUCTS, ProductsQuery(), False),
+        ("products by id", PRODUCTS, ProductsQuery(ids=(made["product"], made["parent"])), True),
+        ("products by SKU, a variation's too", PRODUCTS, ProductsQuery(skus=skus), True),
+        ("products changed since", PRODUCTS, ProductsQuery(modified_after=long_ago), True),
+        ("products published", PRODUCTS, ProductsQuery(published_only=True), False),
         ("product", PRODUCT, ById(made["parent"]), True),
-        ("variants", VARIANTS, ProductsAsk(), True),
+        ("variants", VARIANTS, ProductsQuery(), True),
         ("variant", VARIANT, ById(path), True),
-        ("tags", TAGS, Nothing(), False),
-        ("categories", CATEGORIES, Nothing(), False),
-        ("orders", ORDERS, OrdersAsk(), True),
-        ("orders open, of a time", ORDERS, OrdersAsk(open_only=True, created_after=long_ago), True),
+        ("tags", TAGS, NoParameters(), False),
+        ("categories", CATEGORIES, NoParameters(), False),
+        ("orders", ORDERS, OrdersQuery(), True),
+        ("orders open, of a time", ORDERS, OrdersQuery(open_only=True, created_after=long_ago), True),
         ("order", ORDER, ById(made["order"]), True),
-        ("refunds of an order", REFUNDS, RefundsAsk(made["order"]), False),
-        ("customers", CUSTOMERS, CustomersAsk(), True),
+        ("refunds of an order", REFUNDS, RefundsQuery(made["order"]), False),
+        ("customers", CUSTOMERS, CustomersQuery(), True),
         ("customer", CUSTOMER, ById(made["customer"]), True),
-        ("objects: product", OBJECTS, ObjectsAsk("product", limit=3), True),
-        ("objects: order", OBJECTS, ObjectsAsk("order", id=made["order"]), True),
-        ("objects: customer", OBJECTS, ObjectsAsk("customer", limit=3), True),
-        ("changed: product", CHANGED, ChangedAsk("product", long_ago), True),
-        ("changed: order", CHANGED, ChangedAsk("order", long_ago), True),
-        ("ids: product", IDS, IdsAsk("product"), True),
-        ("ids: order", IDS, IdsAsk("order"), True),
+        ("objects: product", OBJECTS, ObjectsQuery("product", limit=3), True),
+        ("objects: order", OBJECTS, ObjectsQuery("order", id=made["order"]), True),
+        ("objects: customer", OBJECTS, ObjectsQuery("customer", limit=3), True),
+        ("changed: product", CHANGED, ChangedQuery("product", long_ago), True),
+        ("changed: order", CHANGED, ChangedQuery("order", long_ago), True),
+        ("ids: product", IDS, IdsQuery("product"), True),
+        ("ids: order", IDS, IdsQuery("order"), True),
     ]  # fmt: skip
     for name, op, ask, some in asks:
         await table.row(f"read {name}", lambda op=op, ask=ask, some=some: _read(shop, op, ask, some=some))
@@ -179,7 +179,7 @@ async def _product_changes(shop: Shop, things: Things, table: Table) -> None:
     async def tags() -> None:
         for _ in ("made with it", "known by then"):
             now = await _product(shop, things)
-            known = {tag.name: tag.id for tag in await shop.all(TAGS, Nothing())}
+            known = {tag.name: tag.id for tag in await shop.all(TAGS, NoParameters())}
             await _there_and_back(shop, "product.set_tags", [SetTags(now, (*now.tags, things.mark), known)])
 
     async def visible() -> None:
@@ -249,10 +249,10 @@ def _undone(part: Part) -> Any:
 
 async def _apply(shop: Shop, parts: list[Part]) -> None:
     for name in dict.fromkeys(part.operation for part in parts):
-        op = shop.connector.changes[name]
+        op = shop.connector.writes[name]
         for group in op.group([part for part in parts if part.operation == name]):
             for now in await shop.reader().current(group):
-                held(not now.gone and op.same(now.part.before, now.value), f"before was {now.value}")
+                held(not now.is_gone and op.same(now.part.before, now.value), f"before was {now.value}")
             outcomes, _ = await shop.send(group)
             for part, outcome in zip(group, outcomes, strict=True):
                 held(outcome.state is WriteState.APPLIED, f"{name}: {outcome.state} {outcome.reason or ''}")
@@ -292,18 +292,18 @@ async def webhooks(shop: Shop, things: Things, table: Table, receiver: Receiver 
     async def keep(*wanted: str) -> list[Any]:
         events = shop.connector.events
         assert events is not None
-        asked = Wanted(address, wanted, Secret(SECRET.decode()), dict(known))
+        asked = DesiredSubscriptions(address, wanted, Secret(SECRET.decode()), dict(known))
         return await events.subscribe(shop.upkeep(), shop.secrets, asked)
 
     async def make() -> str:
         for row in await keep(*native):
-            held(row.state is SubscriptionState.MADE, f"{row.native}: {row.reason}")
+            held(row.outcome is SubscriptionOutcome.ACTIVE, f"{row.native}: {row.reason}")
             known[row.native] = row.remote_id
         return f"{len(known)} topics"
 
     async def mend() -> None:
         await shop.call("PUT", f"webhooks/{known['order.updated']}", {"status": "disabled"})
-        mended = [row.native for row in await keep(*native) if row.mended]
+        mended = [row.native for row in await keep(*native) if row.repaired]
         held(mended == ["order.updated"], f"mended {mended}")
 
     async def remove() -> None:
@@ -345,9 +345,11 @@ async def _delivered(
         signed.feed(body)
         raw = RawBody(body, len(body), hashlib.sha256(body).hexdigest(), signed)
         verdicts.append(events.verify_event(headers, raw, EventSecrets(None, hooks)))
-    pings = sum(isinstance(each, Ping) for each in verdicts)
-    good = sum(isinstance(each, Verified) for each in verdicts)
-    others = [type(each).__name__ for each in verdicts if not isinstance(each, Ping | Verified)]
+    pings = sum(isinstance(each, PingDelivery) for each in verdicts)
+    good = sum(isinstance(each, VerifiedDelivery) for each in verdicts)
+    others = [
+        type(each).__name__ for each in verdicts if not isinstance(each, PingDelivery | VerifiedDelivery)
+    ]
     table.add("pings", pings > 0, f"{pings} arrived")
     if good or others:
         table.add("signed deliveries", good > 0 and not others, f"{good} verified, others {others}")

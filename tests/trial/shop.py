@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from steward.clock import SystemClock
-from steward.connectors.base.connector import Planned, Reader
-from steward.connectors.base.queries import Page, ReadOp
-from steward.connectors.base.settings import BadSettings, Secrets
+from steward.connectors.base.connector import PlannedChanges, Reader
+from steward.connectors.base.queries import ReadOp, RecordPage
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.woocommerce.connector import WooCommerceConnector
 from steward.model.change import Batch, Part, batch_key, effect_key
@@ -37,23 +37,23 @@ class Shop:
     """One shop, its connector, and a client for what the connector never does: making and removing things."""
 
     connector: WooCommerceConnector
-    secrets: Secrets
+    secrets: ConnectionSecrets
     outbound: Outbound
     raw: httpx.AsyncClient
     clock: SystemClock = field(default_factory=SystemClock)
 
     def reader(self) -> Reader:
         """A reader of the connector."""
-        link = self.connector.link(self.secrets)
+        link = self.connector.endpoint(self.secrets)
         return self.connector.reader(self.outbound.read_client(_ORG, _SHOP, link), self.secrets)
 
     def upkeep(self) -> ManagementClient:
         """The client of checks and subscriptions."""
-        return self.outbound.management_client(_ORG, _SHOP, self.connector.link(self.secrets))
+        return self.outbound.management_client(_ORG, _SHOP, self.connector.endpoint(self.secrets))
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
         """The items of a read, of its first pages when there are many."""
-        pages: AsyncIterator[Page[I]] = self.reader().read(op, params)
+        pages: AsyncIterator[RecordPage[I]] = self.reader().read(op, params)
         found: list[I] = []
         count = 0
         async for page in pages:
@@ -63,9 +63,9 @@ class Shop:
                 break
         return found
 
-    def plan(self, name: str, *asks: Any) -> Planned:
+    def plan(self, name: str, *asks: Any) -> PlannedChanges:
         """What an operation works out."""
-        return self.connector.changes[name].plan(asks, integration_id=_SHOP)
+        return self.connector.writes[name].plan(asks, integration_id=_SHOP)
 
     async def send(self, parts: Sequence[Part]) -> tuple[list[WriteOutcome], list[str]]:
         """One request for `parts`, as an approved run would send it; the outcomes and the effects' keys."""
@@ -83,7 +83,7 @@ class Shop:
             confirmed_until=lambda: now + timedelta(seconds=120),
             send_by=now + timedelta(seconds=90),
         )
-        http = self.outbound.write_client(grant, _SHOP, self.connector.link(self.secrets))
+        http = self.outbound.write_client(grant, _SHOP, self.connector.endpoint(self.secrets))
         writer = self.connector.writer(http, self.secrets)
         return await writer.apply(Batch(tuple(parts), tuple(keys), batch_key(keys))), keys
 
@@ -123,7 +123,10 @@ async def open_shop(
         transport=transport or httpx.AsyncHTTPTransport(verify=tls, trust_env=False),
     )
     return Shop(
-        connector, Secrets(_SHOP, settings.plain, settings.sealed, currency="EUR"), Outbound(wire), raw
+        connector,
+        ConnectionSecrets(_SHOP, settings.plain, settings.sealed, currency="EUR"),
+        Outbound(wire),
+        raw,
     )
 
 

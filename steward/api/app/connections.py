@@ -18,8 +18,8 @@ from steward.automations import lifecycle, readiness
 from steward.connections import connect as connecting
 from steward.connections.connect import Check, CheckedSettings, Connected
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base.connector import Health, Kind
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.connector import ConnectionKind, Health
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
 from steward.database.automations.records import AutomationFilter, Sort
@@ -122,7 +122,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
             KindRecord(
                 kind,
                 connector.facts.title,
-                connector.facts.kind is Kind.STORE,
+                connector.facts.kind is ConnectionKind.STORE,
                 [str(auth) for auth in connector.facts.auth],
                 connector.facts.settings_schema,
             )
@@ -170,7 +170,7 @@ async def prepare_check(call: ApiCall) -> tuple[int, Health]:
     """Asks the account, with no transaction open; the version read says whether it still fits."""
     context, vault = call.context, vault_of(call)
 
-    async def look(tx: Tx) -> tuple[Connection, Secrets]:
+    async def look(tx: Tx) -> tuple[Connection, ConnectionSecrets]:
         connection = await _get(tx, org=call.actor.org, integration=_integration(call))
         if connection.state is ConnectionState.DISCONNECTED:
             raise WrongState("This connection is disconnected. Reconnect it first.")
@@ -206,7 +206,7 @@ async def unsubscribe(call: ApiCall) -> None:
     vault: Vault = context.vault
     integration = _integration(call)
 
-    async def look(tx: Tx) -> tuple[Connection, Secrets] | None:
+    async def look(tx: Tx) -> tuple[Connection, ConnectionSecrets] | None:
         connection = await connections.get(tx, call.actor.org, integration)
         if connection is None or connection.state is ConnectionState.DISCONNECTED:
             return None

@@ -83,7 +83,7 @@ class SetTags:
 
     product: Product
     tags: tuple[str, ...]
-    known: Mapping[str, str] = field(default_factory=dict)
+    tag_ids: Mapping[str, str] = field(default_factory=dict)
     message: str | None = None
 
 
@@ -175,7 +175,7 @@ class ReleaseFulfilment:
 
 
 @dataclass(frozen=True, slots=True)
-class SetFields:
+class SetObjectFields:
     """Asks `product.set_fields` and its like: plain fields by the platform's own names, others left alone."""
 
     subject: ObjectFields
@@ -216,7 +216,7 @@ class SetMetafield:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeRedirect:
+class CreateRedirect:
     """Asks `redirect.create`: a path of the shop leads to `target`; `present` where it leads now."""
 
     path: str
@@ -226,7 +226,7 @@ class MakeRedirect:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeRefund:
+class CreateRefund:
     """Asks `refund.create`: (line id, quantity) of what is given back, and the money paid out for it.
 
     `amount` null: goods without money. `transaction` is the payment it goes back to, `location` where the

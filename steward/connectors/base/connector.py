@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeVar
 
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.queries import (
-    Page,
     ReadOp,
+    RecordPage,
 )
-from steward.connectors.base.settings import Secrets, Settings
+from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
 from steward.connectors.base.writing import WriteOutcome, Writer
 from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.connection import Auth
@@ -28,7 +28,7 @@ P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 
 
-class Kind(StrEnum):
+class ConnectionKind(StrEnum):
     """Whether automations can run on the connection."""
 
     STORE = "store"
@@ -36,30 +36,30 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ConnectorFacts:
     """Constants of a connector, checked when it loads."""
 
     id: str
     title: str
-    kind: Kind
+    kind: ConnectionKind
     auth: tuple[Auth, ...]
-    pace: RateLimit
+    rate_limit: RateLimit
     timeouts: Timeouts
     settings_schema: JsonObject
     versions: tuple[str, ...] = ()
-    event_body: int = 0
+    max_event_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Warned:
+class HealthWarning:
     """Something a check found that does not stop the connection."""
 
     code: str
-    words: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AccountResource:
     """A channel, location, spreadsheet or tab of an account."""
 
     id: str
@@ -77,12 +77,12 @@ class Health:
     domain: str | None = None
     zone: str | None = None
     currency: str | None = None
-    channels: tuple[Place, ...] = ()
-    locations: tuple[Place, ...] = ()
+    channels: tuple[AccountResource, ...] = ()
+    locations: tuple[AccountResource, ...] = ()
     rights: tuple[str, ...] = ()
     missing_rights: tuple[str, ...] = ()
     version: str | None = None
-    warnings: tuple[Warned, ...] = ()
+    warnings: tuple[HealthWarning, ...] = ()
     error: CallError | None = None
     error_field: str | None = None
     facts: JsonObject = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Guard(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ItemProblem:
     """Why one item cannot be changed; `item` is the platform's id of the object."""
 
     item: str
@@ -117,15 +117,15 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedChanges:
     """What `plan` worked out: changes in the order of the asks, problems beside them, no-ops dropped."""
 
     proposals: tuple[Proposal, ...]
-    problems: tuple[Problem, ...]
+    problems: tuple[ItemProblem, ...]
     unchanged: tuple[str, ...] = ()
 
 
-class ChangeOp(Protocol[A]):
+class WriteOperation(Protocol[A]):
     """A change that may be planned; pure: no I/O, no clock (connectors 2.1)."""
 
     @property
@@ -157,7 +157,7 @@ class ChangeOp(Protocol[A]):
         """Whether a later change can put it back."""
         ...
 
-    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
         """Refuses bad values per item, drops what is already so, makes before from what was read.
 
         Deterministic: the same asks give the same proposals in the same order. Never raises for a value.
@@ -172,13 +172,13 @@ class ChangeOp(Protocol[A]):
         """Which of `parts` (all of this operation) may share one request; keeps their order."""
         ...
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Equality of values: money by decimal value, tags as sets, text exactly."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Current:
+class CurrentValue:
     """The value of a part's object as it is now; `gone` when it no longer exists.
 
     `modified_at` is the object's own time, which tells whether a write then moved it (connectors 9.5).
@@ -186,18 +186,18 @@ class Current:
 
     part: Part
     value: JsonValue
-    gone: bool = False
+    is_gone: bool = False
     modified_at: datetime | None = None
 
 
 class Reader(Protocol):
     """Reads of one connection; can emit nothing but reads."""
 
-    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """Pages in the order of ids. Raises CallError; a page that cannot be read ends the run (E10)."""
         ...
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """The re-read before the write (engine 11.2 step 2), in the order of `parts`. Raises CallError."""
         ...
 
@@ -215,7 +215,7 @@ class Connector(Protocol):
     """One platform."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ConnectorFacts:
         """Constants."""
         ...
 
@@ -225,7 +225,7 @@ class Connector(Protocol):
         ...
 
     @property
-    def changes(self) -> Mapping[str, ChangeOp[Any]]:
+    def writes(self) -> Mapping[str, WriteOperation[Any]]:
         """What may be planned, by name."""
         ...
 
@@ -239,32 +239,34 @@ class Connector(Protocol):
         """Subscriptions and deliveries; null for a platform without events."""
         ...
 
-    def settings(self, given: JsonObject) -> Settings:
+    def settings(self, form: JsonObject) -> ConnectionSettings:
         """Checks the connecting form. Raises BadSettings."""
         ...
 
-    def link(self, secrets: Secrets) -> PlatformEndpoint:
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Where this connection's calls go. Raises BadSettings when its settings are no longer usable."""
         ...
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> Reader:
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> Reader:
         """A reader over a client that lets only reads through."""
         ...
 
-    def writer(self, http: WriteClient, secrets: Secrets) -> Writer:
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:
         """A writer; only runs/apply.py can make the client for it."""
         ...
 
-    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Whether the connection works and what it may do; never raises CallError."""
         ...
 
-    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         """Spreadsheets, tabs, channels; empty where the platform has none. Raises CallError."""
         ...
 
 
-def together(proposals: Sequence[Proposal], *, action: Action, message: str | None = None) -> Proposal:
+def merge_proposals(proposals: Sequence[Proposal], *, action: Action, message: str | None = None) -> Proposal:
     """One change of one object out of several operations' proposals, parts in their order (connectors 2.1).
 
     Raises ValueError when they are not of one object and connection.

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Protocol, TypeAlias
 
 from steward.connectors.base.queries import ReadOp
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient
 from steward.security.signatures import Signed
@@ -31,11 +31,11 @@ class TopicSpec:
 
     native: tuple[str, ...]
     derived: bool = False
-    fills: tuple[str, ...] = ()
+    snapshot_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredSubscriptions:
     """The subscriptions a connection should have, and no others of ours: none removes all.
 
     `address` is the whole event address, `secret` what deliveries are signed with, `known` the platform's
@@ -45,13 +45,13 @@ class Wanted:
     address: str
     native: tuple[str, ...]
     secret: Secret
-    known: Mapping[str, str] = field(default_factory=dict)
+    known_ids: Mapping[str, str] = field(default_factory=dict)
 
 
-class SubscriptionState(StrEnum):
+class SubscriptionOutcome(StrEnum):
     """What became of one subscription."""
 
-    MADE = "made"
+    ACTIVE = "made"
     FAILED = "failed"
 
 
@@ -62,8 +62,8 @@ class Subscription:
 
     native: str
     remote_id: str | None
-    state: SubscriptionState
-    mended: bool = False
+    outcome: SubscriptionOutcome
+    repaired: bool = False
     reason: str | None = None
 
 
@@ -71,10 +71,10 @@ class Subscription:
 class RawBody:
     """A delivery's body as it came: its first bytes, whole when `size` is no more, and its running HMAC."""
 
-    kept: bytes
+    prefix: bytes
     size: int
     sha256: str
-    signed: Signed
+    signature: Signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class EventSecrets:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedDelivery:
     """A signed delivery of ours; `dedupe_parts` tell it apart from others (connectors 9.1)."""
 
     native: str
@@ -100,23 +100,23 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class Ping:
+class PingDelivery:
     """The platform's own test of the address: answered 200, nothing stored."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class IgnoredDelivery:
     """Signed, but not of a subscription of ours: answered 200, not stored (connectors 9.2)."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unverified:
+class UnverifiedDelivery:
     """Not signed with a secret of this connection: answered 401, not stored."""
 
 
-Verdict: TypeAlias = Verified | Ping | Dropped | Unverified
+Verdict: TypeAlias = VerifiedDelivery | PingDelivery | IgnoredDelivery | UnverifiedDelivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Derived:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedAsk:
+class ChangedQuery:
     """Objects of a type modified after an instant; null: all there are."""
 
     object_type: str
@@ -170,7 +170,7 @@ class ChangedAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class IdsAsk:
+class IdsQuery:
     """Every id of a type."""
 
     object_type: str
@@ -178,26 +178,28 @@ class IdsAsk:
 
 # Reads of events/ alone. `changed`: what was modified since, as events a delivery would have told; also the
 # first fill of what was last seen, through `remembered`. `ids`: for the daily comparison (connectors 9.4).
-CHANGED = ReadOp("changed", ChangedAsk, Event)
-IDS = ReadOp("ids", IdsAsk, str)
+CHANGED = ReadOp("changed", ChangedQuery, Event)
+IDS = ReadOp("ids", IdsQuery, str)
 
 
 class EventSource(Protocol):
     """The part of a connector that tells of events; null for a platform without them."""
 
     @property
-    def signed_by(self) -> tuple[str, ...]:
+    def signing_settings(self) -> tuple[str, ...]:
         """The sealed settings of the connection that deliveries may be signed with, as an app's secret is;
         empty: they are signed with `Wanted.secret`, which is made for the connection."""
         ...
 
     @property
-    def of_keys(self) -> tuple[str, ...]:
+    def revocation_topics(self) -> tuple[str, ...]:
         """Native topics that no automation can wait for: asked for beside those some do, they tell that the
         connection's keys may have been taken away."""
         ...
 
-    async def subscribe(self, http: ManagementClient, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+    async def subscribe(
+        self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
+    ) -> list[Subscription]:
         """Makes, mends and removes until the platform has exactly what is wanted; one row a native topic.
 
         Raises CallError when the platform cannot be asked at all.
@@ -219,7 +221,7 @@ class EventSource(Protocol):
         *,
         since: datetime | None,
         seen_at: datetime | None = None,
-        heard: Collection[str] = (),
+        awaited_topics: Collection[str] = (),
     ) -> Derived:
         """The canonical topics of an event (connectors 8); pure.
 
@@ -228,7 +230,7 @@ class EventSource(Protocol):
         """
         ...
 
-    def remembered(self, event: Event) -> JsonObject | None:
+    def initial_snapshot(self, event: Event) -> JsonObject | None:
         """What the first fill keeps of an object read by `changed`; null for one that is not kept."""
         ...
 

@@ -15,8 +15,8 @@ from steward.connectors.base.records import (
     Product,
     Redirect,
     Refund,
+    SheetTab,
     SheetTable,
-    Tab,
     Tag,
     Variant,
 )
@@ -40,7 +40,7 @@ class ReadOp(Generic[P, I]):
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[I]):
+class RecordPage(Generic[I]):
     """One page of a read; `next` is opaque and null on the last one."""
 
     items: tuple[I, ...]
@@ -49,7 +49,7 @@ class Page(Generic[I]):
 
 
 @dataclass(frozen=True, slots=True)
-class ProductsAsk:
+class ProductsQuery:
     """Products in the order of their ids; `ids` none: all. `skus` finds variations too; `tagged`: those
     with one of these tags.
 
@@ -65,7 +65,7 @@ class ProductsAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class OrdersAsk:
+class OrdersQuery:
     """Orders in the order of their ids, drafts left out; `ids` none.
 
     Aall that the other limits let through.
@@ -84,7 +84,7 @@ class OrdersAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class CustomersAsk:
+class CustomersQuery:
     """Customers in the order of their ids; `ids` none: all.
 
     `modified_after` is not offered by every platform: WooCommerce reads all and looks itself.
@@ -95,14 +95,14 @@ class CustomersAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class RefundsAsk:
+class RefundsQuery:
     """The refunds of one order, each with its time."""
 
     order_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectsAsk:
+class ObjectsQuery:
     """Objects as the platform gives them, for imported workflows: `resource` product, order or customer.
 
     `filters` are the platform's own, those it knows; `limit` null: all.
@@ -115,7 +115,7 @@ class ObjectsAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class PathAsk:
+class PathQuery:
     """What the platform's own interface answers to a GET of a path, for imported workflows (imports 6.1).
 
     `path` is the whole path without a query; those that tell keys or settings are refused.
@@ -126,7 +126,7 @@ class PathAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowObjectAsk:
+class FlowObjectQuery:
     """One object as a flow sees it: the values at `paths`, which begin with `root` (imports 8.2)."""
 
     root: str
@@ -136,7 +136,7 @@ class FlowObjectAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class FlowObjectsAsk:
+class FlowObjectsQuery:
     """Objects that a flow fetches: `root` is orders, products or customers, paths begin with it.
 
     `query` is the platform's search, `sort` the flow's words for an order, `most` at most 100 (imports 8.3).
@@ -146,12 +146,12 @@ class FlowObjectsAsk:
     paths: tuple[str, ...]
     query: str = ""
     sort: str | None = None
-    most: int = 100
+    limit: int = 100
     patched: tuple[Patched, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class MetafieldAsk:
+class MetafieldQuery:
     """A metafield of an object, which is named by its kind (Product, Order …) and its number."""
 
     kind: str
@@ -161,14 +161,14 @@ class MetafieldAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class RedirectAsk:
+class RedirectQuery:
     """The redirect of a path of the shop."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class FieldsAsk:
+class FieldsQuery:
     """The plain fields of one object by the platform's own names: Product, Order or Customer."""
 
     kind: str
@@ -183,7 +183,7 @@ class ById:
 
 
 @dataclass(frozen=True, slots=True)
-class ValuesAsk:
+class ValuesQuery:
     """A whole tab, or of it the cells of `area` (A1 form, such as B2:D or 3:9); `tab` none: the first one.
 
     `spreadsheet_id`: for an account that is no single spreadsheet.
@@ -195,56 +195,56 @@ class ValuesAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class FilesAsk:
+class FilesQuery:
     """Files below a folder of the connection's own; null: all of it."""
 
-    below: str | None = None
+    folder: str | None = None
     modified_after: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class FileAsk:
+class FileQuery:
     """One whole file, at most 20 MiB; `unless` is the mark of the one read before: not fetched again then."""
 
     path: str
-    unless: str | None = None
+    unless_etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TabsAsk:
+class TabsQuery:
     """The tabs of a spreadsheet; null: of the connection's own."""
 
     spreadsheet_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
+class NoParameters:
     """A read without parameters."""
 
 
 # The canonical reads: every connector that has one uses exactly this record.
-PRODUCTS = ReadOp("products", ProductsAsk, Product)
+PRODUCTS = ReadOp("products", ProductsQuery, Product)
 PRODUCT = ReadOp("product", ById, Product, paged=False)
-VARIANTS = ReadOp("variants", ProductsAsk, Variant)
+VARIANTS = ReadOp("variants", ProductsQuery, Variant)
 VARIANT = ReadOp("variant", ById, Variant, paged=False)
-ORDERS = ReadOp("orders", OrdersAsk, Order)
+ORDERS = ReadOp("orders", OrdersQuery, Order)
 ORDER = ReadOp("order", ById, Order, paged=False)
-REFUNDS = ReadOp("refunds", RefundsAsk, Refund)
-CUSTOMERS = ReadOp("customers", CustomersAsk, Customer)
+REFUNDS = ReadOp("refunds", RefundsQuery, Refund)
+CUSTOMERS = ReadOp("customers", CustomersQuery, Customer)
 CUSTOMER = ReadOp("customer", ById, Customer, paged=False)
 DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
-CATEGORIES = ReadOp("categories", Nothing, Tag)
-OBJECTS: ReadOp[ObjectsAsk, dict[str, JsonValue]] = ReadOp("objects", ObjectsAsk, dict)
-AT_PATH = ReadOp("path", PathAsk, PlatformResponse, paged=False)
-FLOW_OBJECT: ReadOp[FlowObjectAsk, dict[str, JsonValue]] = ReadOp(
-    "flow.object", FlowObjectAsk, dict, paged=False
+CATEGORIES = ReadOp("categories", NoParameters, Tag)
+OBJECTS: ReadOp[ObjectsQuery, dict[str, JsonValue]] = ReadOp("objects", ObjectsQuery, dict)
+PATH = ReadOp("path", PathQuery, PlatformResponse, paged=False)
+FLOW_OBJECT: ReadOp[FlowObjectQuery, dict[str, JsonValue]] = ReadOp(
+    "flow.object", FlowObjectQuery, dict, paged=False
 )
-FLOW_OBJECTS: ReadOp[FlowObjectsAsk, dict[str, JsonValue]] = ReadOp("flow.objects", FlowObjectsAsk, dict)
-METAFIELD = ReadOp("metafield", MetafieldAsk, Metafield, paged=False)
-REDIRECT = ReadOp("redirect", RedirectAsk, Redirect, paged=False)
-FIELDS = ReadOp("fields", FieldsAsk, ObjectFields, paged=False)
-FILES = ReadOp("files", FilesAsk, CloudFile)
-FILE = ReadOp("file", FileAsk, FileContent, paged=False)
-TABS = ReadOp("tabs", TabsAsk, Tab, paged=False)
-TAGS = ReadOp("tags", Nothing, Tag)
-VALUES = ReadOp("values", ValuesAsk, SheetTable, paged=False)
+FLOW_OBJECTS: ReadOp[FlowObjectsQuery, dict[str, JsonValue]] = ReadOp("flow.objects", FlowObjectsQuery, dict)
+METAFIELD = ReadOp("metafield", MetafieldQuery, Metafield, paged=False)
+REDIRECT = ReadOp("redirect", RedirectQuery, Redirect, paged=False)
+FIELDS = ReadOp("fields", FieldsQuery, ObjectFields, paged=False)
+FILES = ReadOp("files", FilesQuery, CloudFile)
+FILE = ReadOp("file", FileQuery, FileContent, paged=False)
+TABS = ReadOp("tabs", TabsQuery, SheetTab, paged=False)
+TAGS = ReadOp("tags", NoParameters, Tag)
+VALUES = ReadOp("values", ValuesQuery, SheetTable, paged=False)

@@ -134,7 +134,7 @@ class Refund:
 
     id: str
     amount: str
-    at: datetime | None
+    created_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +309,7 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True)
-class Tab:
+class SheetTab:
     """A tab of a spreadsheet, in its order."""
 
     id: str

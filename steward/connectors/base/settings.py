@@ -21,7 +21,7 @@ class BadSettings(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ConnectionSettings:
     """The connecting form, checked: what is kept plain, what is kept encrypted, and what it stands for.
 
     `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting
@@ -36,7 +36,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Secrets:
+class ConnectionSecrets:
     """One opened connection as its connector needs it: `Settings` read back, and what checks found."""
 
     integration_id: IntegrationId

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from steward.connectors.base.connector import ChangeOp, Current, Guard, Planned, Problem
+from steward.connectors.base.connector import CurrentValue, Guard, ItemProblem, PlannedChanges, WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
@@ -29,20 +29,20 @@ class StoreOperation(Generic[A]):
     guard: Guard = Guard.REREAD
     reversible: bool = True
 
-    def plan(self, asks: Sequence[A], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
         """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
+        problems: list[ItemProblem] = []
         unchanged: list[str] = []
-        for ask in asks:
-            match self._one(ask, integration_id):
+        for command in commands:
+            match self._plan_one(command, integration_id):
                 case Proposal() as proposal:
                     proposals.append(proposal)
-                case Problem() as problem:
+                case ItemProblem() as problem:
                     problems.append(problem)
                 case str() as item:
                     unchanged.append(item)
-        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+        return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
     def recovery_of(self, part: Part) -> Recovery:
         """The same for every part."""
@@ -56,18 +56,18 @@ class StoreOperation(Generic[A]):
         """One object a request."""
         return [(part,) for part in parts]
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Equality of the operation's value."""
-        return wanted == seen
+        return expected == actual
 
-    def _one(self, ask: A, integration_id: IntegrationId) -> Proposal | Problem | str:
+    def _plan_one(self, command: A, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         """The change one ask comes to, why it cannot be, or the id of what is already so."""
         raise TypeError(f"{self.name} plans its asks itself")
 
 
-def read_back(operation: ChangeOp[Any], now: Current) -> WriteOutcome:
+def read_back(operation: WriteOperation[Any], now: CurrentValue) -> WriteOutcome:
     """What a part's value says of an interrupted write: applied, not sent, or something else was written."""
-    if now.gone:
+    if now.is_gone:
         return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())
     if operation.same(now.part.after, now.value):
         return WriteOutcome(WriteState.APPLIED, seen=now.value)

@@ -6,11 +6,18 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
-from steward.connectors.base.connector import ChangeOp, Current, Destination, Facts, Health, Kind
+from steward.connectors.base.connector import (
+    ConnectionKind,
+    ConnectorFacts,
+    CurrentValue,
+    Destination,
+    Health,
+    WriteOperation,
+)
 from steward.connectors.base.deliveries import EventSource, TopicSpec
-from steward.connectors.base.queries import FILE, FILES, FileAsk, FilesAsk, Page, ReadOp
+from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery, ReadOp, RecordPage
 from steward.connectors.base.records import CloudFile, FileContent
-from steward.connectors.base.settings import BadSettings, Secrets, Settings
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.cloud_s3.answers import error_of, head_of, listed
 from steward.connectors.cloud_s3.signing import signed_headers
@@ -75,17 +82,17 @@ class CloudS3Reader:
         self._path = path
         self._prefix = prefix
 
-    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """Pages of a read of this connector. Raises CallError; KeyError for a read it does not have."""
-        reads: dict[str, Callable[[Any], AsyncIterator[Page[Any]]]] = {
+        reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "files": self._files,
             "file": self._file,
         }
-        return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+        return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """Nothing is ever written here."""
-        return [Current(part, None) for part in parts]
+        return [CurrentValue(part, None) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
         """Raises KeyError: there are no changes to confirm."""
@@ -95,30 +102,30 @@ class CloudS3Reader:
         """Never found."""
         return False
 
-    async def _files(self, ask: FilesAsk) -> AsyncIterator[Page[CloudFile]]:
+    async def _files(self, ask: FilesQuery) -> AsyncIterator[RecordPage[CloudFile]]:
         token: str | None = None
         while True:
             page = listed(await self._http.get(self._path, self._query(ask, token), operation="files"))
             after = ask.modified_after
             kept = [each for each in page.files if after is None or each.modified_at > after]
-            yield Page(tuple(kept), next=page.next)
+            yield RecordPage(tuple(kept), next=page.next)
             if page.next is None:
                 return
             if page.next == token:
                 raise UnusableResponse("a list goes on with the same token")
             token = page.next
 
-    def _query(self, ask: FilesAsk, token: str | None) -> dict[str, str]:
+    def _query(self, ask: FilesQuery, token: str | None) -> dict[str, str]:
         query = {"list-type": "2", "max-keys": "1000", "encoding-type": "url"}
-        query["prefix"] = self._prefix + (ask.below or "")
+        query["prefix"] = self._prefix + (ask.folder or "")
         return query | ({"continuation-token": token} if token is not None else {})
 
-    async def _file(self, ask: FileAsk) -> AsyncIterator[Page[FileContent]]:
+    async def _file(self, ask: FileQuery) -> AsyncIterator[RecordPage[FileContent]]:
         """Looked at first, then fetched only while it is still that one. Raises Stale, RemoteNotFound."""
         path = self._place(ask.path)
         head = head_of(await self._http.head(path, operation="file"), ask.path)
-        if ask.unless == head.etag:
-            yield Page((FileContent(head, None),), total=1)
+        if ask.unless_etag == head.etag:
+            yield RecordPage((FileContent(head, None),), total=1)
             return
         if head.size > FILE_BYTES:
             raise ResponseTooLarge(f"the file is larger than {FILE_BYTES // (1024 * 1024)} MiB")
@@ -133,7 +140,7 @@ class CloudS3Reader:
             raise error_of(answer)
         if answer.headers.get("etag", head.etag) != head.etag or len(answer.body) != head.size:
             raise Stale("The file was replaced while it was read.")
-        yield Page((FileContent(head, answer.body),), total=1)
+        yield RecordPage((FileContent(head, answer.body),), total=1)
 
     def _place(self, name: str) -> str:
         """The path of a file; a name outside the prefix does not exist for us. Raises RemoteNotFound."""
@@ -149,17 +156,17 @@ class CloudS3Connector:
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
-    changes: Mapping[str, ChangeOp[Any]] = {}
+    writes: Mapping[str, WriteOperation[Any]] = {}
 
     def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
         self._private = frozenset(private_hosts)
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
-        self.facts = Facts(
-            "cloud_s3", "Cloud storage (S3)", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA
+        self.facts = ConnectorFacts(
+            "cloud_s3", "Cloud storage (S3)", ConnectionKind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in (FILES, FILE)}
 
-    def settings(self, given: JsonObject) -> Settings:
+    def settings(self, given: JsonObject) -> ConnectionSettings:
         """endpoint_url, region, bucket, keys, optional prefix (contract 6.4). Raises BadSettings."""
         known = (*_NAMES, "prefix")
         errors = {name: ["This is no setting of cloud storage."] for name in given.keys() - set(known)}
@@ -192,9 +199,9 @@ class CloudS3Connector:
         }
         sealed = {"secret_access_key": Secret(texts["secret_access_key"])}
         host = base.partition("://")[2]
-        return Settings(plain, sealed, Auth.KEY, subject=f"{host}/{texts['bucket']}/{prefix}")
+        return ConnectionSettings(plain, sealed, Auth.KEY, subject=f"{host}/{texts['bucket']}/{prefix}")
 
-    def link(self, secrets: Secrets) -> PlatformEndpoint:
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Every request is signed for the bucket's region just before it leaves."""
         plain = secrets.plain
         sign = partial(_signed, plain["access_key_id"], plain["region"])
@@ -204,16 +211,16 @@ class CloudS3Connector:
             "cloud_s3", base, proof, self._times, _PACE, f"cloud_s3 {secrets.integration_id}"
         )
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> CloudS3Reader:
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> CloudS3Reader:
         """A reader of the bucket."""
         _, path = self._place(secrets)
         return CloudS3Reader(http, path=path, prefix=secrets.plain["prefix"])
 
-    def writer(self, http: WriteClient, secrets: Secrets) -> NoReturn:
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> NoReturn:
         """Raises KeyError: there are no changes."""
         raise KeyError("cloud_s3")
 
-    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Lists one key below the prefix: that is all that is asked for."""
         _, path = self._place(secrets)
         plain = secrets.plain
@@ -230,11 +237,13 @@ class CloudS3Connector:
             return Health(ok=False, account_label=label, error=error)
         return Health(ok=True, account_label=label, name=label, rights=("read",))
 
-    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         """None: nothing is written there."""
         return []
 
-    def _place(self, secrets: Secrets) -> tuple[str, str]:
+    def _place(self, secrets: ConnectionSecrets) -> tuple[str, str]:
         """Base and path of the bucket: its own host where that can be, else a path on the endpoint's.
 
         A name with dots has no certificate as a host, and an address by number or port has no names below it.

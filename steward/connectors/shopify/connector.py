@@ -6,7 +6,13 @@ Wwhat it offers and how a store is connected (connectors 7.1).
 from collections.abc import Mapping
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp, Destination, Facts, Health, Kind
+from steward.connectors.base.connector import (
+    ConnectionKind,
+    ConnectorFacts,
+    Destination,
+    Health,
+    WriteOperation,
+)
 from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
 from steward.connectors.base.queries import (
     CUSTOMER,
@@ -26,8 +32,8 @@ from steward.connectors.base.queries import (
     VARIANTS,
     ReadOp,
 )
-from steward.connectors.base.settings import Secrets, Settings
-from steward.connectors.shopify.deliveries import Deliveries
+from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
+from steward.connectors.shopify.deliveries import ShopifyDeliveries
 from steward.connectors.shopify.documents import READING_MUTATIONS, READS
 from steward.connectors.shopify.field_operations import (
     CHANGE_TAGS,
@@ -92,11 +98,11 @@ class Shopify:
         self._documents = DocumentRegistry(
             path, (*READS, *WRITES), read_only_mutations=READING_MUTATIONS, compiler=document_of
         )
-        self.events: EventSource | None = Deliveries()
-        self.facts = Facts(
+        self.events: EventSource | None = ShopifyDeliveries()
+        self.facts = ConnectorFacts(
             "shopify",
             "Shopify",
-            Kind.STORE,
+            ConnectionKind.STORE,
             (Auth.KEY,),
             _PACE,
             self._times,
@@ -108,7 +114,7 @@ class Shopify:
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
             *(METAFIELD, REDIRECT, FIELDS, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS),
         )
-        changes: tuple[ChangeOp[Any], ...] = (
+        changes: tuple[WriteOperation[Any], ...] = (
             *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),
             *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
             *(REFUND, SET_METAFIELD, MAKE_REDIRECT, SET_REDIRECT, RELEASE),
@@ -116,13 +122,13 @@ class Shopify:
             *CHANGE_TAGS,
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
-        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
+        self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
 
-    def settings(self, given: JsonObject) -> Settings:
+    def settings(self, form: JsonObject) -> ConnectionSettings:
         """shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
-        return settings_of(given)
+        return settings_of(form)
 
-    def link(self, secrets: Secrets) -> PlatformEndpoint:
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Calls go to the store's own domain; its app shares one bucket of points. Raises BadSettings."""
         domain = secrets.plain["shop_domain"]
         base = self._url or f"https://{domain}"
@@ -139,21 +145,23 @@ class Shopify:
             result_hosts=RESULT_HOSTS,
         )
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> ShopifyReader:
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> ShopifyReader:
         """A reader of the store."""
         domain = secrets.plain["shop_domain"]
-        return ShopifyReader(http, self.changes, domain=domain, currency=secrets.currency)
+        return ShopifyReader(http, self.writes, domain=domain, currency=secrets.currency)
 
-    def writer(self, http: WriteClient, secrets: Secrets) -> ShopifyWriter:
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> ShopifyWriter:
         """A writer of the store."""
-        return ShopifyWriter(http, self.changes, path=self._documents.path)
+        return ShopifyWriter(http, self.writes, path=self._documents.path)
 
-    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Whether the key works, which rights it holds, and the store's zone, currency, places, channels."""
-        verifies = any(name in secrets.sealed for name in Deliveries.signed_by)
+        verifies = any(name in secrets.sealed for name in ShopifyDeliveries.signing_settings)
         domain = secrets.plain["shop_domain"]
         return await check_store(http, domain=domain, version=self._version, verifies=verifies)
 
-    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         """A store has none."""
         return []

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp, Current
-from steward.connectors.base.queries import FieldsAsk, MetafieldAsk
+from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.queries import FieldsQuery, MetafieldQuery
 from steward.connectors.base.records import Metafield, ObjectFields, Payment, Redirect
 from steward.connectors.base.store_operation import read_back
 from steward.connectors.base.writing import WriteOutcome, WriteState
@@ -159,9 +159,9 @@ _VALUES: Mapping[str, Callable[[Row], Value]] = {
 }
 
 
-async def values(ask: Asking, parts: Sequence[Part]) -> list[Current]:
+async def values(ask: Asking, parts: Sequence[Part]) -> list[CurrentValue]:
     """Each part's value as it is now, in the order of `parts`. Raises CallError."""
-    found: dict[int, Current] = {}
+    found: dict[int, CurrentValue] = {}
     by_operation: dict[str, list[int]] = {}
     for at, part in enumerate(parts):
         by_operation.setdefault(part.operation, []).append(at)
@@ -172,7 +172,7 @@ async def values(ask: Asking, parts: Sequence[Part]) -> list[Current]:
     return [found[at] for at in range(len(parts))]
 
 
-async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> list[Current]:
+async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> list[CurrentValue]:
     if operation == "variant.set_price":
         rows = await _rows(ask, documents.CURRENT_PRICES, "ProductVariant", parts, most=_PRICES)
         return [_current(part, rows.get(part.target), price_of) for part in parts]
@@ -191,7 +191,7 @@ async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> l
     return [_current(part, rows.get(part.target), _VALUES[operation]) for part in parts]
 
 
-async def confirm(ask: Asking, part: Part, op: ChangeOp[Any]) -> WriteOutcome:
+async def confirm(ask: Asking, part: Part, op: WriteOperation[Any]) -> WriteOutcome:
     """Reads the value back: as wanted, as before, or something else; unknown while unreadable."""
     try:
         [now] = await values(ask, [part])
@@ -200,8 +200,8 @@ async def confirm(ask: Asking, part: Part, op: ChangeOp[Any]) -> WriteOutcome:
     return read_back(op, now)
 
 
-def _current(part: Part, row: Row | None, value: Callable[[Row], Value]) -> Current:
-    return Current(part, None, gone=True) if row is None else Current(part, value(row))
+def _current(part: Part, row: Row | None, value: Callable[[Row], Value]) -> CurrentValue:
+    return CurrentValue(part, None, is_gone=True) if row is None else CurrentValue(part, value(row))
 
 
 async def _rows(
@@ -214,7 +214,7 @@ async def _rows(
     return rows
 
 
-async def _stocks(ask: Asking, parts: Sequence[Part]) -> list[Current]:
+async def _stocks(ask: Asking, parts: Sequence[Part]) -> list[CurrentValue]:
     """Available at the location each number is written at; an item not stocked there is gone from it."""
     wanted: dict[str, list[str]] = {}
     for part in parts:
@@ -233,19 +233,19 @@ async def _stocks(ask: Asking, parts: Sequence[Part]) -> list[Current]:
     for part in parts:
         item, location = item_and_location(part.target)
         quantity = levels.get(f"{item}@{location}")
-        found.append(Current(part, {"quantity": quantity}, gone=quantity is None))
+        found.append(CurrentValue(part, {"quantity": quantity}, is_gone=quantity is None))
     return found
 
 
-async def _channels(ask: Asking, part: Part) -> Current:
+async def _channels(ask: Asking, part: Part) -> CurrentValue:
     data = await ask.told(documents.PRODUCT_CHANNELS, {"id": gid("Product", part.target)})
     found = data.get("product")
     if found is None:
-        return Current(part, None, gone=True)
-    return Current(part, channel_value(row_of(found), asked_of(part)))
+        return CurrentValue(part, None, is_gone=True)
+    return CurrentValue(part, channel_value(row_of(found), asked_of(part)))
 
 
-async def metafield(ask: Asking, wanted: MetafieldAsk) -> Metafield | None:
+async def metafield(ask: Asking, wanted: MetafieldQuery) -> Metafield | None:
     """A metafield as it is now; None when the object has none of that name.
 
     Raises CallError, RemoteNotFound.
@@ -266,13 +266,13 @@ async def _metafield_of(
     return Metafield(space, name, kind, value, text(found, "compareDigest") or None)
 
 
-async def _metafield(ask: Asking, part: Part) -> Current:
+async def _metafield(ask: Asking, part: Part) -> CurrentValue:
     at = part.arguments
     try:
         found = await _metafield_of(ask, at["owner"], at["namespace"], at["key"])
     except RemoteNotFound:
-        return Current(part, None, gone=True)
-    return Current(part, {"value": found.value if found is not None else None})
+        return CurrentValue(part, None, is_gone=True)
+    return CurrentValue(part, {"value": found.value if found is not None else None})
 
 
 async def redirect(ask: Asking, path: str) -> Redirect | None:
@@ -282,14 +282,14 @@ async def redirect(ask: Asking, path: str) -> Redirect | None:
     return Redirect(number_of(rows[0].get("id")), path, text(rows[0], "target")) if rows else None
 
 
-async def _redirect(ask: Asking, part: Part) -> Current:
+async def _redirect(ask: Asking, part: Part) -> CurrentValue:
     found = await redirect(ask, part.target)
     if part.operation == "redirect.set" and (found is None or found.id != part.arguments["id"]):
-        return Current(part, None, gone=True)
-    return Current(part, {"target": found.target if found is not None else None})
+        return CurrentValue(part, None, is_gone=True)
+    return CurrentValue(part, {"target": found.target if found is not None else None})
 
 
-async def fields(ask: Asking, wanted: FieldsAsk, domain: str) -> ObjectFields:
+async def fields(ask: Asking, wanted: FieldsQuery, domain: str) -> ObjectFields:
     """The plain fields of an object as they are now. Raises CallError, RemoteNotFound."""
     if wanted.kind not in FIELDS:
         raise RemoteNotFound

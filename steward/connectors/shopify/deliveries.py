@@ -6,20 +6,20 @@ from datetime import datetime
 
 from steward.connectors.base.deliveries import (
     Derived,
-    Dropped,
+    DesiredSubscriptions,
     Event,
     EventSecrets,
     Headers,
+    IgnoredDelivery,
     RawBody,
     StoredEvent,
     Subscription,
-    SubscriptionState,
-    Unverified,
+    SubscriptionOutcome,
+    UnverifiedDelivery,
     Verdict,
-    Verified,
-    Wanted,
+    VerifiedDelivery,
 )
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.shopify import documents, mutations, topics
 from steward.connectors.shopify.answers import data_of, list_of, row_of, sub, text, texts_of, user_errors
 from steward.model.json import JsonObject, JsonValue
@@ -38,25 +38,27 @@ class _Made:
     format: str
 
 
-class Deliveries:
+class ShopifyDeliveries:
     """The events of a store, signed with the app's secret; keeps nothing itself."""
 
-    signed_by: tuple[str, ...] = ("client_secret", "webhook_secret")
-    of_keys: tuple[str, ...] = (topics.UNINSTALLED,)
+    signing_settings: tuple[str, ...] = ("client_secret", "webhook_secret")
+    revocation_topics: tuple[str, ...] = (topics.UNINSTALLED,)
 
-    async def subscribe(self, http: ManagementClient, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+    async def subscribe(
+        self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
+    ) -> list[Subscription]:
         """One subscription of ours a native topic, found by its address; doubles and unwanted ones go.
 
         Raises CallError when the list cannot be read.
         """
-        ours = await self._ours(http, wanted.address)
+        ours = await self._ours(http, desired.address)
         made: list[Subscription] = []
         kept: set[str] = set()
-        for native in wanted.native:
+        for native in desired.native:
             there = [each for each in ours if each.topic == native]
-            known = wanted.known.get(native)
+            known = desired.known_ids.get(native)
             held = next((each for each in there if each.id == known), there[0] if there else None)
-            row = await self._one(http, wanted, native, held)
+            row = await self._one(http, desired, native, held)
             made.append(row)
             if row.remote_id is not None:
                 kept.add(row.remote_id)
@@ -68,16 +70,16 @@ class Deliveries:
     def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
         """Signature, the store's own domain, a topic we subscribed (connectors 9.2)."""
         signature = headers.get("x-shopify-hmac-sha256")
-        if signature is None or not body.signed.matches(signature):
-            return Unverified()
+        if signature is None or not body.signature.matches(signature):
+            return UnverifiedDelivery()
         if headers.get("x-shopify-shop-domain", "").lower() != (secrets.domain or ""):
-            return Dropped("other_store")
+            return IgnoredDelivery("other_store")
         told = headers.get("x-shopify-topic", "")
         native = topics.native_of(told)
         if native not in secrets.subscribed.values():
-            return Dropped("unknown_subscription")
+            return IgnoredDelivery("unknown_subscription")
         number = headers.get("x-shopify-event-id") or headers.get("x-shopify-webhook-id", "")
-        return Verified(native, (told, number or body.sha256))
+        return VerifiedDelivery(native, (told, number or body.sha256))
 
     def read_event(self, event: StoredEvent) -> Event:
         """The pointer in a stored body. Raises UnusableResponse."""
@@ -90,12 +92,12 @@ class Deliveries:
         *,
         since: datetime | None,
         seen_at: datetime | None = None,
-        heard: Collection[str] = (),
+        awaited_topics: Collection[str] = (),
     ) -> Derived:
         """The canonical topics of an event."""
-        return topics.derive(event, seen, since=since, seen_at=seen_at, heard=heard)
+        return topics.derive(event, seen, since=since, seen_at=seen_at, heard=awaited_topics)
 
-    def remembered(self, event: Event) -> JsonObject | None:
+    def initial_snapshot(self, event: Event) -> JsonObject | None:
         """What the first fill keeps of an object."""
         return topics.remembered(event)
 
@@ -124,22 +126,26 @@ class Deliveries:
         return found
 
     async def _one(
-        self, http: ManagementClient, wanted: Wanted, native: str, held: _Made | None
+        self, http: ManagementClient, wanted: DesiredSubscriptions, native: str, held: _Made | None
     ) -> Subscription:
-        told, known = topics.ASKED_FOR.get(native), wanted.known.get(native)
+        told, known = topics.ASKED_FOR.get(native), wanted.known_ids.get(native)
         if told is None:
-            return Subscription(native, None, SubscriptionState.FAILED, reason="The store has no such topic.")
+            return Subscription(
+                native, None, SubscriptionOutcome.FAILED, reason="The store has no such topic."
+            )
         fields: list[JsonValue] = [*told.fields]
         if held is not None and held.fields == set(told.fields) and held.format == "JSON":
-            return Subscription(native, held.id, SubscriptionState.MADE, mended=known not in (None, held.id))
+            return Subscription(
+                native, held.id, SubscriptionOutcome.ACTIVE, repaired=known not in (None, held.id)
+            )
         asked: JsonObject = {"uri": wanted.address, "format": "JSON", "includeFields": fields}
         document = mutations.SUBSCRIBE if held is None else mutations.RESUBSCRIBE
         variables: JsonObject = {"topic": native} if held is None else {"id": held.id}
         try:
             number = await self._changed(http, document, {**variables, "subscription": asked})
         except CallError as error:
-            return Subscription(native, known, SubscriptionState.FAILED, reason=error.message)
-        return Subscription(native, number, SubscriptionState.MADE, mended=known is not None)
+            return Subscription(native, known, SubscriptionOutcome.FAILED, reason=error.message)
+        return Subscription(native, number, SubscriptionOutcome.ACTIVE, repaired=known is not None)
 
     async def _changed(self, http: ManagementClient, document: Document, variables: JsonObject) -> str:
         payload = sub(data_of(await http.execute(document.name, variables)), document.root_fields[0])

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Mapping
 
-from steward.connectors.base.commands import ChangeTags, ReleaseFulfilment, SetFields, SetRedirect
-from steward.connectors.base.connector import Problem
+from steward.connectors.base.commands import ChangeTags, ReleaseFulfilment, SetObjectFields, SetRedirect
+from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product
 from steward.connectors.shopify.current import FIELDS, FLAGS
 from steward.connectors.shopify.operations import NOT_A_TAG, Operation, is_tag, product_ref
@@ -50,31 +50,33 @@ _RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-class FieldsOperation(Operation[SetFields]):
+class FieldsOperation(Operation[SetObjectFields]):
     """`product.set_fields`, `order.set_fields`, `customer.set_fields`: only fields that differ are sent."""
 
     __slots__ = ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Every field that is wanted, texts exactly; an address of email whatever its letters' case."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        return all(name in seen and _equal(name, value, seen[name]) for name, value in wanted.items())
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        return all(name in actual and _equal(name, value, actual[name]) for name, value in expected.items())
 
-    def _one(self, ask: SetFields, integration_id: IntegrationId) -> Proposal | Problem | str:
-        subject, known = ask.subject, FIELDS[ask.subject.kind]
+    def _plan_one(
+        self, command: SetObjectFields, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        subject, known = command.subject, FIELDS[command.subject.kind]
         if self.name != f"{subject.kind.lower()}.set_fields":
             raise TypeError(f"{self.name} is not asked about a {subject.kind}")
         before: dict[str, JsonValue] = {}
         after: dict[str, JsonValue] = {}
-        for name, value in ask.values.items():
+        for name, value in command.values.items():
             if name not in known or name not in subject.values:
                 words = f"The field “{name[:60]}” is not changed here."
-                return Problem(subject.id, "not_a_field", words, name[:60])
+                return ItemProblem(subject.id, "not_a_field", words, name[:60])
             wanted = False if value is None and name in FLAGS else "" if value is None else value
             problem = _wrong(name, wanted)
             if problem is not None:
-                return Problem(subject.id, "not_a_value", problem, name)
+                return ItemProblem(subject.id, "not_a_value", problem, name)
             if not _equal(name, wanted, subject.values[name]):
                 before[name], after[name] = subject.values[name], wanted
         if not after:
@@ -91,7 +93,7 @@ class FieldsOperation(Operation[SetFields]):
             for name in after
         )
         ref = ObjectRef(subject.kind.lower(), subject.id, subject.label, subject.url)
-        return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+        return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
 
 
 class ChangeTagsOperation(Operation[ChangeTags]):
@@ -105,16 +107,18 @@ class ChangeTagsOperation(Operation[ChangeTags]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"has": "add" in arguments}
 
-    def _one(self, ask: ChangeTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        subject, ref = ask.subject, _ref(ask.subject)
+    def _plan_one(self, command: ChangeTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        subject, ref = command.subject, _ref(command.subject)
         if self.name != f"{ref.type}.change_tags":
             raise TypeError(f"{self.name} is not asked about a {ref.type}")
         held = {tag.casefold(): tag for tag in subject.tags}
-        add = {tag.casefold(): tag for tag in ask.add}
-        if any(not is_tag(tag) for tag in (*ask.add, *ask.remove)):
-            return Problem(subject.id, "not_a_tag", NOT_A_TAG, "tags")
+        add = {tag.casefold(): tag for tag in command.add}
+        if any(not is_tag(tag) for tag in (*command.add, *command.remove)):
+            return ItemProblem(subject.id, "not_a_tag", NOT_A_TAG, "tags")
         missing = [tag for name, tag in add.items() if name not in held]
-        gone = [held[name] for name in dict.fromkeys(tag.casefold() for tag in ask.remove) if name in held]
+        gone = [
+            held[name] for name in dict.fromkeys(tag.casefold() for tag in command.remove) if name in held
+        ]
         named: list[tuple[str, str]] = [("add", tag) for tag in missing]
         named += [("remove", tag) for tag in gone if tag.casefold() not in add]
         if not named:
@@ -133,7 +137,7 @@ class ChangeTagsOperation(Operation[ChangeTags]):
         put, taken = ([tag for verb, tag in named if verb == one] for one in ("add", "remove"))
         label = "Tags" if put and taken else "Tags put on" if put else "Tags taken off"
         field = FieldChange("tags", label, taken, put, FieldKind.TAGS)
-        return Proposal(ref, self.action, (field,), parts, integration_id, self.reversible, ask.message)
+        return Proposal(ref, self.action, (field,), parts, integration_id, self.reversible, command.message)
 
 
 def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
@@ -152,15 +156,17 @@ class ReleaseOperation(Operation[ReleaseFulfilment]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"holds": []}
 
-    def _one(self, ask: ReleaseFulfilment, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order, sending = ask.order, ask.fulfilment
-        if sending.status != "on_hold" or not ask.holds:
+    def _plan_one(
+        self, command: ReleaseFulfilment, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        order, sending = command.order, command.fulfilment
+        if sending.status != "on_hold" or not command.holds:
             return order.id
-        holds: JsonObject = {"holds": sorted(ask.holds)}
+        holds: JsonObject = {"holds": sorted(command.holds)}
         part = Part(self.name, integration_id, sending.id, holds, holds, {"holds": []})
         field = FieldChange("fulfilment", "Fulfilment", "on_hold", "open", FieldKind.TEXT)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -172,11 +178,11 @@ class SetRedirectOperation(Operation[SetRedirect]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"target": arguments["target"]}
 
-    def _one(self, ask: SetRedirect, integration_id: IntegrationId) -> Proposal | Problem | str:
-        present, target = ask.present, ask.target.strip()
+    def _plan_one(self, command: SetRedirect, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        present, target = command.present, command.target.strip()
         if not is_place(target):
             words = "A redirect leads to a path or a web address."
-            return Problem(present.path, "not_a_target", words, "target")
+            return ItemProblem(present.path, "not_a_target", words, "target")
         if present.target == target:
             return present.path
         arguments: JsonObject = {"id": present.id, "target": target}
@@ -184,7 +190,7 @@ class SetRedirectOperation(Operation[SetRedirect]):
         part = Part(self.name, integration_id, present.path, arguments, before, after)
         field = FieldChange("target", "Leads to", present.target, target, FieldKind.TEXT)
         ref = ObjectRef("redirect", present.id, present.path)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
 def _equal(name: str, one: JsonValue, other: JsonValue) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from steward.connectors.base.queries import FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.base.queries import FlowObjectQuery, FlowObjectsQuery
 from steward.connectors.shopify.answers import Row, gid, list_of, row_of, sub, text
 from steward.connectors.shopify.hydration import (
     LIST_MOST,
@@ -41,7 +41,7 @@ class FlowReads:
         self._ask = ask
         self._calls = 0
 
-    async def one(self, ask: FlowObjectAsk) -> Plain:
+    async def one(self, ask: FlowObjectQuery) -> Plain:
         """The object. Raises CallError:
 
         RemoteNotFound when it is gone, ResponseTooLarge for more than calls may fetch.
@@ -55,13 +55,13 @@ class FlowReads:
             raise RemoteNotFound
         return await self._object(row_of(found["node"]), _Way.of(recipe))
 
-    async def many(self, ask: FlowObjectsAsk) -> list[Plain]:
+    async def many(self, ask: FlowObjectsQuery) -> list[Plain]:
         """The first `most` objects in the order asked for. Raises CallError."""
         recipe, order = recipe_of(ask.root, ask.paths, ask.patched), sort_of(ask.root, ask.sort)
         if order is None:
             raise Invalid(["sort"], f"“{str(ask.sort)[:60]}” is no order {ask.root} can be sorted in.")
         given: Plain = {"query": ask.query.strip() or None, "sort": order[0], "reverse": order[1]}
-        wanted, made, after = max(min(ask.most, FETCH_MOST), 0), list[Plain](), None
+        wanted, made, after = max(min(ask.limit, FETCH_MOST), 0), list[Plain](), None
         while len(made) < wanted:
             found = sub(await self._told(recipe, {**given, "after": after}), ask.root)
             rows = [row_of(each) for each in list_of(found, "nodes")][: wanted - len(made)]

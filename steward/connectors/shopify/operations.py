@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 from steward.connectors.base.commands import Keep, SetPrice, SetPublished, SetStatus, SetStock, SetTags
-from steward.connectors.base.connector import Guard, Problem
+from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Product, Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.shopify.objects import item_and_location
@@ -35,11 +35,11 @@ class Operation(StoreOperation[A]):
         """The value after; what is not foretold is named."""
         return self._after(before, arguments), ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Equality of the operation's value: everything that `wanted` names."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        return all(name in seen and seen[name] == value for name, value in wanted.items())
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        return all(name in actual and actual[name] == value for name, value in expected.items())
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return dict(arguments)
@@ -61,29 +61,29 @@ class PriceOperation(Operation[SetPrice]):
             for at in range(0, len(held), TOGETHER)
         ]
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Money by decimal value; no compare-at price equals only none."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        return all(same_money(wanted.get(name), seen.get(name)) for name in ("price", "compare_at"))
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        return all(same_money(expected.get(name), actual.get(name)) for name in ("price", "compare_at"))
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {name: arguments[name] for name in ("price", "compare_at")}
 
-    def _one(self, ask: SetPrice, integration_id: IntegrationId) -> Proposal | Problem | str:
-        variant = ask.variant
-        compare = variant.compare_at if ask.compare_at is Keep.KEEP else ask.compare_at
-        problem = _price_problem(ask, compare)
+    def _plan_one(self, command: SetPrice, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        variant = command.variant
+        compare = variant.compare_at if command.compare_at is Keep.KEEP else command.compare_at
+        problem = _price_problem(command, compare)
         if problem is not None:
             return problem
         before: dict[str, JsonValue] = {"price": variant.price, "compare_at": variant.compare_at}
-        after: dict[str, JsonValue] = {"price": ask.price, "compare_at": compare}
+        after: dict[str, JsonValue] = {"price": command.price, "compare_at": compare}
         if self.same(after, before):
             return variant.id
         fields = [
             FieldChange(name, label, was, becomes, FieldKind.MONEY, variant.currency)
             for name, label, was, becomes in (
-                ("price", "Price", variant.price, ask.price),
+                ("price", "Price", variant.price, command.price),
                 ("compare_at_price", "Compare-at price", variant.compare_at, compare),
             )
             if not same_money(was, becomes)
@@ -92,7 +92,7 @@ class PriceOperation(Operation[SetPrice]):
         part = Part(self.name, integration_id, variant.id, arguments, before, after)
         ref = ObjectRef("variant", variant.id, variant.label, variant.url)
         return Proposal(
-            ref, self.action, tuple(fields), (part,), integration_id, self.reversible, ask.message
+            ref, self.action, tuple(fields), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -114,25 +114,25 @@ class StockOperation(Operation[SetStock]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"quantity": arguments["quantity"]}
 
-    def _one(self, ask: SetStock, integration_id: IntegrationId) -> Proposal | Problem | str:
-        variant = ask.variant
-        problem = _stock_problem(ask)
+    def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        variant = command.variant
+        problem = _stock_problem(command)
         if problem is not None:
             return problem
-        if ask.quantity == variant.stock:
+        if command.quantity == variant.stock:
             return variant.id
         item, location = item_and_location(variant.stock_target)
-        before, after = {"quantity": variant.stock}, {"quantity": ask.quantity}
+        before, after = {"quantity": variant.stock}, {"quantity": command.quantity}
         arguments: JsonObject = {
             "item": item,
             "location": location,
-            "quantity": ask.quantity,
+            "quantity": command.quantity,
             "was": variant.stock,
         }
         part = Part(self.name, integration_id, variant.stock_target, arguments, before, after)
-        field = FieldChange("stock", "Stock", variant.stock, ask.quantity, FieldKind.NUMBER)
+        field = FieldChange("stock", "Stock", variant.stock, command.quantity, FieldKind.NUMBER)
         ref = ObjectRef("inventory", variant.stock_target, variant.label, variant.url)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
 class StatusOperation(Operation[SetStatus]):
@@ -140,11 +140,11 @@ class StatusOperation(Operation[SetStatus]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
-        product, wanted = ask.product, ask.status.strip().lower()
+    def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        product, wanted = command.product, command.status.strip().lower()
         if wanted not in STATUSES:
             words = f"A product's status is one of {', '.join(STATUSES)}."
-            return Problem(product.id, "not_a_status", words, "status")
+            return ItemProblem(product.id, "not_a_status", words, "status")
         if wanted == product.status:
             return product.id
         before, after = {"status": product.status}, {"status": wanted}
@@ -157,7 +157,7 @@ class StatusOperation(Operation[SetStatus]):
             (part,),
             integration_id,
             self.reversible,
-            ask.message,
+            command.message,
         )
 
 
@@ -170,23 +170,25 @@ class PublishedOperation(Operation[SetPublished]):
         channels = arguments["channels"]
         return {"on": channels if arguments["published"] is True else []}
 
-    def _one(self, ask: SetPublished, integration_id: IntegrationId) -> Proposal | Problem | str:
-        product = ask.product
-        wrong = [each for each in ask.channels if not (each.isascii() and each.isdigit())]
-        if wrong or not ask.channels:
+    def _plan_one(self, command: SetPublished, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        product = command.product
+        wrong = [each for each in command.channels if not (each.isascii() and each.isdigit())]
+        if wrong or not command.channels:
             words = "A sales channel is named by its number in the store."
-            return Problem(product.id, "not_a_channel", words, "visible")
-        touched = sorted({each for each in ask.channels if (each in product.channels) is not ask.published})
+            return ItemProblem(product.id, "not_a_channel", words, "visible")
+        touched = sorted(
+            {each for each in command.channels if (each in product.channels) is not command.published}
+        )
         if not touched:
             return product.id
-        on: list[JsonValue] = [*touched] if ask.published else []
-        off: list[JsonValue] = [] if ask.published else [*touched]
-        arguments: JsonObject = {"channels": [*touched], "published": ask.published}
+        on: list[JsonValue] = [*touched] if command.published else []
+        off: list[JsonValue] = [] if command.published else [*touched]
+        arguments: JsonObject = {"channels": [*touched], "published": command.published}
         part = Part(self.name, integration_id, product.id, arguments, {"on": off}, {"on": on})
-        field = FieldChange("visible", "Visible", not ask.published, ask.published, FieldKind.BOOLEAN)
-        action = Action.PUBLISH if ask.published else Action.UNPUBLISH
+        field = FieldChange("visible", "Visible", not command.published, command.published, FieldKind.BOOLEAN)
+        action = Action.PUBLISH if command.published else Action.UNPUBLISH
         return Proposal(
-            product_ref(product), action, (field,), (part,), integration_id, self.reversible, ask.message
+            product_ref(product), action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -206,9 +208,9 @@ class TagsOperation(Operation[A]):
 
     __slots__ = ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Tags as sets, without regard to case."""
-        return _tag_set(wanted) == _tag_set(seen)
+        return _tag_set(expected) == _tag_set(actual)
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         held = _names(before.get("tags")) if isinstance(before, dict) else {}
@@ -216,11 +218,11 @@ class TagsOperation(Operation[A]):
         left = {name: tag for name, tag in {**added, **held}.items() if name not in removed}
         return {"tags": sorted(left.values())}
 
-    def _tagged(self, ask: Tagged, integration_id: IntegrationId) -> Proposal | Problem | str:
+    def _tagged(self, ask: Tagged, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         wanted: dict[str, str] = {}
         for tag in ask.after:
             if not is_tag(tag):
-                return Problem(ask.id, "not_a_tag", NOT_A_TAG, "tags")
+                return ItemProblem(ask.id, "not_a_tag", NOT_A_TAG, "tags")
             wanted.setdefault(tag.casefold(), tag)
         held = {tag.casefold(): tag for tag in ask.before}
         add = sorted(tag for name, tag in wanted.items() if name not in held)
@@ -248,9 +250,9 @@ class ProductTagsOperation(TagsOperation[SetTags]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        product = ask.product
-        tagged = Tagged(product_ref(product), product.id, product.tags, ask.tags, ask.message)
+    def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        product = command.product
+        tagged = Tagged(product_ref(product), product.id, product.tags, command.tags, command.message)
         return self._tagged(tagged, integration_id)
 
 
@@ -275,38 +277,38 @@ def is_amount(text: str) -> bool:
     return _PRICE.fullmatch(text) is not None
 
 
-def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
+def _price_problem(ask: SetPrice, compare: str | None) -> ItemProblem | None:
     item, decimals = ask.variant.id, currency_decimals(ask.variant.currency)
     for name, text in (("price", ask.price), ("compare_at_price", compare)):
         if text is None:
             continue
         if not is_amount(text):
-            return Problem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
+            return ItemProblem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
         if len(text.partition(".")[2].rstrip("0")) > decimals:
             words = f"A price in {ask.variant.currency or 'this currency'} has at most {decimals} decimals."
-            return Problem(item, "too_many_decimals", words, name)
+            return ItemProblem(item, "too_many_decimals", words, name)
     if Decimal(ask.price) == 0 and not ask.allow_zero:
-        return Problem(item, "price_zero", "A price of 0 is not set.", "price")
+        return ItemProblem(item, "price_zero", "A price of 0 is not set.", "price")
     kept = ask.compare_at is Keep.KEEP and ask.variant.compare_at is not None
     if compare is not None and not kept and Decimal(compare) <= Decimal(ask.price):
         words = "The compare-at price is not above the price."
-        return Problem(item, "compare_at_not_above", words, "compare_at_price")
+        return ItemProblem(item, "compare_at_not_above", words, "compare_at_price")
     return None
 
 
-def _stock_problem(ask: SetStock) -> Problem | None:
+def _stock_problem(ask: SetStock) -> ItemProblem | None:
     variant = ask.variant
     if not variant.tracked:
         words = "Its stock is not tracked, so a number would be ignored."
-        return Problem(variant.id, "not_tracked", words, "stock")
+        return ItemProblem(variant.id, "not_tracked", words, "stock")
     if variant.location_id is None:
         words = "Stock is written at one location, and none was named."
-        return Problem(variant.id, "location_needed", words, "stock")
+        return ItemProblem(variant.id, "location_needed", words, "stock")
     if variant.stock is None:
-        return Problem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
+        return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
     if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= STOCK_MOST:
         code = "negative" if ask.quantity < 0 else "out_of_range"
-        return Problem(variant.id, code, f"A stock is written from 0 to {STOCK_MOST}.", "stock")
+        return ItemProblem(variant.id, code, f"A stock is written from 0 to {STOCK_MOST}.", "stock")
     return None
 
 

@@ -11,16 +11,16 @@ from steward.connectors.base.commands import (
     CancelOrder,
     CapturePayment,
     CloseOrder,
+    CreateRedirect,
+    CreateRefund,
     HoldFulfilment,
-    MakeRedirect,
-    MakeRefund,
     SetCustomerTags,
     SetDraftOrderTags,
     SetMetafield,
     SetNote,
     SetOrderTags,
 )
-from steward.connectors.base.connector import Guard, Problem
+from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Fulfilment, Order, Payment, Product, Variant
 from steward.connectors.shopify.operations import (
     Operation,
@@ -54,10 +54,10 @@ class OrderTagsOperation(TagsOperation[SetOrderTags]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order = ask.order
+    def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        order = command.order
         return self._tagged(
-            Tagged(order_ref(order), order.id, order.tags, ask.tags, ask.message), integration_id
+            Tagged(order_ref(order), order.id, order.tags, command.tags, command.message), integration_id
         )
 
 
@@ -66,9 +66,11 @@ class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetCustomerTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        customer = ask.customer
-        tagged = Tagged(customer_ref(customer), customer.id, customer.tags, ask.tags, ask.message)
+    def _plan_one(
+        self, command: SetCustomerTags, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        customer = command.customer
+        tagged = Tagged(customer_ref(customer), customer.id, customer.tags, command.tags, command.message)
         return self._tagged(tagged, integration_id)
 
 
@@ -77,9 +79,11 @@ class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetDraftOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        draft = ask.draft
-        tagged = Tagged(draft_ref(draft), draft.id, draft.tags, ask.tags, ask.message)
+    def _plan_one(
+        self, command: SetDraftOrderTags, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        draft = command.draft
+        tagged = Tagged(draft_ref(draft), draft.id, draft.tags, command.tags, command.message)
         return self._tagged(tagged, integration_id)
 
 
@@ -88,19 +92,19 @@ class NoteOperation(Operation[SetNote]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetNote, integration_id: IntegrationId) -> Proposal | Problem | str:
-        subject = ask.subject
+    def _plan_one(self, command: SetNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        subject = command.subject
         if isinstance(subject, Order) != (self.name == "order.set_note"):
             raise TypeError(f"{self.name} is not asked about a {type(subject).__name__}")
-        if len(ask.note) > NOTE_MOST:
-            return Problem(subject.id, "too_long", f"A note has at most {NOTE_MOST} characters.", "note")
-        if ask.note == subject.note:
+        if len(command.note) > NOTE_MOST:
+            return ItemProblem(subject.id, "too_long", f"A note has at most {NOTE_MOST} characters.", "note")
+        if command.note == subject.note:
             return subject.id
-        before, after = {"note": subject.note}, {"note": ask.note}
+        before, after = {"note": subject.note}, {"note": command.note}
         part = Part(self.name, integration_id, subject.id, after, before, after)
-        field = FieldChange("note", "Note", subject.note, ask.note, FieldKind.TEXT)
+        field = FieldChange("note", "Note", subject.note, command.note, FieldKind.TEXT)
         ref = order_ref(subject) if isinstance(subject, Order) else customer_ref(subject)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
 class CancelOperation(Operation[CancelOrder]):
@@ -111,31 +115,31 @@ class CancelOperation(Operation[CancelOrder]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"cancelled": True}
 
-    def _one(self, ask: CancelOrder, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order, reason = ask.order, (ask.reason or "other").lower()
+    def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        order, reason = command.order, (command.reason or "other").lower()
         if reason not in CANCEL_REASONS:
             words = f"The reason is one of {', '.join(CANCEL_REASONS)}."
-            return Problem(order.id, "not_a_reason", words, "reason")
+            return ItemProblem(order.id, "not_a_reason", words, "reason")
         if order.cancelled_at is not None:
             return order.id
         if order.payment not in _UNPAID:
             words = "It is paid, at least in part. Refund it in Shopify, where it can be cancelled with it."
-            return Problem(order.id, "paid", words, "status")
+            return ItemProblem(order.id, "paid", words, "status")
         if order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL):
-            return Problem(order.id, "fulfilled", "It is sent, at least in part.", "status")
-        arguments: JsonObject = {"reason": reason, "restock": ask.restock, "notify": ask.notify}
+            return ItemProblem(order.id, "fulfilled", "It is sent, at least in part.", "status")
+        arguments: JsonObject = {"reason": reason, "restock": command.restock, "notify": command.notify}
         # Whether it is still unpaid is looked at once more just before (templates 8).
         before: JsonObject = {"cancelled": False, "payment": order.payment.value}
         part = Part(self.name, integration_id, order.id, arguments, before, {"cancelled": True})
         # What no longer is a variant of the store has no stock to go back to.
-        back = [line for line in order.lines if line.variant_id is not None] if ask.restock else []
+        back = [line for line in order.lines if line.variant_id is not None] if command.restock else []
         lines: list[JsonValue] = [f"{line.quantity} × {line.title}" for line in back]
         fields = (
             FieldChange("status", "Status", order.status, "cancelled", FieldKind.TEXT),
             FieldChange("restocked", "Restocked lines", [], lines, FieldKind.LIST),
         )
         return Proposal(
-            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -147,8 +151,8 @@ class CloseOperation(Operation[CloseOrder]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"closed": arguments["closed"]}
 
-    def _one(self, ask: CloseOrder, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order, wanted = ask.order, not ask.reopen
+    def _plan_one(self, command: CloseOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        order, wanted = command.order, not command.reopen
         is_closed = order.closed_at is not None
         if is_closed is wanted:
             return order.id
@@ -157,9 +161,9 @@ class CloseOperation(Operation[CloseOrder]):
         )
         words = ("open", "archived")
         field = FieldChange("status", "Status", words[is_closed], words[wanted], FieldKind.TEXT)
-        action = Action.UPDATE if ask.reopen else self.action
+        action = Action.UPDATE if command.reopen else self.action
         return Proposal(
-            order_ref(order), action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -171,21 +175,23 @@ class HoldOperation(Operation[HoldFulfilment]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"status": "on_hold"}
 
-    def _one(self, ask: HoldFulfilment, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order, sending, reason = ask.order, ask.fulfilment, (ask.reason or "other").lower()
+    def _plan_one(
+        self, command: HoldFulfilment, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        order, sending, reason = command.order, command.fulfilment, (command.reason or "other").lower()
         if reason not in HOLD_REASONS:
             words = f"The reason is one of {', '.join(HOLD_REASONS)}."
-            return Problem(order.id, "not_a_reason", words, "reason")
+            return ItemProblem(order.id, "not_a_reason", words, "reason")
         if sending.status == "on_hold":
             return order.id
         if sending.status not in ("open", "scheduled"):
-            return Problem(order.id, "not_open", "There is nothing left of it to be sent.", "fulfilment")
-        arguments: JsonObject = {"reason": reason, "notes": ask.notes[:500]}
+            return ItemProblem(order.id, "not_open", "There is nothing left of it to be sent.", "fulfilment")
+        arguments: JsonObject = {"reason": reason, "notes": command.notes[:500]}
         before, after = {"status": sending.status}, {"status": "on_hold"}
         part = Part(self.name, integration_id, sending.id, arguments, before, after)
         field = FieldChange("fulfilment", "Fulfilment", sending.status, "on_hold", FieldKind.TEXT)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -197,13 +203,15 @@ class CaptureOperation(Operation[CapturePayment]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"capturable": False, "paid": True}
 
-    def _one(self, ask: CapturePayment, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order = ask.order
+    def _plan_one(
+        self, command: CapturePayment, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        order = command.order
         if order.payment in (Payment.PAID, Payment.REFUNDED, Payment.PARTLY_REFUNDED):
             return order.id
         if len(order.authorizations) != 1:
             words = "It has no payment, or more than one, that is reserved and not taken yet."
-            return Problem(order.id, "nothing_reserved", words, "payment")
+            return ItemProblem(order.id, "nothing_reserved", words, "payment")
         [held] = order.authorizations
         arguments: JsonObject = {
             "transaction": held.id, "amount": held.amount, "currency": order.currency
@@ -215,21 +223,21 @@ class CaptureOperation(Operation[CapturePayment]):
             FieldChange("captured", "Captured", None, held.amount, FieldKind.MONEY, order.currency),
         )
         return Proposal(
-            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, command.message
         )
 
 
-class RefundOperation(Operation[MakeRefund]):
+class RefundOperation(Operation[CreateRefund]):
     """`refund.create`: sent under our key; judged by how often and how much the order was refunded."""
 
     __slots__ = ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """The number of refunds, and money by decimal value."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        return wanted.get("refunds") == seen.get("refunds") and same_money(
-            wanted.get("refunded"), seen.get("refunded")
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        return expected.get("refunds") == actual.get("refunds") and same_money(
+            expected.get("refunded"), actual.get("refunded")
         )
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
@@ -238,28 +246,28 @@ class RefundOperation(Operation[MakeRefund]):
         amount = Decimal(str(arguments.get("amount") or "0"))
         return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(sum_ + amount)}
 
-    def _one(self, ask: MakeRefund, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order = ask.order
-        problem = _refund_problem(ask)
+    def _plan_one(self, command: CreateRefund, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        order = command.order
+        problem = _refund_problem(command)
         if problem is not None:
             return problem
         before: JsonObject = {"refunds": len(order.refunds), "refunded": order.refunded}
-        lines: list[JsonValue] = [{"id": line, "quantity": quantity} for line, quantity in ask.lines]
+        lines: list[JsonValue] = [{"id": line, "quantity": quantity} for line, quantity in command.lines]
         arguments: JsonObject = {
             "lines": lines,
-            "amount": ask.amount,
-            "transaction": ask.transaction,
-            "gateway": ask.gateway,
-            "location": ask.location,
-            "notify": ask.notify,
-            "note": ask.note,
+            "amount": command.amount,
+            "transaction": command.transaction,
+            "gateway": command.gateway,
+            "location": command.location,
+            "notify": command.notify,
+            "note": command.note,
         }
         after = self._after(before, arguments)
         part = Part(self.name, integration_id, order.id, arguments, before, after)
-        sums = (order.refunded, str(Decimal(order.refunded) + Decimal(ask.amount or "0")))
+        sums = (order.refunded, str(Decimal(order.refunded) + Decimal(command.amount or "0")))
         field = FieldChange("refunded", "Refunded", *sums, FieldKind.MONEY, order.currency)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -281,35 +289,37 @@ class MetafieldOperation(Operation[SetMetafield]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"value": arguments["value"]}
 
-    def _one(self, ask: SetMetafield, integration_id: IntegrationId) -> Proposal | Problem | str:
-        owner, ref = ask.owner, _owner_ref(ask.owner)
-        names = f"{ask.namespace}.{ask.key}"
-        if not _NAMESPACE.fullmatch(ask.namespace) or not _KEY.fullmatch(ask.key):
+    def _plan_one(self, command: SetMetafield, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        owner, ref = command.owner, _owner_ref(command.owner)
+        names = f"{command.namespace}.{command.key}"
+        if not _NAMESPACE.fullmatch(command.namespace) or not _KEY.fullmatch(command.key):
             words = (
                 "A metafield is named by a namespace and a key of letters, digits, dashes and underscores."
             )
-            return Problem(owner.id, "not_a_metafield", words, names)
-        if not _TYPE.fullmatch(ask.type):
-            return Problem(owner.id, "not_a_type", "This is no type of a metafield.", names)
-        if not 1 <= len(ask.value.encode("utf-8")) <= 65_536:
-            return Problem(owner.id, "too_long", "A metafield holds from 1 byte to 64 KiB.", names)
-        if ask.value == ask.before:
+            return ItemProblem(owner.id, "not_a_metafield", words, names)
+        if not _TYPE.fullmatch(command.type):
+            return ItemProblem(owner.id, "not_a_type", "This is no type of a metafield.", names)
+        if not 1 <= len(command.value.encode("utf-8")) <= 65_536:
+            return ItemProblem(owner.id, "too_long", "A metafield holds from 1 byte to 64 KiB.", names)
+        if command.value == command.before:
             return owner.id
         arguments: JsonObject = {
             "owner": f"gid://shopify/{_OWNERS[type(owner)]}/{owner.id}",
-            "namespace": ask.namespace,
-            "key": ask.key,
-            "type": ask.type,
-            "value": ask.value,
-            "digest": ask.digest,
+            "namespace": command.namespace,
+            "key": command.key,
+            "type": command.type,
+            "value": command.value,
+            "digest": command.digest,
         }
         target = f"{arguments['owner']}#{names}"
-        part = Part(self.name, integration_id, target, arguments, {"value": ask.before}, {"value": ask.value})
-        field = FieldChange(names, names, ask.before, ask.value, FieldKind.TEXT)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+        part = Part(
+            self.name, integration_id, target, arguments, {"value": command.before}, {"value": command.value}
+        )
+        field = FieldChange(names, names, command.before, command.value, FieldKind.TEXT)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class RedirectOperation(Operation[MakeRedirect]):
+class RedirectOperation(Operation[CreateRedirect]):
     """`redirect.create`: a path that leads nowhere yet; the store keeps a path once."""
 
     __slots__ = ()
@@ -317,21 +327,23 @@ class RedirectOperation(Operation[MakeRedirect]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"target": arguments["target"]}
 
-    def _one(self, ask: MakeRedirect, integration_id: IntegrationId) -> Proposal | Problem | str:
-        path, target = ask.path.strip(), ask.target.strip()
+    def _plan_one(
+        self, command: CreateRedirect, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        path, target = command.path.strip(), command.target.strip()
         if not path.startswith("/") or not 2 <= len(path) <= 1024 or not path.isprintable() or " " in path:
-            return Problem(path, "not_a_path", "A redirect begins at a path such as /old-page.", "path")
+            return ItemProblem(path, "not_a_path", "A redirect begins at a path such as /old-page.", "path")
         if not is_place(target):
-            return Problem(path, "not_a_target", "A redirect leads to a path or a web address.", "target")
-        if ask.present is not None:
-            if ask.present == target:
+            return ItemProblem(path, "not_a_target", "A redirect leads to a path or a web address.", "target")
+        if command.present is not None:
+            if command.present == target:
                 return path
-            return Problem(path, "path_taken", "This path leads elsewhere already.", "path")
+            return ItemProblem(path, "path_taken", "This path leads elsewhere already.", "path")
         arguments: JsonObject = {"target": target}
         part = Part(self.name, integration_id, path, arguments, {"target": None}, {"target": target})
         field = FieldChange("target", "Leads to", None, target, FieldKind.TEXT)
         ref = ObjectRef("redirect", None, path)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, ask.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
 def is_place(target: str) -> bool:
@@ -368,25 +380,27 @@ def _owner_ref(owner: Product | Variant | Order | Customer) -> ObjectRef:
     return ObjectRef("product", owner.id, owner.label, owner.url)
 
 
-def _refund_problem(ask: MakeRefund) -> Problem | None:
+def _refund_problem(ask: CreateRefund) -> ItemProblem | None:
     order, known = ask.order, {line.id: line.quantity for line in ask.order.lines}
     if not ask.lines and ask.amount is None:
-        return Problem(order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded")
+        return ItemProblem(
+            order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded"
+        )
     if len(order.refunds) >= REFUNDS_SHOWN:
         words = "It was refunded so often that another refund is left to people."
-        return Problem(order.id, "refunded_often", words, "refunded")
+        return ItemProblem(order.id, "refunded_often", words, "refunded")
     for line, quantity in ask.lines:
         if line not in known or not 1 <= quantity <= known[line]:
             words = "It has no such line, or not so many of it."
-            return Problem(order.id, "not_a_line", words, "refunded")
+            return ItemProblem(order.id, "not_a_line", words, "refunded")
     if ask.amount is None:
         return None
     if not is_amount(ask.amount) or Decimal(ask.amount) == 0:
-        return Problem(order.id, "not_a_number", "The amount is a number above 0.", "refunded")
+        return ItemProblem(order.id, "not_a_number", "The amount is a number above 0.", "refunded")
     if Decimal(ask.amount) + Decimal(order.refunded) > Decimal(order.total):
-        return Problem(order.id, "too_much", "More would be given back than was paid.", "refunded")
+        return ItemProblem(order.id, "too_much", "More would be given back than was paid.", "refunded")
     if ask.transaction is None or not ask.gateway:
-        return Problem(order.id, "no_payment", "Name the payment that is given back.", "refunded")
+        return ItemProblem(order.id, "no_payment", "Name the payment that is given back.", "refunded")
     return None
 
 

@@ -8,21 +8,21 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base.connector import ChangeOp, Current
-from steward.connectors.base.deliveries import ChangedAsk, Event, IdsAsk
+from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.deliveries import ChangedQuery, Event, IdsQuery
 from steward.connectors.base.queries import (
     ById,
-    CustomersAsk,
-    FieldsAsk,
-    FlowObjectAsk,
-    FlowObjectsAsk,
-    MetafieldAsk,
-    OrdersAsk,
-    Page,
-    ProductsAsk,
+    CustomersQuery,
+    FieldsQuery,
+    FlowObjectQuery,
+    FlowObjectsQuery,
+    MetafieldQuery,
+    OrdersQuery,
+    ProductsQuery,
     ReadOp,
-    RedirectAsk,
-    RefundsAsk,
+    RecordPage,
+    RedirectQuery,
+    RefundsQuery,
 )
 from steward.connectors.base.records import (
     Customer,
@@ -85,7 +85,7 @@ class ShopifyReader:
     def __init__(
         self,
         http: ReadClient,
-        changes: Mapping[str, ChangeOp[Any]],
+        changes: Mapping[str, WriteOperation[Any]],
         *,
         domain: str,
         currency: str | None,
@@ -95,9 +95,9 @@ class ShopifyReader:
         self._domain = domain
         self._currency = currency
 
-    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """Pages of a read of this connector. Raises CallError; KeyError for a read it does not have."""
-        reads: dict[str, Callable[[Any], AsyncIterator[Page[Any]]]] = {
+        reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "products": self._products,
             "product": self._product,
             "variants": self._variants,
@@ -116,9 +116,9 @@ class ShopifyReader:
             "changed": self._changed,
             "ids": self._ids,
         }
-        return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+        return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """Each part's value as it is now, in few calls. Raises CallError."""
         return await current.values(self._ask, parts)
 
@@ -130,7 +130,7 @@ class ShopifyReader:
         """No operation here is settled by a marker."""
         return False
 
-    async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
+    async def _products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         if _all_of(ask) and await self._ask.count(documents.COUNTS, "productsCount") > BULK_FROM:
             async for page in self._bulk_products(ask):
                 yield page
@@ -144,7 +144,7 @@ class ShopifyReader:
             )
         async for rows, more in self._product_rows(ids, _search(ask)):
             products = [product for product in await self._whole(rows, ask) if _fits(ask, product)]
-            yield Page(tuple(products), next="more" if more else None)
+            yield RecordPage(tuple(products), next="more" if more else None)
 
     async def _product_rows(
         self, ids: Sequence[str] | None, query: str | None
@@ -158,7 +158,7 @@ class ShopifyReader:
         async for rows in self._ask.nodes(documents.PRODUCTS_BY_ID, numbers, most):
             yield [row for row in rows if "title" in row], True
 
-    async def _whole(self, rows: Sequence[Row], ask: ProductsAsk) -> list[Product]:
+    async def _whole(self, rows: Sequence[Row], ask: ProductsQuery) -> list[Product]:
         """The products of `rows` with all their variants, and all channels they are on."""
         numbers = [number_of(row.get("id")) for row in rows]
         if not numbers:
@@ -195,16 +195,16 @@ class ShopifyReader:
     def _variant_of(self, row: Row, location: str | None) -> Variant:
         return variant_of(row, domain=self._domain, currency=self._currency, location=location)
 
-    async def _bulk_products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
+    async def _bulk_products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         held: list[Product] = []
         async for found in self._ask.bulk(documents.BULK_PRODUCTS):
             product = self._from_bulk(found)
             if _fits(ask, product):
                 held.append(product)
             if len(held) == documents.PLAIN_PAGE:
-                yield Page(tuple(held), next="more")
+                yield RecordPage(tuple(held), next="more")
                 held = []
-        yield Page(tuple(held))
+        yield RecordPage(tuple(held))
 
     def _from_bulk(self, found: Grouped) -> Product:
         """A product of a bulk result; its channels come as lines without an id."""
@@ -221,11 +221,11 @@ class ShopifyReader:
             found.row, variants, domain=self._domain, currency=self._currency, channels=sorted(channels)
         )
 
-    async def _product(self, ask: ById) -> AsyncIterator[Page[Product]]:
+    async def _product(self, ask: ById) -> AsyncIterator[RecordPage[Product]]:
         number = await self._of_item(ask.id) if is_item(ask.id) else ask.id
         async for rows, _ in self._product_rows([number], None):
-            for product in await self._whole(rows, ProductsAsk()):
-                yield Page((product,), total=1)
+            for product in await self._whole(rows, ProductsQuery()):
+                yield RecordPage((product,), total=1)
                 return
         raise RemoteNotFound
 
@@ -239,7 +239,7 @@ class ShopifyReader:
             raise RemoteNotFound
         return number_of(sub(rows[0], "product").get("id"))
 
-    async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
+    async def _variants(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
         if ask.skus is not None:
             async for page in self._by_sku(ask, ask.skus):
                 yield page
@@ -247,18 +247,18 @@ class ShopifyReader:
         if ask.ids is not None:
             async for products in self._products(replace(ask, ids=ask.ids)):
                 found = [each for product in products.items if product.sellable for each in product.variants]
-                yield Page(tuple(found), next=products.next)
+                yield RecordPage(tuple(found), next=products.next)
             return
         if _all_of(ask) and await self._ask.count(documents.COUNTS, "productVariantsCount") > BULK_FROM:
             async for products in self._bulk_products(ask):
                 found = [each for product in products.items if product.sellable for each in product.variants]
-                yield Page(tuple(found), next=products.next)
+                yield RecordPage(tuple(found), next=products.next)
             return
         async for variants, more in self._variant_rows(_search_variants(ask), ask.location):
             fitting = [each for each in variants if _sells(each) and (each.visible or not ask.published_only)]
-            yield Page(tuple(fitting), next="more" if more else None)
+            yield RecordPage(tuple(fitting), next="more" if more else None)
 
-    async def _by_sku(self, ask: ProductsAsk, skus: Sequence[str]) -> AsyncIterator[Page[Variant]]:
+    async def _by_sku(self, ask: ProductsQuery, skus: Sequence[str]) -> AsyncIterator[RecordPage[Variant]]:
         """The search may find more than the very SKUs asked for, so they are compared once more."""
         wanted = [sku for sku in dict.fromkeys(skus) if sku]
         for at in range(0, len(wanted), _NAMED):
@@ -272,23 +272,23 @@ class ShopifyReader:
                     and (ask.ids is None or each.product_id in ask.ids)
                     and (each.visible or not ask.published_only)
                 ]
-                yield Page(tuple(found), next="more" if more or at + _NAMED < len(wanted) else None)
+                yield RecordPage(tuple(found), next="more" if more or at + _NAMED < len(wanted) else None)
 
-    async def _variant(self, ask: ById) -> AsyncIterator[Page[Variant]]:
+    async def _variant(self, ask: ById) -> AsyncIterator[RecordPage[Variant]]:
         number = ask.id.rpartition("/")[2]
         async for rows in self._ask.nodes(documents.VARIANTS_BY_ID, [gid("ProductVariant", number)], 1):
             for row in rows:
-                yield Page((self._variant_of(row, None),), total=1)
+                yield RecordPage((self._variant_of(row, None),), total=1)
                 return
         raise RemoteNotFound
 
-    async def _orders(self, ask: OrdersAsk) -> AsyncIterator[Page[Order]]:
+    async def _orders(self, ask: OrdersQuery) -> AsyncIterator[RecordPage[Order]]:
         if ask.ids is not None:
             numbers = sorted({gid("Order", each) for each in ask.ids}, key=lambda each: int(number_of(each)))
             async for rows in self._ask.nodes(documents.ORDERS_BY_ID, numbers, documents.ORDERS_PAGE):
                 found = [await self._order_of(row) for row in rows if "name" in row]
-                yield Page(tuple(each for each in found if _fits_order(ask, each)), next="more")
-            yield Page(())
+                yield RecordPage(tuple(each for each in found if _fits_order(ask, each)), next="more")
+            yield RecordPage(())
             return
         query = _search_orders(ask)
         if query is None and await self._ask.count(documents.ORDERS_COUNT, "ordersCount") > BULK_ORDERS_FROM:
@@ -297,9 +297,11 @@ class ShopifyReader:
             return
         async for rows, more in self._ask.pages(documents.ORDERS, {"query": query}, "orders"):
             found = [await self._order_of(row) for row in rows]
-            yield Page(tuple(each for each in found if _fits_order(ask, each)), next="more" if more else None)
+            yield RecordPage(
+                tuple(each for each in found if _fits_order(ask, each)), next="more" if more else None
+            )
 
-    async def _bulk_orders(self) -> AsyncIterator[Page[Order]]:
+    async def _bulk_orders(self) -> AsyncIterator[RecordPage[Order]]:
         held: list[Order] = []
         async for found in self._ask.bulk(documents.BULK_ORDERS):
             sent_from = list(found.children.get("FulfillmentOrder", ()))
@@ -307,14 +309,14 @@ class ShopifyReader:
             lines = [line_of(each) for each in found.children.get("LineItem", ())]
             held.append(order_of(row, lines, domain=self._domain))
             if len(held) == documents.PLAIN_PAGE:
-                yield Page(tuple(held), next="more")
+                yield RecordPage(tuple(held), next="more")
                 held = []
-        yield Page(tuple(held))
+        yield RecordPage(tuple(held))
 
-    async def _order(self, ask: ById) -> AsyncIterator[Page[Order]]:
-        async for page in self._orders(OrdersAsk(ids=(ask.id,))):
+    async def _order(self, ask: ById) -> AsyncIterator[RecordPage[Order]]:
+        async for page in self._orders(OrdersQuery(ids=(ask.id,))):
             for order in page.items:
-                yield Page((order,), total=1)
+                yield RecordPage((order,), total=1)
                 return
         raise RemoteNotFound
 
@@ -328,23 +330,23 @@ class ShopifyReader:
                 lines += [line_of(each) for each in rows]
         return order_of(row, lines, domain=self._domain)
 
-    async def _refunds(self, ask: RefundsAsk) -> AsyncIterator[Page[Refund]]:
+    async def _refunds(self, ask: RefundsQuery) -> AsyncIterator[RecordPage[Refund]]:
         data = await self._ask.told(documents.REFUNDS, {"id": gid("Order", ask.order_id)})
         found = data.get("order")
         if found is None:
             raise RemoteNotFound
         refunds = refunds_of(row_of(found))
-        yield Page(refunds, total=len(refunds))
+        yield RecordPage(refunds, total=len(refunds))
 
-    async def _customers(self, ask: CustomersAsk) -> AsyncIterator[Page[Customer]]:
+    async def _customers(self, ask: CustomersQuery) -> AsyncIterator[RecordPage[Customer]]:
         if ask.ids is not None:
             numbers = sorted(
                 {gid("Customer", each) for each in ask.ids}, key=lambda each: int(number_of(each))
             )
             async for rows in self._ask.nodes(documents.CUSTOMERS_BY_ID, numbers, documents.CUSTOMERS_PAGE):
                 found = [customer_of(row, domain=self._domain) for row in rows if "displayName" in row]
-                yield Page(tuple(found), next="more")
-            yield Page(())
+                yield RecordPage(tuple(found), next="more")
+            yield RecordPage(())
             return
         if (
             ask.modified_after is None
@@ -356,68 +358,68 @@ class ShopifyReader:
         query = _since("updated_at", ask.modified_after)
         async for rows, more in self._ask.pages(documents.CUSTOMERS, {"query": query or None}, "customers"):
             found = [customer_of(row, domain=self._domain) for row in rows]
-            yield Page(tuple(found), next="more" if more else None)
+            yield RecordPage(tuple(found), next="more" if more else None)
 
-    async def _bulk_customers(self) -> AsyncIterator[Page[Customer]]:
+    async def _bulk_customers(self) -> AsyncIterator[RecordPage[Customer]]:
         held: list[Customer] = []
         async for found in self._ask.bulk(documents.BULK_CUSTOMERS):
             held.append(customer_of(found.row, domain=self._domain))
             if len(held) == documents.PLAIN_PAGE:
-                yield Page(tuple(held), next="more")
+                yield RecordPage(tuple(held), next="more")
                 held = []
-        yield Page(tuple(held))
+        yield RecordPage(tuple(held))
 
-    async def _customer(self, ask: ById) -> AsyncIterator[Page[Customer]]:
-        async for page in self._customers(CustomersAsk(ids=(ask.id,))):
+    async def _customer(self, ask: ById) -> AsyncIterator[RecordPage[Customer]]:
+        async for page in self._customers(CustomersQuery(ids=(ask.id,))):
             for customer in page.items:
-                yield Page((customer,), total=1)
+                yield RecordPage((customer,), total=1)
                 return
         raise RemoteNotFound
 
-    async def _draft_order(self, ask: ById) -> AsyncIterator[Page[DraftOrder]]:
+    async def _draft_order(self, ask: ById) -> AsyncIterator[RecordPage[DraftOrder]]:
         data = await self._ask.told(documents.DRAFT_ORDER, {"id": gid("DraftOrder", ask.id)})
         found = data.get("draftOrder")
         if found is None:
             raise RemoteNotFound
-        yield Page((draft_of(row_of(found), domain=self._domain),), total=1)
+        yield RecordPage((draft_of(row_of(found), domain=self._domain),), total=1)
 
-    async def _metafield(self, ask: MetafieldAsk) -> AsyncIterator[Page[Metafield]]:
+    async def _metafield(self, ask: MetafieldQuery) -> AsyncIterator[RecordPage[Metafield]]:
         found = await current.metafield(self._ask, ask)
-        yield Page(() if found is None else (found,))
+        yield RecordPage(() if found is None else (found,))
 
-    async def _redirect(self, ask: RedirectAsk) -> AsyncIterator[Page[Redirect]]:
+    async def _redirect(self, ask: RedirectQuery) -> AsyncIterator[RecordPage[Redirect]]:
         found = await current.redirect(self._ask, ask.path)
-        yield Page(() if found is None else (found,))
+        yield RecordPage(() if found is None else (found,))
 
-    async def _fields(self, ask: FieldsAsk) -> AsyncIterator[Page[ObjectFields]]:
-        yield Page((await current.fields(self._ask, ask, self._domain),), total=1)
+    async def _fields(self, ask: FieldsQuery) -> AsyncIterator[RecordPage[ObjectFields]]:
+        yield RecordPage((await current.fields(self._ask, ask, self._domain),), total=1)
 
-    async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
-        yield Page((await FlowReads(self._ask).one(ask),), total=1)
+    async def _flow_object(self, ask: FlowObjectQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
+        yield RecordPage((await FlowReads(self._ask).one(ask),), total=1)
 
-    async def _flow_objects(self, ask: FlowObjectsAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
-        yield Page(tuple(await FlowReads(self._ask).many(ask)))
+    async def _flow_objects(self, ask: FlowObjectsQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
+        yield RecordPage(tuple(await FlowReads(self._ask).many(ask)))
 
-    async def _changed(self, ask: ChangedAsk) -> AsyncIterator[Page[Event]]:
+    async def _changed(self, ask: ChangedQuery) -> AsyncIterator[RecordPage[Event]]:
         kind = KINDS[ask.object_type]
         query = _since("updated_at", ask.modified_after) or None
         async for rows, more in self._ask.pages(kind.changed, {"query": query}, kind.root):
             events = [changed_event(ask.object_type, row, since=ask.modified_after) for row in rows]
-            yield Page(tuple(events), next="more" if more else None)
+            yield RecordPage(tuple(events), next="more" if more else None)
 
-    async def _ids(self, ask: IdsAsk) -> AsyncIterator[Page[str]]:
+    async def _ids(self, ask: IdsQuery) -> AsyncIterator[RecordPage[str]]:
         kind = KINDS[ask.object_type]
         async for rows, more in self._ask.pages(kind.changed, {"query": None}, kind.root):
-            yield Page(tuple(number_of(row.get("id")) for row in rows), next="more" if more else None)
+            yield RecordPage(tuple(number_of(row.get("id")) for row in rows), next="more" if more else None)
 
 
-def _all_of(ask: ProductsAsk) -> bool:
+def _all_of(ask: ProductsQuery) -> bool:
     """Whether everything is read, but for what is not published: then a bulk query is worth its wait."""
     limits = (ask.ids, ask.skus, ask.modified_after, ask.location, ask.tagged)
     return all(limit is None for limit in limits)
 
 
-def _fits(ask: ProductsAsk, product: Product) -> bool:
+def _fits(ask: ProductsQuery, product: Product) -> bool:
     """What the store's search is not trusted with is looked at once more."""
     if ask.published_only and not product.visible:
         return False
@@ -429,21 +431,21 @@ def _sells(variant: Variant) -> bool:
     return variant.product_type in ("simple", "variable")
 
 
-def _search(ask: ProductsAsk) -> str | None:
+def _search(ask: ProductsQuery) -> str | None:
     terms = [_since("updated_at", ask.modified_after)]
     terms.append("status:active" if ask.published_only else "")
     terms.append(f"({either('tag', ask.tagged)})" if ask.tagged else "")
     return " AND ".join(term for term in terms if term) or None
 
 
-def _search_variants(ask: ProductsAsk) -> str | None:
+def _search_variants(ask: ProductsQuery) -> str | None:
     terms = [_since("updated_at", ask.modified_after)]
     terms.append("product_status:active" if ask.published_only else "")
     terms.append(f"({either('tag', ask.tagged)})" if ask.tagged else "")
     return " AND ".join(term for term in terms if term) or None
 
 
-def _search_orders(ask: OrdersAsk) -> str | None:
+def _search_orders(ask: OrdersQuery) -> str | None:
     terms = [
         _since("created_at", ask.created_after),
         _until("created_at", ask.created_before),
@@ -455,7 +457,7 @@ def _search_orders(ask: OrdersAsk) -> str | None:
     return " AND ".join(term for term in terms if term) or None
 
 
-def _fits_order(ask: OrdersAsk, order: Order) -> bool:
+def _fits_order(ask: OrdersQuery, order: Order) -> bool:
     """The limits held once more: a search language may take them another way than they were meant."""
     created, modified = order.created_at, order.modified_at
     return (

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from zoneinfo import available_timezones
 
-from steward.connectors.base.connector import Health, Place, Warned
-from steward.connectors.base.settings import BadSettings, Settings
+from steward.connectors.base.connector import AccountResource, Health, HealthWarning
+from steward.connectors.base.settings import BadSettings, ConnectionSettings
 from steward.connectors.shopify import documents
 from steward.connectors.shopify.answers import Row, data_of, list_of, nodes_of, number_of, row_of, sub, text
 from steward.model.connection import Auth
@@ -79,7 +79,7 @@ SCHEMA: JsonObject = {
 }
 
 
-def settings_of(given: JsonObject) -> Settings:
+def settings_of(given: JsonObject) -> ConnectionSettings:
     """shop_domain, and client_id with client_secret or access_token (contract 6.4). Raises BadSettings."""
     errors: dict[str, list[str]] = {}
     for name in given.keys() - set(_NAMES):
@@ -103,7 +103,7 @@ def settings_of(given: JsonObject) -> Settings:
         raise BadSettings(errors)
     plain = {"shop_domain": domain} | ({"client_id": texts["client_id"]} if by_app else {})
     sealed = {name: Secret(texts[name]) for name in _SECRETS if name in texts}
-    return Settings(plain, sealed, Auth.KEY, subject=domain, domain=domain)
+    return ConnectionSettings(plain, sealed, Auth.KEY, subject=domain, domain=domain)
 
 
 def _text(given: JsonObject, name: str, errors: dict[str, list[str]]) -> str | None:
@@ -132,9 +132,9 @@ def proof_of(
 @dataclass(slots=True)
 class _Found:
     rights: tuple[str, ...] = ()
-    warnings: list[Warned] = field(default_factory=list)
-    locations: tuple[Place, ...] = ()
-    channels: tuple[Place, ...] = ()
+    warnings: list[HealthWarning] = field(default_factory=list)
+    locations: tuple[AccountResource, ...] = ()
+    channels: tuple[AccountResource, ...] = ()
     versions: set[str] = field(default_factory=set)
 
 
@@ -178,17 +178,17 @@ def _warn(found: _Found, missing: Sequence[str], *, version: str, verifies: bool
     lacking = [right for right in missing if right not in _OPTIONAL]
     if lacking:
         words = f"The app lacks rights: {', '.join(lacking)}. Automations that need them will fail."
-        found.warnings.append(Warned("missing_rights", words))
+        found.warnings.append(HealthWarning("missing_rights", words))
     if "read_all_orders" not in found.rights and "read_orders" in found.rights:
         words = "Only orders of the last 60 days can be read: the app lacks the right read_all_orders."
-        found.warnings.append(Warned("recent_orders_only", words))
+        found.warnings.append(HealthWarning("recent_orders_only", words))
     other = sorted(found.versions - {version})
     if other:
         words = f"The store answers with version {other[0]} of its interface, not with {version}."
-        found.warnings.append(Warned("other_version", words))
+        found.warnings.append(HealthWarning("other_version", words))
     if not verifies:
         words = "Without the secret that its events are signed with, the store's events start nothing."
-        found.warnings.append(Warned("events_unverified", words))
+        found.warnings.append(HealthWarning("events_unverified", words))
 
 
 async def _shop(http: ManagementClient, found: _Found) -> Row:
@@ -198,24 +198,26 @@ async def _shop(http: ManagementClient, found: _Found) -> Row:
     return row_of(data.get("shop"))
 
 
-async def _places(http: ManagementClient, found: _Found) -> tuple[Place, ...]:
+async def _places(http: ManagementClient, found: _Found) -> tuple[AccountResource, ...]:
     """The locations; none when the right to see them is missing, which is named as such."""
     try:
         data = await _asked(http, documents.PLACES, found)
     except MissingRight:
         return ()
     return tuple(
-        Place(number_of(row.get("id")), text(row, "name"), row.get("isActive") is True)
+        AccountResource(number_of(row.get("id")), text(row, "name"), row.get("isActive") is True)
         for row in nodes_of(data, "locations")
     )
 
 
-async def _channels(http: ManagementClient, found: _Found) -> tuple[Place, ...]:
+async def _channels(http: ManagementClient, found: _Found) -> tuple[AccountResource, ...]:
     try:
         data = await _asked(http, documents.CHANNELS, found)
     except MissingRight:
         return ()
-    return tuple(Place(number_of(row.get("id")), text(row, "name")) for row in nodes_of(data, "publications"))
+    return tuple(
+        AccountResource(number_of(row.get("id")), text(row, "name")) for row in nodes_of(data, "publications")
+    )
 
 
 async def _asked(http: ManagementClient, document: Document, found: _Found) -> Row:

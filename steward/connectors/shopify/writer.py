@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.shopify.answers import (
     BUSY,
@@ -57,7 +57,7 @@ _KEY_DEFECT = "The store knows this change's key from another request. Nothing m
 class ShopifyWriter:
     """A writer of one store; `path` is where its documents are sent."""
 
-    def __init__(self, http: WriteClient, changes: Mapping[str, ChangeOp[Any]], *, path: str) -> None:
+    def __init__(self, http: WriteClient, changes: Mapping[str, WriteOperation[Any]], *, path: str) -> None:
         self._http = http
         self._changes = changes
         self._path = path
@@ -108,7 +108,7 @@ class _Echo:
     """What an answer says of each part of one request."""
 
     def __init__(
-        self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, ChangeOp[Any]]
+        self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, WriteOperation[Any]]
     ) -> None:
         self._batch = batch
         self._errors = errors

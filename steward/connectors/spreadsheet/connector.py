@@ -10,10 +10,16 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from steward.connectors.base.connector import ChangeOp, Destination, Facts, Health, Kind
+from steward.connectors.base.connector import (
+    ConnectionKind,
+    ConnectorFacts,
+    Destination,
+    Health,
+    WriteOperation,
+)
 from steward.connectors.base.deliveries import EventSource, TopicSpec
-from steward.connectors.base.queries import TABS, VALUES, ReadOp, TabsAsk
-from steward.connectors.base.settings import BadSettings, Secrets, Settings
+from steward.connectors.base.queries import TABS, VALUES, ReadOp, TabsQuery
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
 from steward.connectors.spreadsheet.operations_tabs import ADD_TAB, CLEAR, DELETE_ROWS
 from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
@@ -60,24 +66,25 @@ class SpreadsheetConnector:
         self._client_id, secret = client
         self._client_secret = None if secret is None else Secret(secret)
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
-        self.facts = Facts(
-            "spreadsheet", "Google Sheets", Kind.ACCOUNT, (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
+        self.facts = ConnectorFacts(
+            "spreadsheet", "Google Sheets", ConnectionKind.ACCOUNT,
+            (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
             self._times, _SCHEMA, ("v4",),
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
-        changes: tuple[ChangeOp[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
-        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in changes}
+        changes: tuple[WriteOperation[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
+        self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
 
-    def settings(self, given: JsonObject) -> Settings:
+    def settings(self, form: JsonObject) -> ConnectionSettings:
         """service_account and spreadsheet_id (contract 6.4). Raises BadSettings."""
         errors: dict[str, list[str]] = {
             name: ["This is no setting of a spreadsheet."]
-            for name in given.keys() - {"service_account", "spreadsheet_id"}
+            for name in form.keys() - {"service_account", "spreadsheet_id"}
         }
-        sheet = given.get("spreadsheet_id")
+        sheet = form.get("spreadsheet_id")
         if not isinstance(sheet, str) or not _ID.fullmatch(sheet):
             errors["spreadsheet_id"] = ["Give the id from the spreadsheet's address, between /d/ and /edit."]
-        account = given.get("service_account")
+        account = form.get("service_account")
         fields = account if isinstance(account, Mapping) else {}
         email, key, key_id = (fields.get(name) for name in ("client_email", "private_key", "private_key_id"))
         if not isinstance(email, str) or not _EMAIL.fullmatch(email) or not _is_key(key):
@@ -88,9 +95,9 @@ class SpreadsheetConnector:
         if isinstance(key_id, str) and 1 <= len(key_id) <= 200:
             plain["private_key_id"] = key_id
         sealed = {"private_key": Secret(str(key))}
-        return Settings(plain, sealed, Auth.SERVICE_ACCOUNT, subject=plain["spreadsheet_id"])
+        return ConnectionSettings(plain, sealed, Auth.SERVICE_ACCOUNT, subject=plain["spreadsheet_id"])
 
-    def link(self, secrets: Secrets) -> PlatformEndpoint:
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Calls go to the sheets address with a token of the service account; one pace per account."""
         refresh = secrets.sealed.get("refresh_token")
         if refresh is not None:
@@ -105,15 +112,15 @@ class SpreadsheetConnector:
         )
         return PlatformEndpoint("spreadsheet", self._sheets_url, proof, self._times, _PACE, f"google {email}")
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> SpreadsheetReader:
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> SpreadsheetReader:
         """A reader of the spreadsheet."""
-        return SpreadsheetReader(http, self.changes, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
+        return SpreadsheetReader(http, self.writes, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
-    def writer(self, http: WriteClient, secrets: Secrets) -> SpreadsheetWriter:
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> SpreadsheetWriter:
         """A writer of the spreadsheet."""
         return SpreadsheetWriter(http, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
-    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Whether the sheet is shared with the key's address; what it may write shows at the first send."""
         if "spreadsheet_id" not in secrets.plain:
             return await self._check_person(http, secrets)
@@ -137,7 +144,9 @@ class SpreadsheetConnector:
             version="v4",
         )
 
-    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         """The one spreadsheet, and under it its tabs by title. Raises CallError."""
         sheet = secrets.plain.get("spreadsheet_id")
         reader = self.reader(http, secrets)
@@ -150,7 +159,7 @@ class SpreadsheetConnector:
             return []
         return await _tabs_of(reader, parent)
 
-    def _signed_in(self, secrets: Secrets, refresh: Secret) -> PlatformEndpoint:
+    def _signed_in(self, secrets: ConnectionSecrets, refresh: Secret) -> PlatformEndpoint:
         """A person's sign-in: one pace per connection. Raises BadSettings without the operator's app."""
         if self._client_id is None or self._client_secret is None:
             raise BadSettings({"": ["The operator has taken the sign-in to Google out of use."]})
@@ -158,7 +167,7 @@ class SpreadsheetConnector:
         key = f"google user {secrets.integration_id}"
         return PlatformEndpoint("spreadsheet", self._sheets_url, proof, self._times, _PACE, key)
 
-    async def _check_person(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def _check_person(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Whether the sign-in still gives tokens: asked with a spreadsheet that cannot be."""
         label = secrets.plain.get("account", "Google account")
         try:
@@ -173,7 +182,7 @@ class SpreadsheetConnector:
 
 
 async def _tabs_of(reader: SpreadsheetReader, sheet: str) -> list[Destination]:
-    tabs = [tab async for page in reader.read(TABS, TabsAsk(sheet)) for tab in page.items]
+    tabs = [tab async for page in reader.read(TABS, TabsQuery(sheet)) for tab in page.items]
     return [Destination(tab.title, "tab", tab.title, sheet) for tab in tabs]
 
 

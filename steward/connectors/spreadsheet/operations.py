@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from steward.connectors.base.commands import AppendRows, WriteCells
-from steward.connectors.base.connector import Guard, Planned, Problem
+from steward.connectors.base.connector import Guard, ItemProblem, PlannedChanges
 from steward.connectors.base.records import Cell
 from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, key_of, same_rows, stored_cell, tab_range
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
@@ -40,9 +40,9 @@ class SheetOperation(Generic[A]):
         """One call each."""
         return [(part,) for part in parts]
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Cell by cell, numbers by value."""
-        return same_rows(wanted, seen)
+        return same_rows(expected, actual)
 
 
 class AppendRowsOperation(SheetOperation[AppendRows]):
@@ -54,44 +54,44 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
         """Marked with a key column, else blind (connectors 6)."""
         return Recovery.AT_MOST_ONCE if part.arguments["key_column"] is None else Recovery.MARKED
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """By the keys found; a blind append is never the same as anything seen."""
-        return wanted is not None and wanted == seen
+        return expected is not None and expected == actual
 
-    def plan(self, asks: Sequence[AppendRows], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[AppendRows], *, integration_id: IntegrationId) -> PlannedChanges:
         """Rows not there yet, in calls of at most 1 MiB."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
-        for ask in asks:
-            problem = _problem(ask.tab, ask.rows)
-            if problem is None and ask.key_column is not None:
-                problem = _key_problem(ask)
+        problems: list[ItemProblem] = []
+        for command in commands:
+            problem = _problem(command.tab, command.rows)
+            if problem is None and command.key_column is not None:
+                problem = _key_problem(command)
             if problem is not None:
                 problems.append(problem)
                 continue
-            for rows in _calls(_fresh(ask)):
-                proposals.append(self._proposal(ask, rows, integration_id))
-        return Planned(tuple(proposals), tuple(problems))
+            for rows in _calls(_fresh(command)):
+                proposals.append(self._proposal(command, rows, integration_id))
+        return PlannedChanges(tuple(proposals), tuple(problems))
 
     def _proposal(
-        self, ask: AppendRows, rows: list[tuple[Cell, ...]], integration_id: IntegrationId
+        self, command: AppendRows, rows: list[tuple[Cell, ...]], integration_id: IntegrationId
     ) -> Proposal:
-        keys = None if ask.key_column is None else [key_of(row[ask.key_column]) for row in rows]
+        keys = None if command.key_column is None else [key_of(row[command.key_column]) for row in rows]
         arguments: JsonObject = {
-            "tab": ask.tab,
+            "tab": command.tab,
             "rows": [[stored_cell(cell) for cell in row] for row in rows],
-            "key_column": ask.key_column,
-            "spreadsheet_id": ask.spreadsheet_id,
+            "key_column": command.key_column,
+            "spreadsheet_id": command.spreadsheet_id,
         }
         # Of the keys of its rows none is there before and all are after; a blind append is not looked for.
         before: JsonValue = None if keys is None else {"keys": []}
         after: JsonValue = None if keys is None else {"keys": keys}
-        part = Part(self.name, integration_id, ask.tab, arguments, before, after)
-        label = f"{ask.tab}: {len(rows)} {'row' if len(rows) == 1 else 'rows'}"
+        part = Part(self.name, integration_id, command.tab, arguments, before, after)
+        label = f"{command.tab}: {len(rows)} {'row' if len(rows) == 1 else 'rows'}"
         return Proposal(
-            ObjectRef("spreadsheet_row", None, label, ask.url), self.action,
+            ObjectRef("spreadsheet_row", None, label, command.url), self.action,
             (FieldChange("rows", "Rows", None, len(rows), FieldKind.NUMBER),), (part,),
-            integration_id, self.reversible, ask.message,
+            integration_id, self.reversible, command.message,
         )  # fmt: skip
 
 
@@ -100,38 +100,40 @@ class WriteCellsOperation(SheetOperation[WriteCells]):
 
     __slots__ = ()
 
-    def plan(self, asks: Sequence[WriteCells], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[WriteCells], *, integration_id: IntegrationId) -> PlannedChanges:
         """Blocks that differ from what stands there."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
+        problems: list[ItemProblem] = []
         unchanged: list[str] = []
-        for ask in asks:
-            problem = _problem(ask.tab, ask.rows)
+        for command in commands:
+            problem = _problem(command.tab, command.rows)
             try:
-                target = tab_range(ask.tab, ask.start, ask.rows)
+                target = tab_range(command.tab, command.start, command.rows)
             except ValueError:
-                problem = Problem(ask.start, "not_a_cell", "The first cell is named as in A1.", "start")
-                target = ask.start
+                problem = ItemProblem(
+                    command.start, "not_a_cell", "The first cell is named as in A1.", "start"
+                )
+                target = command.start
             if problem is not None:
                 problems.append(problem)
                 continue
-            before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in ask.before]}
-            after: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in ask.rows]}
+            before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in command.before]}
+            after: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in command.rows]}
             if self.same(after, before):
                 unchanged.append(target)
                 continue
             arguments: JsonObject = {
                 "range": target,
                 "rows": after["rows"],
-                "spreadsheet_id": ask.spreadsheet_id,
+                "spreadsheet_id": command.spreadsheet_id,
             }
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("cells", target, before["rows"], after["rows"], FieldKind.LIST),)
-            ref = ObjectRef("spreadsheet_row", None, target, ask.url)
+            ref = ObjectRef("spreadsheet_row", None, target, command.url)
             proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
             )
-        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+        return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
 
 def _fresh(ask: AppendRows) -> list[tuple[Cell, ...]]:
@@ -160,23 +162,23 @@ def _calls(rows: list[tuple[Cell, ...]]) -> list[list[tuple[Cell, ...]]]:
     return calls
 
 
-def _problem(tab: str, rows: Sequence[Sequence[Cell]]) -> Problem | None:
+def _problem(tab: str, rows: Sequence[Sequence[Cell]]) -> ItemProblem | None:
     if not 1 <= len(tab) <= 100:
-        return Problem(tab, "tab_missing", "A tab is named by its title.", "tab")
+        return ItemProblem(tab, "tab_missing", "A tab is named by its title.", "tab")
     for row in rows:
         if len(row) > _COLUMNS:
-            return Problem(tab, "too_many_columns", f"A row has at most {_COLUMNS} cells.", "rows")
+            return ItemProblem(tab, "too_many_columns", f"A row has at most {_COLUMNS} cells.", "rows")
         for cell in row:
             if isinstance(cell, str) and len(cell) > CELL_CHARACTERS:
                 words = f"A cell holds at most {CELL_CHARACTERS} characters."
-                return Problem(tab, "cell_too_long", words, "rows")
+                return ItemProblem(tab, "cell_too_long", words, "rows")
     return None
 
 
-def _key_problem(ask: AppendRows) -> Problem | None:
+def _key_problem(ask: AppendRows) -> ItemProblem | None:
     column = ask.key_column or 0
     if column < 0 or any(len(row) <= column or not key_of(row[column]) for row in ask.rows):
-        return Problem(ask.tab, "key_missing", "Every row needs a value in the key column.", "rows")
+        return ItemProblem(ask.tab, "key_missing", "Every row needs a value in the key column.", "rows")
     return None
 
 

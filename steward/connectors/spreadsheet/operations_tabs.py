@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
-from steward.connectors.base.connector import Planned, Problem
+from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.spreadsheet.cells import AREA, area_range, same_rows, stored_cell
 from steward.connectors.spreadsheet.operations import SheetOperation
 from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
@@ -22,30 +22,30 @@ class ClearCellsOperation(SheetOperation[ClearCells]):
         """Nothing is left."""
         return {"rows": []}, ()
 
-    def plan(self, asks: Sequence[ClearCells], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[ClearCells], *, integration_id: IntegrationId) -> PlannedChanges:
         """Ranges in which something stands."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
+        problems: list[ItemProblem] = []
         unchanged: list[str] = []
-        for ask in asks:
-            if not _is_tab(ask.tab) or (ask.area is not None and not AREA.fullmatch(ask.area)):
+        for command in commands:
+            if not _is_tab(command.tab) or (command.area is not None and not AREA.fullmatch(command.area)):
                 words = "Name a tab and a range as in A1:D20."
-                problems.append(Problem(ask.tab, "not_a_range", words, "area"))
+                problems.append(ItemProblem(command.tab, "not_a_range", words, "area"))
                 continue
-            target = area_range(ask.tab, ask.area)
-            before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in ask.before]}
+            target = area_range(command.tab, command.area)
+            before: JsonObject = {"rows": [[stored_cell(cell) for cell in row] for row in command.before]}
             after: JsonObject = {"rows": []}
             if self.same(after, before):
                 unchanged.append(target)
                 continue
-            arguments: JsonObject = {"range": target, "spreadsheet_id": ask.spreadsheet_id}
+            arguments: JsonObject = {"range": target, "spreadsheet_id": command.spreadsheet_id}
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("cells", target, before["rows"], [], FieldKind.LIST),)
-            ref = ObjectRef("spreadsheet_row", None, target, ask.url)
+            ref = ObjectRef("spreadsheet_row", None, target, command.url)
             proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
             )
-        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+        return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
 
 class DeleteRowsOperation(SheetOperation[DeleteRows]):
@@ -60,43 +60,47 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
         assert isinstance(count, int)
         return {"used": used - count}, ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """The number of rows; before they are taken out also what stands in them."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        if wanted.get("used") != seen.get("used"):
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        if expected.get("used") != actual.get("used"):
             return False
-        return "rows" not in wanted or same_rows(wanted, seen)
+        return "rows" not in expected or same_rows(expected, actual)
 
-    def plan(self, asks: Sequence[DeleteRows], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[DeleteRows], *, integration_id: IntegrationId) -> PlannedChanges:
         """One block of rows an ask; the last of several first, as numbers move up."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
-        for ask in asks:
-            last = ask.first + ask.count - 1
-            if not _is_tab(ask.tab) or not ask.tab_id.isdigit() or not 1 <= ask.first <= last <= ask.used:
+        problems: list[ItemProblem] = []
+        for command in commands:
+            last = command.first + command.count - 1
+            if (
+                not _is_tab(command.tab)
+                or not command.tab_id.isdigit()
+                or not 1 <= command.first <= last <= command.used
+            ):
                 words = "Only rows that are used can be taken out."
-                problems.append(Problem(ask.tab, "not_rows", words, "first"))
+                problems.append(ItemProblem(command.tab, "not_rows", words, "first"))
                 continue
-            target = area_range(ask.tab, f"{ask.first}:{last}")
-            rows: JsonValue = [[stored_cell(cell) for cell in row] for row in ask.before]
-            before: JsonObject = {"used": ask.used, "rows": rows}
+            target = area_range(command.tab, f"{command.first}:{last}")
+            rows: JsonValue = [[stored_cell(cell) for cell in row] for row in command.before]
+            before: JsonObject = {"used": command.used, "rows": rows}
             arguments: JsonObject = {
-                "tab": ask.tab,
-                "tab_id": ask.tab_id,
-                "first": ask.first,
-                "count": ask.count,
-                "used": ask.used,
-                "spreadsheet_id": ask.spreadsheet_id,
+                "tab": command.tab,
+                "tab_id": command.tab_id,
+                "first": command.first,
+                "count": command.count,
+                "used": command.used,
+                "spreadsheet_id": command.spreadsheet_id,
             }
-            after: JsonObject = {"used": ask.used - ask.count}
+            after: JsonObject = {"used": command.used - command.count}
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("rows", "Rows taken out", rows, None, FieldKind.LIST),)
-            ref = ObjectRef("spreadsheet_row", None, target, ask.url)
+            ref = ObjectRef("spreadsheet_row", None, target, command.url)
             proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
             )
-        return Planned(tuple(proposals), tuple(problems))
+        return PlannedChanges(tuple(proposals), tuple(problems))
 
 
 class AddTabOperation(SheetOperation[AddTab]):
@@ -108,31 +112,31 @@ class AddTabOperation(SheetOperation[AddTab]):
         """The title is there."""
         return {"title": arguments["title"]}, ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """By title."""
-        return wanted == seen
+        return expected == actual
 
-    def plan(self, asks: Sequence[AddTab], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[AddTab], *, integration_id: IntegrationId) -> PlannedChanges:
         """Tabs that are not there."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
+        problems: list[ItemProblem] = []
         unchanged: list[str] = []
-        for ask in asks:
-            if not _is_tab(ask.title):
+        for command in commands:
+            if not _is_tab(command.title):
                 words = f"A tab has a title of 1 to {TAB_CHARACTERS} characters."
-                problems.append(Problem(ask.title, "not_a_title", words, "title"))
+                problems.append(ItemProblem(command.title, "not_a_title", words, "title"))
                 continue
-            if ask.title in ask.present:
-                unchanged.append(ask.title)
+            if command.title in command.present:
+                unchanged.append(command.title)
                 continue
-            arguments: JsonObject = {"title": ask.title, "spreadsheet_id": ask.spreadsheet_id}
-            part = Part(self.name, integration_id, ask.title, arguments, None, {"title": ask.title})
-            fields = (FieldChange("tab", "Tab", None, ask.title, FieldKind.TEXT),)
-            ref = ObjectRef("spreadsheet_row", None, ask.title, ask.url)
+            arguments: JsonObject = {"title": command.title, "spreadsheet_id": command.spreadsheet_id}
+            part = Part(self.name, integration_id, command.title, arguments, None, {"title": command.title})
+            fields = (FieldChange("tab", "Tab", None, command.title, FieldKind.TEXT),)
+            ref = ObjectRef("spreadsheet_row", None, command.title, command.url)
             proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, ask.message)
+                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
             )
-        return Planned(tuple(proposals), tuple(problems), tuple(unchanged))
+        return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
 
 def _is_tab(title: str) -> bool:

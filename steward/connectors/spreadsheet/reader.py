@@ -7,9 +7,9 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base.connector import ChangeOp, Current
-from steward.connectors.base.queries import Page, ReadOp, TabsAsk, ValuesAsk
-from steward.connectors.base.records import SheetRow, SheetTable, Tab
+from steward.connectors.base.connector import CurrentValue, WriteOperation
+from steward.connectors.base.queries import ReadOp, RecordPage, TabsQuery, ValuesQuery
+from steward.connectors.base.records import SheetRow, SheetTab, SheetTable
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.spreadsheet.cells import (
     area_range,
@@ -49,19 +49,19 @@ class SpreadsheetReader:
     """A reader of one spreadsheet, or with `spreadsheet_id` null of the one each ask names."""
 
     def __init__(
-        self, http: ReadClient, changes: Mapping[str, ChangeOp[Any]], *, spreadsheet_id: str | None
+        self, http: ReadClient, changes: Mapping[str, WriteOperation[Any]], *, spreadsheet_id: str | None
     ) -> None:
         self._http = http
         self._changes = changes
         self._own = spreadsheet_id
 
-    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """The one page of a read. Raises CallError; KeyError for a read it does not have."""
-        reads: dict[str, Callable[[Any], AsyncIterator[Page[Any]]]] = {
+        reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "tabs": self._tabs,
             "values": self._values,
         }
-        return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+        return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
     async def title(self) -> str:
         """The connection's own spreadsheet's name. Raises CallError."""
@@ -70,9 +70,9 @@ class SpreadsheetReader:
         title = properties.get("title") if isinstance(properties, dict) else None
         return title if isinstance(title, str) else self._path(None).rpartition("/")[2]
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """Appends: those of their keys that are there. Cells: what stands there."""
-        return [Current(part, await self._value(part)) for part in parts]
+        return [CurrentValue(part, await self._value(part)) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
         """Reads cells or keys back; a blind append stays unknown (engine 11.3)."""
@@ -127,11 +127,11 @@ class SpreadsheetReader:
         present = await self.keys(part.target, column, own)
         return {"keys": [key for key in wanted if key in present]}
 
-    async def _tabs(self, ask: TabsAsk) -> AsyncIterator[Page[Tab]]:
+    async def _tabs(self, ask: TabsQuery) -> AsyncIterator[RecordPage[SheetTab]]:
         tabs, _ = await self._described(ask.spreadsheet_id)
-        yield Page(tuple(tabs), total=len(tabs))
+        yield RecordPage(tuple(tabs), total=len(tabs))
 
-    async def _values(self, ask: ValuesAsk) -> AsyncIterator[Page[SheetTable]]:
+    async def _values(self, ask: ValuesQuery) -> AsyncIterator[RecordPage[SheetTable]]:
         tabs, found = await self._described(ask.spreadsheet_id)
         tab = next((each for each in tabs if ask.tab in (None, each.title)), None)
         if tab is None:
@@ -155,9 +155,9 @@ class SpreadsheetReader:
             zone if isinstance(zone, str) else None,
             _size(found, tab)[0],
         )
-        yield Page((table,), total=1)
+        yield RecordPage((table,), total=1)
 
-    async def _described(self, spreadsheet_id: str | None) -> tuple[list[Tab], dict[str, Decoded]]:
+    async def _described(self, spreadsheet_id: str | None) -> tuple[list[SheetTab], dict[str, Decoded]]:
         answer = await self._http.get(self._path(spreadsheet_id), {"fields": _FIELDS}, operation="tabs")
         found = object_of(answer)
         sheets = found.get("sheets")
@@ -188,7 +188,7 @@ def path_of(own: str | None, named: JsonValue) -> str:
     return f"/v4/spreadsheets/{in_path(chosen)}"
 
 
-def _blocks(tab: Tab, area: str | None, size: tuple[int, int]) -> list[str]:
+def _blocks(tab: SheetTab, area: str | None, size: tuple[int, int]) -> list[str]:
     """The ranges read one after the other: a large tab in blocks of rows, so that no answer is too large."""
     if area is not None:
         return [area_range(tab.title, area)]
@@ -201,7 +201,7 @@ def _blocks(tab: Tab, area: str | None, size: tuple[int, int]) -> list[str]:
     ]
 
 
-def _size(found: Mapping[str, Decoded], tab: Tab) -> tuple[int, int]:
+def _size(found: Mapping[str, Decoded], tab: SheetTab) -> tuple[int, int]:
     """Rows and columns of a tab's grid; none told counts as small."""
     sheets = found.get("sheets")
     for sheet in sheets if isinstance(sheets, list) else []:
@@ -249,11 +249,11 @@ def range_error(text: str | None) -> CallError:
     return RemoteNotFound("The tab is gone or was renamed.")
 
 
-def _tab(sheet: Decoded) -> Tab | None:
+def _tab(sheet: Decoded) -> SheetTab | None:
     properties = sheet.get("properties") if isinstance(sheet, dict) else None
     if not isinstance(properties, dict) or properties.get("sheetType", "GRID") != "GRID":
         return None
     number, title, index = properties.get("sheetId", 0), properties.get("title"), properties.get("index", 0)
     if not isinstance(title, str) or not isinstance(number, int) or not isinstance(index, int):
         raise UnusableResponse("a tab has no title")
-    return Tab(str(number), title, index)
+    return SheetTab(str(number), title, index)

@@ -9,19 +9,19 @@ from urllib.parse import parse_qs, urlsplit
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.connector import (
-    ChangeOp,
-    Current,
+    ConnectionKind,
+    ConnectorFacts,
+    CurrentValue,
     Destination,
-    Facts,
     Guard,
     Health,
-    Kind,
-    Planned,
-    Problem,
+    ItemProblem,
+    PlannedChanges,
+    WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.queries import ReadOp
-from steward.connectors.base.settings import BadSettings, Secrets, Settings
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.teams.card import message
 from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
@@ -74,20 +74,22 @@ class TeamsPostOperation:
         """Always blind."""
         return self.recovery
 
-    def plan(self, asks: Sequence[PostCard], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[PostCard], *, integration_id: IntegrationId) -> PlannedChanges:
         """One message per ask; a message of nothing is a problem."""
         proposals: list[Proposal] = []
-        problems: list[Problem] = []
-        for ask in asks:
-            if not ask.title.strip():
-                problems.append(Problem("message", "empty", "A message needs a title.", "title"))
+        problems: list[ItemProblem] = []
+        for command in commands:
+            if not command.title.strip():
+                problems.append(ItemProblem("message", "empty", "A message needs a title.", "title"))
                 continue
-            part = Part(self.name, integration_id, "channel", message(ask), None, None)
-            lines = len(ask.text) + len(ask.facts)
+            part = Part(self.name, integration_id, "channel", message(command), None, None)
+            lines = len(command.text) + len(command.facts)
             fields = (FieldChange("lines", "Lines", None, lines, FieldKind.NUMBER),)
-            ref = ObjectRef("message", None, ask.title[:200])
-            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, False, ask.message))
-        return Planned(tuple(proposals), tuple(problems))
+            ref = ObjectRef("message", None, command.title[:200])
+            proposals.append(
+                Proposal(ref, self.action, fields, (part,), integration_id, False, command.message)
+            )
+        return PlannedChanges(tuple(proposals), tuple(problems))
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """The message itself."""
@@ -97,7 +99,7 @@ class TeamsPostOperation:
         """One message a call."""
         return [(part,) for part in parts]
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Never: a message cannot be seen."""
         return False
 
@@ -109,9 +111,9 @@ class TeamsReader:
         """Raises KeyError: the connector has no reads."""
         raise KeyError(op.name)
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """As before: nothing."""
-        return [Current(part, None) for part in parts]
+        return [CurrentValue(part, None) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
         """Unknown: only a person may send it again (engine 11.3)."""
@@ -163,15 +165,17 @@ class TeamsConnector:
         self._hosts = tuple(hosts)
         self._private = frozenset(private_hosts)
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
-        self.facts = Facts("teams", "Microsoft Teams", Kind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA)
-        self.changes: Mapping[str, ChangeOp[Any]] = {"teams.post": TeamsPostOperation()}
+        self.facts = ConnectorFacts(
+            "teams", "Microsoft Teams", ConnectionKind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA
+        )
+        self.writes: Mapping[str, WriteOperation[Any]] = {"teams.post": TeamsPostOperation()}
 
-    def settings(self, given: JsonObject) -> Settings:
+    def settings(self, form: JsonObject) -> ConnectionSettings:
         """webhook_url, which is the secret itself (contract 6.4). Raises BadSettings."""
-        url = given.get("webhook_url")
-        if given.keys() - {"webhook_url"}:
+        url = form.get("webhook_url")
+        if form.keys() - {"webhook_url"}:
             raise BadSettings(
-                {name: ["This is no setting of Teams."] for name in given.keys() - {"webhook_url"}}
+                {name: ["This is no setting of Teams."] for name in form.keys() - {"webhook_url"}}
             )
         if not isinstance(url, str) or not 1 <= len(url.strip()) <= 2000 or not url.strip().isprintable():
             raise BadSettings({"webhook_url": ["This is needed."]})
@@ -180,24 +184,24 @@ class TeamsConnector:
         number = hashlib.sha256(url.strip().encode("utf-8")).hexdigest()[:24]
         sealed = {"webhook_url": Secret(url.strip())}
         plain = {"host": origin.host, "origin": base}
-        return Settings(plain, sealed, Auth.KEY, subject=f"{origin.host} {number}")
+        return ConnectionSettings(plain, sealed, Auth.KEY, subject=f"{origin.host} {number}")
 
-    def link(self, secrets: Secrets) -> PlatformEndpoint:
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """The whole address is the secret; only its host is ever shown. Raises BadSettings."""
         base = secrets.plain["origin"]
         self._allowed(base)
         proof = SecretUrl(secrets.sealed["webhook_url"])
         return PlatformEndpoint("teams", base, proof, self._times, _PACE, f"teams {secrets.integration_id}")
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> TeamsReader:
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> TeamsReader:
         """A reader of nothing."""
         return TeamsReader()
 
-    def writer(self, http: WriteClient, secrets: Secrets) -> TeamsWriter:
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> TeamsWriter:
         """A writer to the one channel."""
         return TeamsWriter(http)
 
-    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """The form of the address alone; nothing is sent (contract 6.4)."""
         try:
             host = self._allowed(secrets.plain["origin"]).host
@@ -206,7 +210,9 @@ class TeamsConnector:
             return Health(ok=False, error=CallRefused(words, words), error_field="webhook_url")
         return Health(ok=True, account_label=host, name=host, rights=("write",))
 
-    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         """The one channel."""
         host = secrets.plain["host"]
         return [Destination(host, "channel", host)] if parent is None else []

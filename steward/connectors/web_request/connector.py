@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base.connector import ChangeOp, Guard, Planned
+from steward.connectors.base.connector import Guard, PlannedChanges, WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
@@ -41,27 +41,27 @@ class SendRequestOperation:
         """Always blind."""
         return self.recovery
 
-    def plan(self, asks: Sequence[SendRequest], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[SendRequest], *, integration_id: IntegrationId) -> PlannedChanges:
         """One request per ask."""
-        return Planned(tuple(self._proposal(ask) for ask in asks), ())
+        return PlannedChanges(tuple(self._proposal(command) for command in commands), ())
 
-    def _proposal(self, ask: SendRequest) -> Proposal:
-        host = urlsplit(ask.url).netloc
+    def _proposal(self, command: SendRequest) -> Proposal:
+        host = urlsplit(command.url).netloc
         arguments: JsonObject = {
-            "method": ask.method,
-            "url": ask.url,
-            "headers": dict(ask.headers),
-            "body": base64.b64encode(ask.body).decode(),
+            "method": command.method,
+            "url": command.url,
+            "headers": dict(command.headers),
+            "body": base64.b64encode(command.body).decode(),
         }
         part = Part(self.name, NO_CONNECTION, host, arguments, None, None)
-        told = "\n".join(f"{name}: {value}" for name, value in sorted(ask.headers.items()))
+        told = "\n".join(f"{name}: {value}" for name, value in sorted(command.headers.items()))
         fields = (
-            FieldChange("request", "Request", None, f"{ask.method} {ask.url}"[:2000], FieldKind.TEXT),
+            FieldChange("request", "Request", None, f"{command.method} {command.url}"[:2000], FieldKind.TEXT),
             FieldChange("headers", "Headers", None, told, FieldKind.TEXT),
-            FieldChange("body", "Body", None, ask.body_text, FieldKind.TEXT),
+            FieldChange("body", "Body", None, command.body_text, FieldKind.TEXT),
         )
-        ref = ObjectRef("request", None, f"{ask.method} {host}"[:200])
-        return Proposal(ref, self.action, fields, (part,), None, False, ask.message)
+        ref = ObjectRef("request", None, f"{command.method} {host}"[:200])
+        return Proposal(ref, self.action, fields, (part,), None, False, command.message)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Unknown as a whole: what the address answers is its own."""
@@ -71,12 +71,12 @@ class SendRequestOperation:
         """One request a call."""
         return [(part,) for part in parts]
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Never: nothing can be read back."""
         return False
 
 
-CHANGES: Mapping[str, ChangeOp[Any]] = {"http.send": SendRequestOperation()}
+CHANGES: Mapping[str, WriteOperation[Any]] = {"http.send": SendRequestOperation()}
 
 
 def _headers(kept: JsonValue) -> dict[str, str]:

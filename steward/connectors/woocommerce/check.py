@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 from zoneinfo import available_timezones
 
-from steward.connectors.base.connector import Health, Warned
+from steward.connectors.base.connector import Health, HealthWarning
 from steward.connectors.base.settings import IDENTITY
 from steward.connectors.woocommerce.answers import Row, error_of, row_of, rows_of
 from steward.connectors.woocommerce.bodies import has_notices, page_error
@@ -35,7 +35,7 @@ _NO_SHOP = "There is a WordPress at this address, but no WooCommerce in it."
 
 @dataclass(slots=True)
 class _Found:
-    warnings: list[Warned] = field(default_factory=list)
+    warnings: list[HealthWarning] = field(default_factory=list)
     rights: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     facts: dict[str, JsonValue] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class _Found:
     def note(self, answer: PlatformResponse) -> None:
         """Warns of what stands before the data of an answer."""
         if has_notices(answer) and not any(each.code == "notices" for each in self.warnings):
-            self.warnings.append(Warned("notices", _NOTICES))
+            self.warnings.append(HealthWarning("notices", _NOTICES))
 
 
 async def check_shop(http: ManagementClient, *, domain: str) -> Health:
@@ -164,7 +164,7 @@ async def _rights(http: ManagementClient, found: _Found) -> None:
     elif write.status in (401, 403):
         found.missing.append("write")
         words = "This key can read, but cannot change the shop. Automations that change something will fail."
-        found.warnings.append(Warned("read_only", words))
+        found.warnings.append(HealthWarning("read_only", words))
     else:
         raise error_of(write, write=True)
 
@@ -195,5 +195,5 @@ def _zone(index: Row, found: _Found) -> str | None:
         # The names of these zones have the sign turned round.
         return f"Etc/GMT{-int(whole):+d}" if whole else "Etc/GMT"
     words = "The shop does not name its time zone. Set one in WordPress under Settings, General."
-    found.warnings.append(Warned("zone_missing", words))
+    found.warnings.append(HealthWarning("zone_missing", words))
     return None

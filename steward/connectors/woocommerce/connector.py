@@ -5,10 +5,16 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base.connector import ChangeOp, Destination, Facts, Health, Kind, Warned
+from steward.connectors.base.connector import (
+    ConnectionKind,
+    ConnectorFacts,
+    Destination,
+    Health,
+    HealthWarning,
+    WriteOperation,
+)
 from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
 from steward.connectors.base.queries import (
-    AT_PATH,
     CATEGORIES,
     CUSTOMER,
     CUSTOMERS,
@@ -17,6 +23,7 @@ from steward.connectors.base.queries import (
     OBJECTS,
     ORDER,
     ORDERS,
+    PATH,
     PRODUCT,
     PRODUCTS,
     REFUNDS,
@@ -25,7 +32,7 @@ from steward.connectors.base.queries import (
     VARIANTS,
     ReadOp,
 )
-from steward.connectors.base.settings import BadSettings, Secrets, Settings
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.connectors.woocommerce.check import LISTS_VARIATIONS, check_shop
 from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
@@ -67,9 +74,9 @@ _SCHEMA: JsonObject = {
 
 _READS: tuple[ReadOp[Any, Any], ...] = (
     PRODUCTS, PRODUCT, VARIANTS, VARIANT, TAGS, CATEGORIES, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER,
-    OBJECTS, AT_PATH, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS,
+    OBJECTS, PATH, FLOW_OBJECT, FLOW_OBJECTS, CHANGED, IDS,
 )  # fmt: skip
-_CHANGES: tuple[ChangeOp[Any], ...] = (
+_CHANGES: tuple[WriteOperation[Any], ...] = (
     SET_PRICE, SET_STOCK, SET_VISIBLE, SET_STATUS, SET_TAGS, MAKE_TAG, SET_ORDER_TAGS, SET_CUSTOMER_TAGS,
     SET_ORDER_STATUS, CANCEL, ADD_NOTE,
 )  # fmt: skip
@@ -92,20 +99,27 @@ class WooCommerceConnector:
         self._private = frozenset(private_hosts)
         self._own_address = own_address
         self._times = Timeouts.of_kind(read_s, write_s=WRITE_S, bounded=bounded)
-        self.facts = Facts(
-            "woocommerce", "WooCommerce", Kind.STORE, (Auth.KEY,), _PACE, self._times, _SCHEMA, ("wc/v3",)
+        self.facts = ConnectorFacts(
+            "woocommerce",
+            "WooCommerce",
+            ConnectionKind.STORE,
+            (Auth.KEY,),
+            _PACE,
+            self._times,
+            _SCHEMA,
+            ("wc/v3",),
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in _READS}
-        self.changes: Mapping[str, ChangeOp[Any]] = {op.name: op for op in _CHANGES}
+        self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in _CHANGES}
 
-    def settings(self, given: JsonObject) -> Settings:
+    def settings(self, form: JsonObject) -> ConnectionSettings:
         """url, consumer_key, consumer_secret (contract 6.4). Raises BadSettings."""
         errors: dict[str, list[str]] = {}
-        for name in given.keys() - set(_NAMES):
+        for name in form.keys() - set(_NAMES):
             errors[name] = ["This is no setting of a WooCommerce shop."]
         texts: dict[str, str] = {}
         for name in _NAMES:
-            value = given.get(name)
+            value = form.get(name)
             text = value.strip() if isinstance(value, str) else ""
             if 1 <= len(text) <= 500 and text.isprintable():
                 texts[name] = text
@@ -119,9 +133,9 @@ class WooCommerceConnector:
             raise BadSettings(errors)
         sealed = {name: Secret(texts[name]) for name in ("consumer_key", "consumer_secret")}
         domain = _domain(base)
-        return Settings({"url": base}, sealed, Auth.KEY, subject=domain, domain=domain)
+        return ConnectionSettings({"url": base}, sealed, Auth.KEY, subject=domain, domain=domain)
 
-    def link(self, secrets: Secrets) -> PlatformEndpoint:
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Calls go to the host of the shop's address, with the key as HTTP Basic."""
         base = secrets.plain["url"]
         proof = Basic(secrets.sealed["consumer_key"], secrets.sealed["consumer_secret"])
@@ -129,21 +143,21 @@ class WooCommerceConnector:
             "woocommerce", base, proof, self._times, _PACE, f"woocommerce {_domain(base)}"
         )
 
-    def reader(self, http: ReadClient, secrets: Secrets) -> WooCommerceReader:
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> WooCommerceReader:
         """A reader of the shop."""
         return WooCommerceReader(
             http,
-            self.changes,
+            self.writes,
             base=secrets.plain["url"],
             currency=secrets.currency,
             lists_variations=secrets.facts.get(LISTS_VARIATIONS) is True,
         )
 
-    def writer(self, http: WriteClient, secrets: Secrets) -> WooCommerceWriter:
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> WooCommerceWriter:
         """A writer of the shop."""
-        return WooCommerceWriter(http, self.changes)
+        return WooCommerceWriter(http, self.writes)
 
-    async def check(self, http: ManagementClient, secrets: Secrets) -> Health:
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Whether this is a WooCommerce, what the key may do, zone, currency, order storage."""
         health = await check_shop(http, domain=_domain(secrets.plain["url"]))
         parts = urlsplit(secrets.plain["url"])
@@ -152,9 +166,11 @@ class WooCommerceConnector:
         words = None if self._own_address is None or is_near else unreachable_reason(self._own_address)
         if words is None or not health.ok:
             return health
-        return replace(health, warnings=(*health.warnings, Warned("events_not_reached", words)))
+        return replace(health, warnings=(*health.warnings, HealthWarning("events_not_reached", words)))
 
-    async def destinations(self, http: ReadClient, secrets: Secrets, parent: str | None) -> list[Destination]:
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
         """A shop has none."""
         return []
 

@@ -8,21 +8,21 @@ from datetime import datetime
 
 from steward.connectors.base.deliveries import (
     Derived,
-    Dropped,
+    DesiredSubscriptions,
     Event,
     EventSecrets,
     Headers,
-    Ping,
+    IgnoredDelivery,
+    PingDelivery,
     RawBody,
     StoredEvent,
     Subscription,
-    SubscriptionState,
-    Unverified,
+    SubscriptionOutcome,
+    UnverifiedDelivery,
     Verdict,
-    Verified,
-    Wanted,
+    VerifiedDelivery,
 )
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.woocommerce import topics
 from steward.connectors.woocommerce.answers import Row, error_of, id_of, row_of, rows_of, text_of
 from steward.model.json import JsonObject, JsonValue
@@ -47,26 +47,28 @@ class _Hook:
 class WooCommerceWebhooks:
     """The events of a shop; keeps nothing itself."""
 
-    signed_by: tuple[str, ...] = ()  # with a secret of the connection's own
-    of_keys: tuple[str, ...] = ()  # a shop does not tell that a key was taken away
+    signing_settings: tuple[str, ...] = ()  # with a secret of the connection's own
+    revocation_topics: tuple[str, ...] = ()  # a shop does not tell that a key was taken away
 
-    async def subscribe(self, http: ManagementClient, secrets: Secrets, wanted: Wanted) -> list[Subscription]:
+    async def subscribe(
+        self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
+    ) -> list[Subscription]:
         """One active hook of ours a native topic, found by its address; doubles and unwanted ones go.
 
         The shop takes doubles without a word, and chooses a secret of its own when none is sent. Raises
         CallError when the list cannot be read.
         """
-        ours = await self._ours(http, wanted.address)
+        ours = await self._ours(http, desired.address)
         kept: dict[str, _Hook] = {}
         for hook in ours:
-            known = wanted.known.get(hook.topic)
+            known = desired.known_ids.get(hook.topic)
             held = kept.get(hook.topic)
             if held is None or (hook.id == known and held.id != known):
                 kept[hook.topic] = hook
-        made = [await self._one(http, wanted, native, kept.get(native)) for native in wanted.native]
+        made = [await self._one(http, desired, native, kept.get(native)) for native in desired.native]
         using = {row.remote_id for row in made}
         for hook in ours:
-            if hook.id not in using and (hook.topic not in wanted.native or kept[hook.topic] != hook):
+            if hook.id not in using and (hook.topic not in desired.native or kept[hook.topic] != hook):
                 await self._remove(http, hook)
         return made
 
@@ -75,17 +77,17 @@ class WooCommerceWebhooks:
         signature = headers.get("x-wc-webhook-signature")
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         if signature is None and form == "application/x-www-form-urlencoded":
-            is_whole = body.size == len(body.kept)
-            return Ping() if is_whole and _PING.fullmatch(body.kept) else Unverified()
-        if signature is None or not body.signed.matches(signature):
-            return Unverified()
+            is_whole = body.size == len(body.prefix)
+            return PingDelivery() if is_whole and _PING.fullmatch(body.prefix) else UnverifiedDelivery()
+        if signature is None or not body.signature.matches(signature):
+            return UnverifiedDelivery()
         hook = headers.get("x-wc-webhook-id", "")
         native = secrets.subscribed.get(hook)
         if native is None:
-            return Dropped("unknown_subscription")
+            return IgnoredDelivery("unknown_subscription")
         if headers.get("x-wc-webhook-topic") != native:
-            return Dropped("other_topic")
-        return Verified(native, (hook, headers.get("x-wc-webhook-delivery-id", ""), body.sha256))
+            return IgnoredDelivery("other_topic")
+        return VerifiedDelivery(native, (hook, headers.get("x-wc-webhook-delivery-id", ""), body.sha256))
 
     def read_event(self, event: StoredEvent) -> Event:
         """The pointer in a stored body. Raises UnusableResponse."""
@@ -98,12 +100,12 @@ class WooCommerceWebhooks:
         *,
         since: datetime | None,
         seen_at: datetime | None = None,
-        heard: Collection[str] = (),
+        awaited_topics: Collection[str] = (),
     ) -> Derived:
         """The canonical topics of an event."""
         return topics.derive(event, seen, since=since)
 
-    def remembered(self, event: Event) -> JsonObject | None:
+    def initial_snapshot(self, event: Event) -> JsonObject | None:
         """What the first fill keeps of an object."""
         return topics.remembered(event)
 
@@ -120,11 +122,11 @@ class WooCommerceWebhooks:
         raise UnusableResponse("the shop has more than 5,000 webhooks")
 
     async def _one(
-        self, http: ManagementClient, wanted: Wanted, native: str, hook: _Hook | None
+        self, http: ManagementClient, wanted: DesiredSubscriptions, native: str, hook: _Hook | None
     ) -> Subscription:
-        known = wanted.known.get(native)
+        known = wanted.known_ids.get(native)
         if hook is not None and hook.id == known and hook.status == "active":
-            return Subscription(native, hook.id, SubscriptionState.MADE)
+            return Subscription(native, hook.id, SubscriptionOutcome.ACTIVE)
         secret = wanted.secret.reveal()
         body: dict[str, JsonValue] = {"status": "active", "secret": secret}
         if hook is None:
@@ -135,13 +137,13 @@ class WooCommerceWebhooks:
         try:
             made = _hook(row_of(await self._send(http, method, path, body)))
         except CallError as error:
-            return Subscription(native, known, SubscriptionState.FAILED, reason=error.message)
+            return Subscription(native, known, SubscriptionOutcome.FAILED, reason=error.message)
         if made.topic != native or made.status != "active":
             words = "The shop did not keep the webhook as it was asked to."
             if made.status == "disabled":
                 words = "The shop has switched the webhook off: it could not reach Steward."
-            return Subscription(native, made.id, SubscriptionState.FAILED, reason=words)
-        return Subscription(native, made.id, SubscriptionState.MADE, mended=known is not None)
+            return Subscription(native, made.id, SubscriptionOutcome.FAILED, reason=words)
+        return Subscription(native, made.id, SubscriptionOutcome.ACTIVE, repaired=known is not None)
 
     async def _remove(self, http: ManagementClient, hook: _Hook) -> None:
         """Removes a hook for good; one already gone is as good."""

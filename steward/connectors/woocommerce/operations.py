@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import TypeVar
 
 from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, SetVisible
-from steward.connectors.base.connector import Planned, Problem
+from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.woocommerce.tag_names import key_among, stored_name, tag_key
@@ -41,35 +41,37 @@ class WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
 
     __slots__ = ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Money by decimal value; an empty price equals only an empty one."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
         names = ("regular_price", "sale_price")
-        return all(_same_money(wanted.get(name), seen.get(name)) for name in names)
+        return all(_same_money(expected.get(name), actual.get(name)) for name in names)
 
-    def _one(self, ask: SetPrice, integration_id: IntegrationId) -> Proposal | Problem | str:
-        variant = ask.variant
-        compare = variant.compare_at if ask.compare_at is Keep.KEEP else ask.compare_at
-        problem = _price_problem(ask, compare)
+    def _plan_one(self, command: SetPrice, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        variant = command.variant
+        compare = variant.compare_at if command.compare_at is Keep.KEEP else command.compare_at
+        problem = _price_problem(command, compare)
         if problem is not None:
             return problem
         before = {"regular_price": variant.regular_price, "sale_price": variant.sale_price}
         after = (
-            {"regular_price": ask.price, "sale_price": ""}
+            {"regular_price": command.price, "sale_price": ""}
             if compare is None
-            else {"regular_price": compare, "sale_price": ask.price}
+            else {"regular_price": compare, "sale_price": command.price}
         )
         if self.same(after, before):
             return variant.id
         fields = [
-            _money(variant, "sale_price" if compare else "regular_price", "Price", variant.price, ask.price)
+            _money(
+                variant, "sale_price" if compare else "regular_price", "Price", variant.price, command.price
+            )
         ]
         if not _same_money(variant.compare_at, compare):
             name = "regular_price" if compare else "sale_price"
             fields.append(_money(variant, name, "Compare-at price", variant.compare_at, compare))
         part = Part(self.name, integration_id, variant.id, after, before, after)
-        message = ask.message
+        message = command.message
         if (variant.sale_from or variant.sale_to) and (compare is not None or variant.sale_price):
             dates = f"{_minute(variant.sale_from)} to {_minute(variant.sale_to)}"
             words = f"The sale dates stay: {dates}." if compare else f"Its sale of {dates} is taken back."
@@ -86,44 +88,44 @@ class WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
 
     __slots__ = ()
 
-    def plan(self, asks: Sequence[SetStock], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[SetStock], *, integration_id: IntegrationId) -> PlannedChanges:
         """As every plan; a number shared through the parent is written once, and only one value."""
         by_target: dict[str, set[int]] = {}
-        for ask in asks:
-            by_target.setdefault(ask.variant.stock_target, set()).add(ask.quantity)
+        for command in commands:
+            by_target.setdefault(command.variant.stock_target, set()).add(command.quantity)
         kept: list[SetStock] = []
-        problems: list[Problem] = []
+        problems: list[ItemProblem] = []
         seen: set[str] = set()
-        for ask in asks:
-            target = ask.variant.stock_target
+        for command in commands:
+            target = command.variant.stock_target
             if len(by_target[target]) > 1:
                 words = "Its stock is shared with other variants, which ask for another number."
-                problems.append(Problem(ask.variant.id, "stock_shared", words, "stock_quantity"))
+                problems.append(ItemProblem(command.variant.id, "stock_shared", words, "stock_quantity"))
             elif target not in seen:
                 seen.add(target)
-                kept.append(ask)
+                kept.append(command)
         planned = super().plan(kept, integration_id=integration_id)
-        return Planned(planned.proposals, (*problems, *planned.problems), planned.unchanged)
+        return PlannedChanges(planned.proposals, (*problems, *planned.problems), planned.unchanged)
 
-    def _one(self, ask: SetStock, integration_id: IntegrationId) -> Proposal | Problem | str:
-        variant = ask.variant
+    def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        variant = command.variant
         if not variant.tracked or variant.stock is None:
             words = "Its stock is not tracked, so a number would be ignored."
-            return Problem(variant.id, "not_tracked", words, "stock_quantity")
-        if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= MAX_STOCK:
+            return ItemProblem(variant.id, "not_tracked", words, "stock_quantity")
+        if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
             words = f"A stock is written from 0 to {MAX_STOCK}."
-            return Problem(
-                variant.id, "negative" if ask.quantity < 0 else "out_of_range", words, "stock_quantity"
+            return ItemProblem(
+                variant.id, "negative" if command.quantity < 0 else "out_of_range", words, "stock_quantity"
             )
-        if ask.quantity == variant.stock:
+        if command.quantity == variant.stock:
             return variant.id
-        before, after = {"stock_quantity": variant.stock}, {"stock_quantity": ask.quantity}
+        before, after = {"stock_quantity": variant.stock}, {"stock_quantity": command.quantity}
         part = Part(self.name, integration_id, variant.stock_target, after, before, after)
         label = variant.product_title if variant.stock_managed_by_parent else variant.label
-        field = FieldChange("stock_quantity", "Stock", variant.stock, ask.quantity, FieldKind.NUMBER)
+        field = FieldChange("stock_quantity", "Stock", variant.stock, command.quantity, FieldKind.NUMBER)
         return Proposal(
             ObjectRef("inventory", variant.stock_target, label, variant.url), self.action, (field,), (part,),
-            integration_id, self.reversible, ask.message,
+            integration_id, self.reversible, command.message,
         )  # fmt: skip
 
 
@@ -132,24 +134,26 @@ class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
 
     __slots__ = ()
 
-    def _one(self, ask: SetVisible, integration_id: IntegrationId) -> Proposal | Problem | str:
-        product = ask.product
-        if ask.restore is not None and ask.restore not in VISIBLE_WORDS:
+    def _plan_one(self, command: SetVisible, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        product = command.product
+        if command.restore is not None and command.restore not in VISIBLE_WORDS:
             words = "It can only be put back to visible, catalog or search."
-            return Problem(product.id, "not_a_visibility", words, "catalog_visibility")
-        if ask.visible == product.visible:
+            return ItemProblem(product.id, "not_a_visibility", words, "catalog_visibility")
+        if command.visible == product.visible:
             return product.id
-        if ask.visible and product.status != "publish":
+        if command.visible and product.status != "publish":
             words = "It is not published, so it cannot be made visible."
-            return Problem(product.id, "not_published", words, "catalog_visibility")
-        wanted = (ask.restore or VISIBLE_WORDS[0]) if ask.visible else "hidden"
+            return ItemProblem(product.id, "not_published", words, "catalog_visibility")
+        wanted = (command.restore or VISIBLE_WORDS[0]) if command.visible else "hidden"
         before, after = {"catalog_visibility": product.visibility}, {"catalog_visibility": wanted}
         part = Part(self.name, integration_id, product.id, after, before, after)
-        field = FieldChange("catalog_visibility", "Visible", product.visible, ask.visible, FieldKind.BOOLEAN)
+        field = FieldChange(
+            "catalog_visibility", "Visible", product.visible, command.visible, FieldKind.BOOLEAN
+        )
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url),
-            Action.PUBLISH if ask.visible else Action.UNPUBLISH, (field,), (part,),
-            integration_id, self.reversible, ask.message,
+            Action.PUBLISH if command.visible else Action.UNPUBLISH, (field,), (part,),
+            integration_id, self.reversible, command.message,
         )  # fmt: skip
 
 
@@ -158,18 +162,18 @@ class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
 
     __slots__ = ()
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Tags as sets, by what the shop makes of their names."""
-        wanted_tags, seen_tags = _tags(wanted), _tags(seen)
+        wanted_tags, seen_tags = _tags(expected), _tags(actual)
         if wanted_tags is None or seen_tags is None:
-            return wanted == seen
+            return expected == actual
         present = set(map(tag_key, seen_tags))
         return {key_among(tag, present) for tag in wanted_tags} == present
 
-    def _one(self, ask: SetTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        product = ask.product
+    def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        product = command.product
         wanted: dict[str, str] = {}
-        for tag in ask.tags:
+        for tag in command.tags:
             problem = tag_problem(product.id, tag)
             if problem is not None:
                 return problem
@@ -178,7 +182,7 @@ class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         after = {"tags": sorted(wanted.values())}
         if self.same(after, before):
             return product.id
-        ids = {tag_key(name): number for name, number in (*ask.known.items(), *product.tag_ids)}
+        ids = {tag_key(name): number for name, number in (*command.tag_ids.items(), *product.tag_ids)}
         keys = {tag: key_among(tag, ids) for tag in after["tags"]}
         missing = [tag for tag, key in keys.items() if key not in ids]
         makes = [
@@ -193,7 +197,7 @@ class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url), self.action, (field,),
-            (*makes, part), integration_id, self.reversible, ask.message,
+            (*makes, part), integration_id, self.reversible, command.message,
         )  # fmt: skip
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
@@ -206,33 +210,33 @@ class WooCommerceTagCreation(StoreOperation[object]):
 
     __slots__ = ()
 
-    def plan(self, asks: Sequence[object], *, integration_id: IntegrationId) -> Planned:
+    def plan(self, commands: Sequence[object], *, integration_id: IntegrationId) -> PlannedChanges:
         """Nothing: a tag alone is no change of a product."""
-        return Planned((), ())
+        return PlannedChanges((), ())
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """By what the shop makes of the names."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        present = {tag_key(str(seen.get("name")))}
-        return key_among(str(wanted.get("name")), present) in present
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        present = {tag_key(str(actual.get("name")))}
+        return key_among(str(expected.get("name")), present) in present
 
 
-def _price_problem(ask: SetPrice, compare: str | None) -> Problem | None:
+def _price_problem(ask: SetPrice, compare: str | None) -> ItemProblem | None:
     item, decimals = ask.variant.id, currency_decimals(ask.variant.currency)
     for name, text in (("regular_price", ask.price), ("compare_at", compare)):
         if text is None:
             continue
         if not _PRICE.fullmatch(text):
-            return Problem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
+            return ItemProblem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
         if len(text.partition(".")[2].rstrip("0")) > decimals:
             words = f"A price in {ask.variant.currency or 'this currency'} has at most {decimals} decimals."
-            return Problem(item, "too_many_decimals", words, name)
+            return ItemProblem(item, "too_many_decimals", words, name)
     if Decimal(ask.price) == 0 and not ask.allow_zero:
-        return Problem(item, "price_zero", "A price of 0 is not set.", "regular_price")
+        return ItemProblem(item, "price_zero", "A price of 0 is not set.", "regular_price")
     if compare is not None and Decimal(compare) <= Decimal(ask.price):
         words = "The compare-at price is not above the price."
-        return Problem(item, "compare_at_not_above", words, "compare_at")
+        return ItemProblem(item, "compare_at_not_above", words, "compare_at")
     return None
 
 
@@ -260,12 +264,12 @@ def _same_money(wanted: JsonValue, seen: JsonValue) -> bool:
     return Decimal(left) == Decimal(right)
 
 
-def tag_problem(item: str, tag: str) -> Problem | None:
+def tag_problem(item: str, tag: str) -> ItemProblem | None:
     """Why this cannot be a tag (connectors 6)."""
     if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and stored_name(tag):
         return None
     words = "A tag has 1 to 255 characters, no comma and no blanks around it."
-    return Problem(item, "not_a_tag", words, "tags")
+    return ItemProblem(item, "not_a_tag", words, "tags")
 
 
 def _tags(value: JsonValue) -> list[str] | None:

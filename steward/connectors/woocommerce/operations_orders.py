@@ -10,7 +10,7 @@ from steward.connectors.base.commands import (
     SetOrderTags,
     SetStatus,
 )
-from steward.connectors.base.connector import Problem
+from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, Order
 from steward.connectors.base.store_operation import StoreOperation
 from steward.connectors.woocommerce.operations import WooCommerceBatchOperation, tag_problem, tag_set
@@ -29,22 +29,22 @@ NOTE_CHARACTERS = 2_000
 class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
     """`product.set_status`: draft, pending, private or publish."""
 
-    def _one(self, ask: SetStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
-        product = ask.product
-        if ask.status not in PRODUCT_STATES:
+    def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        product = command.product
+        if command.status not in PRODUCT_STATES:
             words = f"A product is one of {', '.join(PRODUCT_STATES)}."
-            return Problem(product.id, "not_a_status", words, "status")
+            return ItemProblem(product.id, "not_a_status", words, "status")
         if product.status not in PRODUCT_STATES:
             words = f"It is {product.status} and has to be taken out of that in the shop first."
-            return Problem(product.id, "not_changeable", words, "status")
-        if ask.status == product.status:
+            return ItemProblem(product.id, "not_changeable", words, "status")
+        if command.status == product.status:
             return product.id
-        before, after = {"status": product.status}, {"status": ask.status}
+        before, after = {"status": product.status}, {"status": command.status}
         part = Part(self.name, integration_id, product.id, after, before, after)
-        field = FieldChange("status", "Status", product.status, ask.status, FieldKind.TEXT)
+        field = FieldChange("status", "Status", product.status, command.status, FieldKind.TEXT)
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url), self.action, (field,), (part,),
-            integration_id, self.reversible, ask.message,
+            integration_id, self.reversible, command.message,
         )  # fmt: skip
 
 
@@ -52,50 +52,62 @@ class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
 class WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
     """`order.set_tags`: the whole list, kept in metadata."""
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Tags as sets, without regard to case."""
-        return tag_set(wanted) == tag_set(seen)
+        return tag_set(expected) == tag_set(actual)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """The list after."""
         return {"tags": arguments["tags"]}, ()
 
-    def _one(self, ask: SetOrderTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        return _tags(self, order_ref(ask.order), ask, ask.order.tags, integration_id=integration_id)
+    def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        return _tags(
+            self, order_ref(command.order), command, command.order.tags, integration_id=integration_id
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags]):
     """`customer.set_tags`: the whole list, kept in metadata."""
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Tags as sets, without regard to case."""
-        return tag_set(wanted) == tag_set(seen)
+        return tag_set(expected) == tag_set(actual)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """The list after."""
         return {"tags": arguments["tags"]}, ()
 
-    def _one(self, ask: SetCustomerTags, integration_id: IntegrationId) -> Proposal | Problem | str:
-        return _tags(self, _customer_ref(ask.customer), ask, ask.customer.tags, integration_id=integration_id)
+    def _plan_one(
+        self, command: SetCustomerTags, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        return _tags(
+            self,
+            _customer_ref(command.customer),
+            command,
+            command.customer.tags,
+            integration_id=integration_id,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]):
     """`order.set_status`: all but cancelling and paying back."""
 
-    def _one(self, ask: SetOrderStatus, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order = ask.order
-        if ask.status not in ORDER_STATES:
+    def _plan_one(
+        self, command: SetOrderStatus, integration_id: IntegrationId
+    ) -> Proposal | ItemProblem | str:
+        order = command.order
+        if command.status not in ORDER_STATES:
             words = f"An order is set to one of {', '.join(ORDER_STATES)}."
-            return Problem(order.id, "not_a_status", words, "status")
-        if ask.status == order.status:
+            return ItemProblem(order.id, "not_a_status", words, "status")
+        if command.status == order.status:
             return order.id
-        before, after = {"status": order.status}, {"status": ask.status}
+        before, after = {"status": order.status}, {"status": command.status}
         part = Part(self.name, integration_id, order.id, after, before, after)
-        field = FieldChange("status", "Status", order.status, ask.status, FieldKind.TEXT)
+        field = FieldChange("status", "Status", order.status, command.status, FieldKind.TEXT)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -103,25 +115,25 @@ class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus])
 class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
     """`order.cancel`: the shop itself gives the stock back and sends its mails, once (recorded)."""
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """What `wanted` names: an order paid meanwhile is not as it was, a cancelled one is cancelled."""
-        if not isinstance(wanted, dict) or not isinstance(seen, dict):
-            return wanted == seen
-        return all(seen.get(name) == value for name, value in wanted.items())
+        if not isinstance(expected, dict) or not isinstance(actual, dict):
+            return expected == actual
+        return all(actual.get(name) == value for name, value in expected.items())
 
-    def _one(self, ask: CancelOrder, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order = ask.order
+    def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        order = command.order
         if order.status == CANCELLED:
             return order.id
         if order.status in ("refunded", "completed"):
             words = f"It is {order.status}, so it is not cancelled."
-            return Problem(order.id, "not_cancellable", words, "status")
+            return ItemProblem(order.id, "not_cancellable", words, "status")
         before: JsonObject = {"status": order.status, "paid": order.paid}
         after = {"status": CANCELLED}
         part = Part(self.name, integration_id, order.id, after, before, after)
         field = FieldChange("status", "Status", order.status, CANCELLED, FieldKind.TEXT)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -129,21 +141,21 @@ class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
 class WooCommerceNoteOperation(StoreOperation[AddNote]):
     """`order.add_note`: found again by the effect's key at its end (engine 11.3, marked)."""
 
-    def same(self, wanted: JsonValue, seen: JsonValue) -> bool:
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """A note is never there before it was made: its marker tells."""
-        return wanted == seen
+        return expected == actual
 
-    def _one(self, ask: AddNote, integration_id: IntegrationId) -> Proposal | Problem | str:
-        order, text = ask.order, ask.text.strip()
+    def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        order, text = command.order, command.text.strip()
         if not 1 <= len(text) <= NOTE_CHARACTERS:
             words = f"A note has 1 to {NOTE_CHARACTERS} characters."
-            return Problem(order.id, "not_a_note", words, "note")
-        arguments: JsonObject = {"note": text, "customer_note": ask.for_customer}
+            return ItemProblem(order.id, "not_a_note", words, "note")
+        arguments: JsonObject = {"note": text, "customer_note": command.for_customer}
         part = Part(self.name, integration_id, order.id, arguments, None, {"note": text})
-        label = "Note to the customer" if ask.for_customer else "Note"
+        label = "Note to the customer" if command.for_customer else "Note"
         field = FieldChange("note", label, None, text, FieldKind.TEXT)
         return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, ask.message
+            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
         )
 
 
@@ -163,7 +175,7 @@ def _tags(
     held: tuple[str, ...],
     *,
     integration_id: IntegrationId,
-) -> Proposal | Problem | str:
+) -> Proposal | ItemProblem | str:
     own = str(ref.id)
     wanted: dict[str, str] = {}
     for tag in ask.tags:

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from steward.connectors.base.connector import ChangeOp, Current
+from steward.connectors.base.connector import CurrentValue, WriteOperation
 from steward.connectors.base.queries import (
     ById,
-    FlowObjectAsk,
-    FlowObjectsAsk,
-    Nothing,
-    ObjectsAsk,
-    Page,
-    PathAsk,
-    ProductsAsk,
+    FlowObjectQuery,
+    FlowObjectsQuery,
+    NoParameters,
+    ObjectsQuery,
+    PathQuery,
+    ProductsQuery,
     ReadOp,
+    RecordPage,
 )
 from steward.connectors.base.records import Product, Tag, Variant
 from steward.connectors.base.store_operation import read_back
@@ -82,7 +82,7 @@ class WooCommerceReader:
     def __init__(
         self,
         http: ReadClient,
-        changes: Mapping[str, ChangeOp[Any]],
+        changes: Mapping[str, WriteOperation[Any]],
         *,
         base: str,
         currency: str | None,
@@ -92,14 +92,14 @@ class WooCommerceReader:
         self._pages = ListPages(http)
         self._others = OrderAndCustomerReader(self._pages, base=base, lists_variations=lists_variations)
         self._lists_variations = lists_variations
-        self._tags_read: list[Page[Tag]] | None = None
+        self._tags_read: list[RecordPage[Tag]] | None = None
         self._changes = changes
         self._base = base
         self._currency = currency
 
-    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[Page[I]]:
+    def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
         """Pages of a read of this connector. Raises CallError; KeyError for a read it does not have."""
-        reads: dict[str, Callable[[Any], AsyncIterator[Page[Any]]]] = {
+        reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "products": self._products,
             "product": self._product,
             "variants": self._variants,
@@ -118,20 +118,20 @@ class WooCommerceReader:
             "changed": self._others.changed,
             "ids": self._others.ids,
         }
-        return cast("AsyncIterator[Page[I]]", reads[op.name](params))
+        return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
-    async def _at_path(self, ask: PathAsk) -> AsyncIterator[Page[PlatformResponse]]:
+    async def _at_path(self, ask: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
         """What stands at a path of the shop's own objects. Raises Invalid for another path or parameter."""
         if not _READABLE.fullmatch(ask.path):
             raise Invalid(["path"], "Of the shop, products, orders, customers, coupons and reports are read.")
         for name, _ in ask.query:
             if name.removesuffix("[]") not in _ASKED_BY:
                 raise Invalid([name], f"The shop cannot be asked by “{name[:80]}” here. Leave it out.")
-        yield Page((await self._http.get(ask.path, dict(ask.query), operation="path"),), total=1)
+        yield RecordPage((await self._http.get(ask.path, dict(ask.query), operation="path"),), total=1)
 
-    async def _flow_object(self, ask: FlowObjectAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+    async def _flow_object(self, ask: FlowObjectQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
         """One object as a flow sees it. Raises Invalid for a field that has no counterpart here."""
-        reads: dict[str, Callable[[ById], AsyncIterator[Page[Any]]]] = {
+        reads: dict[str, Callable[[ById], AsyncIterator[RecordPage[Any]]]] = {
             "order": self._others.order,
             "product": self._product,
             "customer": self._others.customer,
@@ -140,21 +140,21 @@ class WooCommerceReader:
         if missing:
             raise Invalid([missing[0]], f"“{missing[0][:80]}” has no counterpart in WooCommerce.")
         async for page in reads[ask.root](ById(ask.id)):
-            yield Page(tuple(flow_object(each) for each in page.items), total=page.total)
+            yield RecordPage(tuple(flow_object(each) for each in page.items), total=page.total)
 
-    async def _flow_objects(self, ask: FlowObjectsAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+    async def _flow_objects(self, ask: FlowObjectsQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
         """The newest objects: other searches and orders are the other platform's."""
         if ask.query.strip() or (ask.sort or "").lower() != "id desc":
             raise Invalid(["query"], "Lists are fetched by a search of Shopify's, which WooCommerce lacks.")
         root = ask.root.removesuffix("s")
-        newest = ObjectsAsk(root, None, (("orderby", "id"), ("order", "desc")), min(ask.most, 100))
+        newest = ObjectsQuery(root, None, (("orderby", "id"), ("order", "desc")), min(ask.limit, 100))
         paths = tuple(root + path.removeprefix(ask.root) for path in ask.paths)
         async for rows in self._others.objects(newest):
             for row in rows.items:
-                async for page in self._flow_object(FlowObjectAsk(root, str(row.get("id")), paths)):
+                async for page in self._flow_object(FlowObjectQuery(root, str(row.get("id")), paths)):
                     yield page
 
-    async def current(self, parts: Sequence[Part]) -> list[Current]:
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
         """Each part's value as it is now, in few calls. Raises CallError."""
         wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
         for part in parts:
@@ -168,18 +168,18 @@ class WooCommerceReader:
         tags = {part.target for part in parts if part.operation == _MAKE_TAG}
         known_tags = {name: await self._tag_value(name) for name in sorted(tags)}
         return [
-            Current(part, known_tags[part.target])
+            CurrentValue(part, known_tags[part.target])
             if part.operation == _MAKE_TAG
             else self._current(part, rows.get((_resource(part.operation), part.target)))
             for part in parts
         ]
 
-    def _current(self, part: Part, row: Row | None) -> Current:
+    def _current(self, part: Part, row: Row | None) -> CurrentValue:
         if row is None or row.get("status") == "trash":
-            return Current(part, None, gone=True)
+            return CurrentValue(part, None, is_gone=True)
         if part.operation == _NOTE:
-            return Current(part, None)
-        return Current(part, value_of(part.operation, row), modified_at=instant_of(row))
+            return CurrentValue(part, None)
+        return CurrentValue(part, value_of(part.operation, row), modified_at=instant_of(row))
 
     async def confirm(self, part: Part) -> WriteOutcome:
         """Reads the value back: as wanted, as before, or something else; unknown while unreadable."""
@@ -195,41 +195,41 @@ class WooCommerceReader:
         rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
         return any(note_mark(key) in text_of(row, "note") for row in rows)
 
-    async def _products(self, ask: ProductsAsk) -> AsyncIterator[Page[Product]]:
+    async def _products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         seen = 0
         is_whole = not any(each is not None for each in (ask.ids, ask.skus, ask.tagged, ask.modified_after))
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=is_whole)
         async for rows, total in self._product_rows(ask):
             seen += len(rows)
             async for _ in variations.load(rows):
-                yield Page((), total=total)
+                yield RecordPage((), total=total)
             products = await self._with_variations(rows, variations)
-            yield Page(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
+            yield RecordPage(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
 
-    async def _product(self, ask: ById) -> AsyncIterator[Page[Product]]:
+    async def _product(self, ask: ById) -> AsyncIterator[RecordPage[Product]]:
         row = await self._pages.fetch_one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
             raise RemoteNotFound
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=False)
         [product] = await self._with_variations([row], variations)
-        yield Page((product,), total=1)
+        yield RecordPage((product,), total=1)
 
-    async def _variants(self, ask: ProductsAsk) -> AsyncIterator[Page[Variant]]:
+    async def _variants(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
         async for page in self._products(ask):
             variants = [each for product in page.items if product.sellable for each in product.variants]
             if ask.skus is not None:
                 variants = [variant for variant in variants if variant.sku in ask.skus]
-            yield Page(tuple(variants), next=page.next)
+            yield RecordPage(tuple(variants), next=page.next)
 
-    async def _variant(self, ask: ById) -> AsyncIterator[Page[Variant]]:
+    async def _variant(self, ask: ById) -> AsyncIterator[RecordPage[Variant]]:
         parent, _, _ = ask.id.partition("/")
         async for page in self._product(ById(parent)):
             found = [each for each in page.items[0].variants if each.id == ask.id]
             if not found:
                 raise RemoteNotFound
-            yield Page((found[0],), total=1)
+            yield RecordPage((found[0],), total=1)
 
-    async def _tags(self, ask: Nothing) -> AsyncIterator[Page[Tag]]:
+    async def _tags(self, ask: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
         """The shop's tags, read once by this reader: they are wanted for each product that is changed."""
         if self._tags_read is None:
             pages = [page async for page in self._terms("/products/tags", ask)]
@@ -237,12 +237,12 @@ class WooCommerceReader:
         for page in self._tags_read:
             yield page
 
-    async def _terms(self, path: str, ask: Nothing) -> AsyncIterator[Page[Tag]]:
+    async def _terms(self, path: str, ask: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
         async for rows, total in self._pages.fetch_all(path, {"_fields": "id,name"}, "terms"):
             terms = names_of({"terms": list(rows)}, "terms")
-            yield Page(tuple(Tag(number, name) for name, number in terms), total=total)
+            yield RecordPage(tuple(Tag(number, name) for name, number in terms), total=total)
 
-    async def _product_rows(self, ask: ProductsAsk) -> AsyncIterator[tuple[list[Row], int | None]]:
+    async def _product_rows(self, ask: ProductsQuery) -> AsyncIterator[tuple[list[Row], int | None]]:
         params = {"_fields": PRODUCT_FIELDS} | ({"status": "publish"} if ask.published_only else {})
         if ask.modified_after is not None:
             params |= {"modified_after": moment(ask.modified_after), "dates_are_gmt": "true"}
@@ -267,7 +267,7 @@ class WooCommerceReader:
     async def _tag_ids(self, tags: Sequence[str]) -> list[str]:
         """The ids of those tags the shop has, without regard to case."""
         ids: dict[str, list[str]] = defaultdict(list)
-        async for page in self._tags(Nothing()):
+        async for page in self._tags(NoParameters()):
             for tag in page.items:
                 ids[tag_key(tag.name)].append(tag.id)
         keys = dict.fromkeys(key_among(tag, ids) for tag in tags)

@@ -6,8 +6,15 @@ Oorders, refunds, customers, what changed, raw objects.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from decimal import Decimal
 
-from steward.connectors.base.deliveries import ChangedAsk, Event, IdsAsk
-from steward.connectors.base.queries import ById, CustomersAsk, ObjectsAsk, OrdersAsk, Page, RefundsAsk
+from steward.connectors.base.deliveries import ChangedQuery, Event, IdsQuery
+from steward.connectors.base.queries import (
+    ById,
+    CustomersQuery,
+    ObjectsQuery,
+    OrdersQuery,
+    RecordPage,
+    RefundsQuery,
+)
 from steward.connectors.base.records import Customer, Order, Refund
 from steward.connectors.woocommerce import topics
 from steward.connectors.woocommerce.answers import Row, id_of
@@ -56,7 +63,7 @@ class OrderAndCustomerReader:
         self._base = base
         self._lists_variations = lists_variations
 
-    async def orders(self, ask: OrdersAsk) -> AsyncIterator[Page[Order]]:
+    async def orders(self, ask: OrdersQuery) -> AsyncIterator[RecordPage[Order]]:
         """Orders, drafts left out. Raises CallError."""
         params: dict[str, str] = {"_fields": ORDER_FIELDS, **_META}
         statuses = ask.statuses or (OPEN if ask.open_only else None)
@@ -77,20 +84,20 @@ class OrderAndCustomerReader:
         )
         async for rows, total in read:
             kept = [row for row in rows if row.get("status") not in DRAFTS]
-            yield Page(tuple(order_of(row, base=self._base) for row in kept), total=total)
+            yield RecordPage(tuple(order_of(row, base=self._base) for row in kept), total=total)
 
-    async def order(self, ask: ById) -> AsyncIterator[Page[Order]]:
+    async def order(self, ask: ById) -> AsyncIterator[RecordPage[Order]]:
         """One order. Raises RemoteNotFound for one in the trash."""
         row = await self._pages.fetch_one(f"/orders/{number_of(ask.id)}", ORDER_FIELDS, "order")
-        yield Page((order_of(row, base=self._base),), total=1)
+        yield RecordPage((order_of(row, base=self._base),), total=1)
 
-    async def refunds(self, ask: RefundsAsk) -> AsyncIterator[Page[Refund]]:
+    async def refunds(self, ask: RefundsQuery) -> AsyncIterator[RecordPage[Refund]]:
         """The refunds of an order, with their times."""
         path = f"/orders/{number_of(ask.order_id)}/refunds"
         async for rows, total in self._pages.fetch_all(path, {"_fields": REFUND_FIELDS}, "refunds"):
-            yield Page(tuple(refund_of(row) for row in rows), total=total)
+            yield RecordPage(tuple(refund_of(row) for row in rows), total=total)
 
-    async def customers(self, ask: CustomersAsk) -> AsyncIterator[Page[Customer]]:
+    async def customers(self, ask: CustomersQuery) -> AsyncIterator[RecordPage[Customer]]:
         """Customers of every role; the shop has no filter by time, so it is looked at here."""
         params = {"_fields": CUSTOMER_FIELDS, "role": "all", **_META}
         read = (
@@ -106,21 +113,21 @@ class OrderAndCustomerReader:
                 for each in found
                 if after is None or each.modified_at is None or each.modified_at > after
             ]
-            yield Page(tuple(kept), total=total)
+            yield RecordPage(tuple(kept), total=total)
 
-    async def customer(self, ask: ById) -> AsyncIterator[Page[Customer]]:
+    async def customer(self, ask: ById) -> AsyncIterator[RecordPage[Customer]]:
         """One customer."""
         row = await self._pages.fetch_one(f"/customers/{number_of(ask.id)}", CUSTOMER_FIELDS, "customer")
-        yield Page((customer_of(row, base=self._base),), total=1)
+        yield RecordPage((customer_of(row, base=self._base),), total=1)
 
-    async def objects(self, ask: ObjectsAsk) -> AsyncIterator[Page[dict[str, JsonValue]]]:
+    async def objects(self, ask: ObjectsQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
         """Objects as the shop gives them, for imported workflows. Raises Invalid for another filter."""
         if ask.resource not in _FILTERS:
             raise Invalid(["resource"], "There are products, orders and customers.")
         path = f"/{ask.resource}s"
         if ask.id is not None:
             row = await self._pages.fetch_one(f"{path}/{number_of(ask.id)}", "", "objects")
-            yield Page((_raw(row),), total=1)
+            yield RecordPage((_raw(row),), total=1)
             return
         params = dict(ask.filters)
         for name in params.keys() - _FILTERS[ask.resource]:
@@ -131,13 +138,13 @@ class OrderAndCustomerReader:
         size = 100 if left is None else min(left, 100)
         async for rows, total in self._pages.fetch_all(path, params, "objects", size=size):
             kept = rows if left is None else rows[:left]
-            yield Page(tuple(_raw(row) for row in kept), total=total)
+            yield RecordPage(tuple(_raw(row) for row in kept), total=total)
             if left is not None:
                 left -= len(kept)
                 if left <= 0:
                     return
 
-    async def changed(self, ask: ChangedAsk) -> AsyncIterator[Page[Event]]:
+    async def changed(self, ask: ChangedQuery) -> AsyncIterator[RecordPage[Event]]:
         """What deliveries would have told since then; also the first fill of what was last seen.
 
         An object that came into being since is told as created as well. Where the shop lists the variations
@@ -154,38 +161,40 @@ class OrderAndCustomerReader:
         async for rows, total in self._pages.fetch_all(f"/{kind}s", params, "changed"):
             kept = [row for row in rows if row.get("status") not in DRAFTS]
             parents += [id_of(row) for row in kept if row.get("type") == "variable"]
-            yield Page(tuple(event for row in kept for event in _events(kind, row, ask)), total=total)
+            yield RecordPage(tuple(event for row in kept for event in _events(kind, row, ask)), total=total)
         if kind == topics.PRODUCT:
             async for page in self._changed_variations(parents, params, ask):
                 yield page
 
-    async def ids(self, ask: IdsAsk) -> AsyncIterator[Page[str]]:
+    async def ids(self, ask: IdsQuery) -> AsyncIterator[RecordPage[str]]:
         """Every id of a type, drafts and all but the trash."""
         if ask.object_type not in (topics.ORDER, topics.PRODUCT):
             return
         params = {"_fields": "id", "status": "any"}
         async for rows, total in self._pages.fetch_all(f"/{ask.object_type}s", params, "ids"):
-            yield Page(tuple(id_of(row) for row in rows), total=total)
+            yield RecordPage(tuple(id_of(row) for row in rows), total=total)
 
     async def _changed_variations(
-        self, parents: Sequence[str], params: Mapping[str, str], ask: ChangedAsk
-    ) -> AsyncIterator[Page[Event]]:
+        self, parents: Sequence[str], params: Mapping[str, str], ask: ChangedQuery
+    ) -> AsyncIterator[RecordPage[Event]]:
         """The changed variations of all products; of `parents` alone where the shop has no list of them."""
         if self._lists_variations:
             try:
                 async for rows, _ in self._pages.fetch_all(LIST_PATH, params, "changed"):
                     # One whose product is gone for good belongs to no product.
                     held = [{**row, "type": "variation"} for row in rows if row.get("parent_id")]
-                    yield Page(tuple(event for row in held for event in _events(topics.PRODUCT, row, ask)))
+                    yield RecordPage(
+                        tuple(event for row in held for event in _events(topics.PRODUCT, row, ask))
+                    )
             except (RemoteNotFound, WrongAddress):
                 # The shop went back to an older version since it was last checked.
                 self._lists_variations = False
             else:
                 return
         for parent in parents:
-            yield Page(tuple(await self._variations_of(parent, ask)))
+            yield RecordPage(tuple(await self._variations_of(parent, ask)))
 
-    async def _variations_of(self, parent: str, ask: ChangedAsk) -> list[Event]:
+    async def _variations_of(self, parent: str, ask: ChangedQuery) -> list[Event]:
         found: list[Event] = []
         path, params = f"/products/{parent}/variations", {"_fields": _SEEN_PRODUCT}
         async for rows, _ in self._pages.fetch_all(path, params, "changed"):
@@ -201,7 +210,7 @@ class OrderAndCustomerReader:
         return found
 
 
-def _events(kind: str, row: Row, ask: ChangedAsk) -> list[Event]:
+def _events(kind: str, row: Row, ask: ChangedQuery) -> list[Event]:
     updated = topics.event_of(f"{kind}.updated", row)
     after, created = ask.modified_after, updated.created_at
     if after is None or created is None or created <= after:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from steward.connectors.base.connector import ChangeOp
+from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.woocommerce.answers import (
     Row,
@@ -42,7 +42,7 @@ _ECHO = {
 class WooCommerceWriter:
     """A writer of one shop."""
 
-    def __init__(self, http: WriteClient, changes: Mapping[str, ChangeOp[Any]]) -> None:
+    def __init__(self, http: WriteClient, changes: Mapping[str, WriteOperation[Any]]) -> None:
         self._http = http
         self._changes = changes
 

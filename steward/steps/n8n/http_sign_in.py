@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from steward.connectors.base.queries import AT_PATH, PathAsk
+from steward.connectors.base.queries import PATH, PathQuery
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
 from steward.steps.workflow.effects import as_item_failure, read_all, store_of
@@ -67,7 +67,7 @@ async def store_answer(call: StepCall, url: str, query: Mapping[str, Any]) -> Pl
         raise ItemFailed("Give what the store is asked by as parameters of the query, not in the address.")
     pairs = tuple((name, js.text(value)) for name, value in query.items())
     try:
-        [answer] = await read_all(store.reader.read(AT_PATH, PathAsk(parts.path[position:], pairs)))
+        [answer] = await read_all(store.reader.read(PATH, PathQuery(parts.path[position:], pairs)))
     except CallError as error:
         raise as_item_failure(error) from error
     return answer

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from steward.connectors.base.queries import TABS, VALUES, TabsAsk, ValuesAsk
-from steward.connectors.base.records import SheetTable, Tab
+from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
+from steward.connectors.base.records import SheetTab, SheetTable
 from steward.model.connection import Auth
 from steward.steps.base import AccountAccess
 from steward.steps.workflow.effects import account_of, read_all
@@ -81,13 +81,13 @@ class SheetLocation:
                 return tab.title
         raise ItemFailed("The tab of this step is no longer in the spreadsheet.")
 
-    async def tabs(self) -> list[Tab]:
+    async def tabs(self) -> list[SheetTab]:
         """All tabs of the document. Raises ItemFailed."""
-        return await read_all(self.account.reader.read(TABS, TabsAsk(self.document)))
+        return await read_all(self.account.reader.read(TABS, TabsQuery(self.document)))
 
     async def table(self, area: str | None = None) -> tuple[str, SheetTable]:
         """The whole tab, or an area of it, and the tab's title. Raises ItemFailed."""
-        ask = ValuesAsk(await self.tab(), area, spreadsheet_id=self.document)
+        ask = ValuesQuery(await self.tab(), area, spreadsheet_id=self.document)
         tables = await read_all(self.account.reader.read(VALUES, ask))
         if not tables:
             raise ItemFailed("The tab cannot be read.")

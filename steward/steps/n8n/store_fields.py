@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from steward.connectors.base.commands import (
-    SetFields,
     SetNote,
+    SetObjectFields,
     SetOrderStatus,
     SetOrderTags,
     SetPrice,
@@ -17,7 +17,7 @@ from steward.connectors.base.commands import (
     SetTags,
     SetVisible,
 )
-from steward.connectors.base.queries import FIELDS, ORDER, PRODUCT, TAGS, ById, FieldsAsk, Nothing
+from steward.connectors.base.queries import FIELDS, ORDER, PRODUCT, TAGS, ById, FieldsQuery, NoParameters
 from steward.connectors.base.records import Order, Product
 from steward.steps.base import StoreAccess
 from steward.steps.workflow.effects import read_all
@@ -67,8 +67,8 @@ async def ask_for(
     """What the fields ask of the operation. Raises ItemFailed; a wait passes through."""
     if operation in ("product.set_fields", "order.set_fields"):
         kind = "Order" if operation == "order.set_fields" else "Product"
-        [subject] = await read_all(store.reader.read(FIELDS, FieldsAsk(kind, current.id)))
-        return SetFields(
+        [subject] = await read_all(store.reader.read(FIELDS, FieldsQuery(kind, current.id)))
+        return SetObjectFields(
             subject, {_NATIVE.get(name, name): js.text(field_value) for name, field_value in values.items()}
         )
     if isinstance(current, Order):
@@ -120,7 +120,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 async def _numbered_tags(product: Product, value: Any, store: StoreAccess) -> SetTags:
     """Tags by their ids, as the origin names them."""
-    names_by_id = {tag.id: tag.name for tag in await read_all(store.reader.read(TAGS, Nothing()))}
+    names_by_id = {tag.id: tag.name for tag in await read_all(store.reader.read(TAGS, NoParameters()))}
     tag_ids = _texts(value)
     missing = [number for number in tag_ids if number not in names_by_id]
     if missing:

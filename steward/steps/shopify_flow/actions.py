@@ -15,8 +15,8 @@ from steward.connectors.base.commands import (
     CapturePayment,
     ChangeTags,
     CloseOrder,
+    CreateRedirect,
     HoldFulfilment,
-    MakeRedirect,
     ReleaseFulfilment,
     SetMetafield,
     SetNote,
@@ -255,7 +255,7 @@ def redirect_ask(path: str, target: str, present: Any, overwrite: bool) -> Ask:
     """A new redirect, or another target for one that is there."""
     if present is not None and overwrite:
         return "redirect.set", SetRedirect(present, target)
-    return "redirect.create", MakeRedirect(path, target, present.target if present is not None else None)
+    return "redirect.create", CreateRedirect(path, target, present.target if present is not None else None)
 
 
 async def _capture(call: FlowCall, objects: Objects) -> Sequence[Ask]:

@@ -13,8 +13,8 @@ from typing import Any
 from steward.connectors.base.commands import (
     CloseOrder,
     SetCustomerTags,
-    SetFields,
     SetNote,
+    SetObjectFields,
     SetOrderTags,
     SetPrice,
     SetPublished,
@@ -241,7 +241,7 @@ async def _plain(objects: Objects, given: Given, kind: str, names: Sequence[str]
     if not wanted:
         return []
     subject = await objects.fields(kind, given["id"])
-    return [(f"{kind.lower()}.set_fields", SetFields(subject, wanted))]
+    return [(f"{kind.lower()}.set_fields", SetObjectFields(subject, wanted))]
 
 
 async def _order_update(objects: Objects, asked: Given) -> Sequence[Ask]:

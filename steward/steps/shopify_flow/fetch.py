@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from steward.connectors.base.queries import FLOW_OBJECTS, FlowObjectsAsk
+from steward.connectors.base.queries import FLOW_OBJECTS, FlowObjectsQuery
 from steward.connectors.shopify.hydration import sort_of
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
@@ -50,12 +50,12 @@ class Fetch(FlowType):
         alias = call.step.origin.alias if call.step.origin is not None else None
         told = variables_of(call.step)
         paths = tuple(self.root + path.removeprefix(str(alias)) for one in told for path in one.paths)
-        ask = FlowObjectsAsk(
+        ask = FlowObjectsQuery(
             self.root,
             paths,
             query=call.text("query"),
             sort=call.text("sort") or None,
-            most=int(call.value("maximum") or MOST),
+            limit=int(call.value("maximum") or MOST),
             patched=tuple(each for one in told for each in one.patched),
         )
         found: list[JsonValue] = []

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectQuery, FlowObjectsQuery
 from steward.connectors.woocommerce.flow_objects import unsupported_paths
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
@@ -77,7 +77,7 @@ def _id_of(event: StoreEvent | None, root: str) -> str:
 
 
 async def _read(call: FlowCall, variable: Variable, number: str) -> JsonValue:
-    ask = FlowObjectAsk(variable.root, number, variable.paths, variable.patched)
+    ask = FlowObjectQuery(variable.root, number, variable.paths, variable.patched)
     async for page in call.store.reader.read(FLOW_OBJECT, ask):
         for one in page.items:
             return one
@@ -95,7 +95,7 @@ async def _newest(call: FlowCall, variable: Variable) -> JsonValue:
         words = f"This flow begins with a {_spoken(root)} of the store, and a test run by hand has none."
         raise WorkflowStepFailed(f"{words} Wait for one that the store's event starts.")
     paths = tuple(fetched + path.removeprefix(root) for path in variable.paths)
-    ask = FlowObjectsAsk(fetched, paths, sort="ID desc", most=1, patched=variable.patched)
+    ask = FlowObjectsQuery(fetched, paths, sort="ID desc", limit=1, patched=variable.patched)
     async for page in call.store.reader.read(FLOW_OBJECTS, ask):
         for one in page.items:
             return one

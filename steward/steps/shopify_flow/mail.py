@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 
 from steward.connectors.base.commands import AppendRows, PostCard
-from steward.connectors.base.connector import Planned
+from steward.connectors.base.connector import PlannedChanges
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -70,7 +70,7 @@ class SendEmail(FlowType):
         raise WorkflowStepFailed("This step is bound to no connection that can be used. Bind one.")
 
 
-def _card(account: AccountAccess, subject: str, lines: list[str]) -> Planned:
+def _card(account: AccountAccess, subject: str, lines: list[str]) -> PlannedChanges:
     title, text = (subject, lines) if subject else (lines[0], lines[1:])
     card = PostCard(title=title[:LONGEST_TITLE], text=tuple(text))
     return account.changes["teams.post"].plan([card], integration_id=account.connection.integration_id)
@@ -78,7 +78,7 @@ def _card(account: AccountAccess, subject: str, lines: list[str]) -> Planned:
 
 def _row(
     call: FlowCall, account: AccountAccess, target: JsonValue, subject: str, lines: list[str]
-) -> Planned:
+) -> PlannedChanges:
     given = target if isinstance(target, Mapping) else {}
     tab, document = given.get("sheet"), given.get("spreadsheet_id")
     if not isinstance(tab, str) or not tab:

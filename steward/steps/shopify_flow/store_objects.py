@@ -15,12 +15,12 @@ from steward.connectors.base.queries import (
     VARIANT,
     VARIANTS,
     ById,
-    FieldsAsk,
-    FlowObjectAsk,
-    MetafieldAsk,
-    ProductsAsk,
+    FieldsQuery,
+    FlowObjectQuery,
+    MetafieldQuery,
+    ProductsQuery,
     ReadOp,
-    RedirectAsk,
+    RedirectQuery,
 )
 from steward.connectors.base.records import (
     Customer,
@@ -105,12 +105,12 @@ class Objects:
 
     async def fields(self, kind: str, given: Any) -> ObjectFields:
         """The plain fields of a product, order or customer. Raises ItemFailed."""
-        return await self._one(FIELDS, FieldsAsk(kind, number_of(given, kind)), _WORDS[kind])
+        return await self._one(FIELDS, FieldsQuery(kind, number_of(given, kind)), _WORDS[kind])
 
     async def order_of_fulfilment(self, given: Any) -> Order:
         """The order a fulfilment order is of. Raises ItemFailed."""
         number = number_of(given, "FulfillmentOrder")
-        ask = FlowObjectAsk("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
+        ask = FlowObjectQuery("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
         found = await self._one(FLOW_OBJECT, ask, "fulfilment")
         return await self.order(found.get("orderId"))
 
@@ -118,7 +118,7 @@ class Objects:
         """The numbers of the holds of a fulfilment order. Raises ItemFailed."""
         path = "fulfillmentOrder.fulfillmentHolds.id"
         found: Any = await self._one(
-            FLOW_OBJECT, FlowObjectAsk("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
+            FLOW_OBJECT, FlowObjectQuery("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
         )
         return tuple(number_of(one.get("id"), "FulfillmentHold") for one in found["fulfillmentHolds"])
 
@@ -126,7 +126,7 @@ class Objects:
         """The variant of an inventory item, with its stock at a location. Raises ItemFailed."""
         number, place = number_of(item, "InventoryItem"), number_of(location, "Location")
         product = await self._one(PRODUCT, ById(f"item:{number}"), "inventory item")
-        ask = ProductsAsk(ids=(product.id,), location=place)
+        ask = ProductsQuery(ids=(product.id,), location=place)
         for variant in await self._all(VARIANTS, ask, "product"):
             if variant.item_id == number:
                 return variant
@@ -134,12 +134,12 @@ class Objects:
 
     async def metafield(self, kind: str, number: str, namespace: str, key: str) -> Metafield | None:
         """A metafield as it is; None: the object has none. Raises ItemFailed."""
-        found = await self._all(METAFIELD, MetafieldAsk(kind, number, namespace, key), "object")
+        found = await self._all(METAFIELD, MetafieldQuery(kind, number, namespace, key), "object")
         return found[0] if found else None
 
     async def redirect(self, path: str) -> Redirect | None:
         """Where a path leads; None: nowhere."""
-        found = await self._all(REDIRECT, RedirectAsk(path), "redirect")
+        found = await self._all(REDIRECT, RedirectQuery(path), "redirect")
         return found[0] if found else None
 
     async def _one(self, op: ReadOp[P, I], ask: P, words: str) -> I:

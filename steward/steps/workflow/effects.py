@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from steward.connectors.base.connector import ChangeOp, Planned
-from steward.connectors.base.queries import Page
+from steward.connectors.base.connector import PlannedChanges, WriteOperation
+from steward.connectors.base.queries import RecordPage
 from steward.model.change import Proposal
 from steward.model.plan import OnError
 from steward.model.run import Counts, Mode
@@ -88,7 +88,7 @@ async def read_each_item(
     return NodeResult(outputs, counts=Counts(read=len(out)))
 
 
-async def read_all(pages: AsyncIterator[Page[I]], limit: int | None = None) -> list[I]:
+async def read_all(pages: AsyncIterator[RecordPage[I]], limit: int | None = None) -> list[I]:
     """All that a read gives, or the first `most`. Raises ItemFailed, TooMuch; a wait passes through."""
     records: list[I] = []
     budget = StepBudget()
@@ -130,7 +130,7 @@ class Effects:
             self.failed.append(error_item(self.call.items[index], index, message))
 
     def add_plan(
-        self, index: int, planned: Planned, item: Item, operation: ChangeOp[Any] | None = None
+        self, index: int, planned: PlannedChanges, item: Item, operation: WriteOperation[Any] | None = None
     ) -> None:
         """What one item's ask comes to: changes, nothing to change, or a fault. Raises TooMuch.
 
@@ -147,7 +147,7 @@ class Effects:
             self.proposals.append(proposal)
             self.item_of.append(len(self.items) - 1)
 
-    def _is_unknown(self, planned: Planned, operation: ChangeOp[Any] | None) -> bool:
+    def _is_unknown(self, planned: PlannedChanges, operation: WriteOperation[Any] | None) -> bool:
         if operation is None or self.call.environment.mode is not Mode.TEST:
             return False
         parts = [part for proposal in planned.proposals for part in proposal.parts]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import CallError
@@ -60,7 +60,7 @@ async def keyed_variants(
     for label, account in zip(labels, accounts, strict=True):
         found: dict[str, Variant] = {}
         with naming(label):
-            async for page in account.reader.read(VARIANTS, ProductsAsk(published_only=published_only)):
+            async for page in account.reader.read(VARIANTS, ProductsQuery(published_only=published_only)):
                 for variant in page.items:
                     if variant.status not in _GONE and (is_on_sale(variant) or not published_only):
                         found.setdefault(variant.id, variant)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from steward.connectors.base.queries import CUSTOMER, CUSTOMERS, ById, CustomersAsk, OrdersAsk
+from steward.connectors.base.queries import CUSTOMER, CUSTOMERS, ById, CustomersQuery, OrdersQuery
 from steward.connectors.base.records import Customer, Order
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StepContext
@@ -31,7 +31,7 @@ async def read_spend(at: StepContext, start: datetime | None) -> AsyncIterator[t
         return
     sums_of_all: Mapping[str, Decimal] | None = await _sums(at, start) if start is not None else None
     seen: set[str] = set()
-    async for page in at.home.reader.read(CUSTOMERS, CustomersAsk()):
+    async for page in at.home.reader.read(CUSTOMERS, CustomersQuery()):
         for customer in page.items:
             if customer.id in seen:
                 continue
@@ -53,7 +53,7 @@ def _told(customer: Customer, at: StepContext) -> Decimal | None:
 
 async def _sums(at: StepContext, start: datetime | None, customer: str | None = None) -> dict[str, Decimal]:
     """Paid orders less refunds by customer; orders are read page by page and not kept."""
-    ask = OrdersAsk(created_after=None if start is None else start - _EARLIER, customer_id=customer)
+    ask = OrdersQuery(created_after=None if start is None else start - _EARLIER, customer_id=customer)
     sums: dict[str, Decimal] = defaultdict(Decimal)
     async for order in read_orders(at, ask):
         if order.customer_id is not None and _counts(order, at, start):

@@ -9,7 +9,7 @@ from datetime import UTC
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base.queries import VALUES, ValuesAsk
+from steward.connectors.base.queries import VALUES, ValuesQuery
 from steward.connectors.base.records import Cell, Order, SheetTable
 from steward.model.json import JsonObject
 from steward.outbound.errors import RemoteNotFound
@@ -171,7 +171,7 @@ def _text(words: str) -> str | None:
 async def _area(
     account: AccountAccess, tab: str | None, area: str | None, spreadsheet_id: str | None
 ) -> SheetTable:
-    ask = ValuesAsk(tab, area=area, spreadsheet_id=spreadsheet_id)
+    ask = ValuesQuery(tab, area=area, spreadsheet_id=spreadsheet_id)
     try:
         async for page in account.reader.read(VALUES, ask):
             return page.items[0]

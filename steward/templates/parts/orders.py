@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from steward.connectors.base.queries import ORDER, ORDERS, ById, OrdersAsk
+from steward.connectors.base.queries import ORDER, ORDERS, ById, OrdersQuery
 from steward.connectors.base.records import Order
 from steward.model.json import JsonObject
 from steward.outbound.errors import RemoteNotFound
@@ -20,7 +20,7 @@ OVERLAP = timedelta(minutes=10)
 BEFORE_SET_UP = timedelta(hours=24)
 
 
-async def read_orders(at: StepContext, ask: OrdersAsk) -> AsyncIterator[Order]:
+async def read_orders(at: StepContext, ask: OrdersQuery) -> AsyncIterator[Order]:
     """The orders asked for, each once (E10), test orders left out (E15). Raises CallError."""
     seen: set[str] = set()
     async for page in at.home.reader.read(ORDERS, ask):

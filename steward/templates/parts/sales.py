@@ -10,7 +10,14 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from steward.connectors.base.queries import ORDERS, PRODUCTS, REFUNDS, OrdersAsk, ProductsAsk, RefundsAsk
+from steward.connectors.base.queries import (
+    ORDERS,
+    PRODUCTS,
+    REFUNDS,
+    OrdersQuery,
+    ProductsQuery,
+    RefundsQuery,
+)
 from steward.connectors.base.records import Order, Payment, Refund
 from steward.model.json import JsonObject, JsonValue
 from steward.steps.base import AccountAccess
@@ -56,9 +63,9 @@ async def read_window(
 
     A refund moves its order's time, so one read of what changed since finds both. Raises CallError.
     """
-    ask = OrdersAsk(created_after=start - _EARLIER, created_before=end)
+    ask = OrdersQuery(created_after=start - _EARLIER, created_before=end)
     if refunds:
-        ask = OrdersAsk(modified_after=start - _EARLIER)
+        ask = OrdersQuery(modified_after=start - _EARLIER)
     orders: dict[str, Order] = {}
     async for page in account.reader.read(ORDERS, ask):
         for order in page.items:
@@ -72,7 +79,7 @@ async def read_window(
             ]
             placed.append([order.currency, order.total, lines])
         for refund in await _refunds_of(account, order) if refunds else ():
-            if refund.at is not None and start <= refund.at < end:
+            if refund.created_at is not None and start <= refund.created_at < end:
                 returned.append([order.currency, refund.amount])
     return {"currency": account.connection.currency, "orders": placed, "refunds": returned}
 
@@ -133,7 +140,7 @@ async def titles_of_best(account: AccountAccess, lines: Sequence[Sold], most: in
         if not unknown:
             return titles
         titles |= dict.fromkeys(unknown)
-        async for page in account.reader.read(PRODUCTS, ProductsAsk(ids=tuple(unknown))):
+        async for page in account.reader.read(PRODUCTS, ProductsQuery(ids=tuple(unknown))):
             titles |= {product.id: product.title for product in page.items if product.status != "trash"}
 
 
@@ -142,10 +149,10 @@ async def _refunds_of(account: AccountAccess, order: Order) -> Sequence[Refund]:
 
     Of many refunds some may stand with the order alone; then all are read.
     """
-    if len(order.refunds) < _SURELY_ALL and all(refund.at is not None for refund in order.refunds):
+    if len(order.refunds) < _SURELY_ALL and all(refund.created_at is not None for refund in order.refunds):
         return order.refunds
     found: dict[str, Refund] = {}
-    async for page in account.reader.read(REFUNDS, RefundsAsk(order.id)):
+    async for page in account.reader.read(REFUNDS, RefundsQuery(order.id)):
         for refund in page.items:
             found.setdefault(refund.id, refund)
     return list(found.values())

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from steward.connectors.base.queries import PRODUCT, PRODUCTS, ById, Page, ProductsAsk
+from steward.connectors.base.queries import PRODUCT, PRODUCTS, ById, ProductsQuery, RecordPage
 from steward.connectors.base.records import Product, Variant
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import RemoteNotFound
@@ -110,7 +110,7 @@ async def read_products(
         if product is None or product.status == "trash" or (published_only and product.status not in _LIVE):
             return []
         return [product]
-    pages = store.reader.read(PRODUCTS, ProductsAsk(published_only=published_only, tagged=tagged))
+    pages = store.reader.read(PRODUCTS, ProductsQuery(published_only=published_only, tagged=tagged))
     found: dict[str, Product] = {}
     async for product in _items(pages):
         found.setdefault(product.id, product)
@@ -133,7 +133,7 @@ async def _product_of(store: StoreAccess, event: StoreEvent) -> Product | None:
     return None
 
 
-async def _items(pages: AsyncIterator[Page[T]]) -> AsyncIterator[T]:
+async def _items(pages: AsyncIterator[RecordPage[T]]) -> AsyncIterator[T]:
     async for page in pages:
         for item in page.items:
             yield item

@@ -48,7 +48,7 @@ def _row(order: Order) -> list[JsonValue]:
         *(getattr(order, name).value for name in _ENUMS),
         *(list(getattr(order, name)) for name in _LISTS),
         [[part.id, part.status] for part in order.fulfilment_orders],
-        [[refund.id, refund.amount, _time_text(refund.at)] for refund in order.refunds],
+        [[refund.id, refund.amount, _time_text(refund.created_at)] for refund in order.refunds],
         [[getattr(line, name) for name in _LINE] for line in order.lines],
     ]
 

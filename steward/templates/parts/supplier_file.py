@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from steward.connectors.base.queries import FILE, FileAsk
+from steward.connectors.base.queries import FILE, FileQuery
 from steward.connectors.base.records import CloudFile, FileContent, SheetRow, SheetTable
 from steward.model.json import JsonObject
 from steward.outbound.errors import RemoteNotFound, ResponseTooLarge
@@ -29,7 +29,7 @@ class FeedTable:
 async def read_file(account: AccountAccess, path: str, *, most_age: timedelta, now: datetime) -> FileContent:
     """The whole file. Raises StepFailed `file_missing`, `file_too_old`, `file_too_large`."""
     try:
-        async for page in account.reader.read(FILE, FileAsk(path)):
+        async for page in account.reader.read(FILE, FileQuery(path)):
             for content in page.items:
                 _check_age(content.file, most_age, now)
                 return content

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from steward.connectors.base.commands import Keep, SetPrice, SetStock
-from steward.connectors.base.connector import Problem, together
+from steward.connectors.base.connector import ItemProblem, merge_proposals
 from steward.connectors.base.records import Cell, Variant
 from steward.model.change import Action, ObjectRef, Proposal
 from steward.model.json import JsonObject
@@ -73,7 +73,7 @@ class PlannedRows:
     """The changes, in the order asked; problems by variant; variants that are as wanted."""
 
     changes: list[tuple[Wanted, Proposal]] = field(default_factory=list)
-    problems: list[tuple[Wanted, Problem]] = field(default_factory=list)
+    problems: list[tuple[Wanted, ItemProblem]] = field(default_factory=list)
     unchanged: list[Wanted] = field(default_factory=list)
 
 
@@ -140,7 +140,7 @@ def _together(made: Sequence[Proposal], wanted: Wanted, beside: str) -> Proposal
     ref = ObjectRef("variant", variant.id, variant.label, variant.url)
     row = f", row {wanted.row}." if wanted.row is not None else "."
     words = f"{wanted.note} {beside}{row}".strip()
-    return together([replace(each, object=ref) for each in made], action=Action.UPDATE, message=words)
+    return merge_proposals([replace(each, object=ref) for each in made], action=Action.UPDATE, message=words)
 
 
 def _counts(wanted: Wanted) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from steward.connectors.base.commands import SetPublished, SetVisible
-from steward.connectors.base.connector import Planned
+from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Product
 from steward.model.connection import Connection
 from steward.model.json import JsonObject
@@ -71,7 +71,7 @@ def plan_visible(
     *,
     visible: bool,
     restore: str | None = None,
-) -> Planned:
+) -> PlannedChanges:
     """The change that shows or hides it; `restore` is the visibility a shop had before it was hidden."""
     number = store.connection.integration_id
     if has_channels(store.connection):

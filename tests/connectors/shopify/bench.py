@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from steward.connectors.base.connector import Planned, Reader
-from steward.connectors.base.queries import PRODUCTS, Page, ProductsAsk, ReadOp
+from steward.connectors.base.connector import PlannedChanges, Reader
+from steward.connectors.base.queries import PRODUCTS, ProductsQuery, ReadOp, RecordPage
 from steward.connectors.base.records import Product
-from steward.connectors.base.settings import Secrets
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer
 from steward.connectors.shopify.connector import Shopify
 from steward.model.change import Batch, Part, batch_key, effect_key
@@ -46,11 +46,13 @@ class Bench:
         self.outbound = Outbound(wire, jitter=lambda: 0.5)
         self.connector = Shopify(version=self.version, url=None, read_s=20.0)
         settings = self.connector.settings(self.given or self.store.settings())
-        self.secrets = Secrets(NUMBER, settings.plain, settings.sealed, currency=self.store.currency)
+        self.secrets = ConnectionSecrets(
+            NUMBER, settings.plain, settings.sealed, currency=self.store.currency
+        )
 
     def reader(self) -> Reader:
         """A reader."""
-        http = self.outbound.read_client(ORG, NUMBER, self.connector.link(self.secrets))
+        http = self.outbound.read_client(ORG, NUMBER, self.connector.endpoint(self.secrets))
         return self.connector.reader(http, self.secrets)
 
     def writer(self, keys: Sequence[str]) -> Writer:
@@ -65,25 +67,25 @@ class Bench:
             confirmed_until=lambda: now + timedelta(seconds=30),
             send_by=now + timedelta(seconds=5),
         )
-        http = self.outbound.write_client(grant, NUMBER, self.connector.link(self.secrets))
+        http = self.outbound.write_client(grant, NUMBER, self.connector.endpoint(self.secrets))
         return self.connector.writer(http, self.secrets)
 
     async def check(self) -> Any:
         """A check, as connecting makes it."""
-        http = self.outbound.management_client(ORG, NUMBER, self.connector.link(self.secrets))
+        http = self.outbound.management_client(ORG, NUMBER, self.connector.endpoint(self.secrets))
         return await self.connector.check(http, self.secrets)
 
     async def all(self, op: ReadOp[P, I], params: P) -> list[I]:
         """Every item of a read."""
         return [item for page in await self.pages(op, params) for item in page.items]
 
-    async def pages(self, op: ReadOp[P, I], params: P) -> list[Page[I]]:
+    async def pages(self, op: ReadOp[P, I], params: P) -> list[RecordPage[I]]:
         """Every page of a read."""
         return [page async for page in self.reader().read(op, params)]
 
-    def plan(self, operation: str, *asks: Any) -> Planned:
+    def plan(self, operation: str, *asks: Any) -> PlannedChanges:
         """What an operation plans."""
-        return self.connector.changes[operation].plan(asks, integration_id=NUMBER)
+        return self.connector.writes[operation].plan(asks, integration_id=NUMBER)
 
     def keys(self, count: int) -> list[str]:
         """Effect keys nobody used yet."""
@@ -104,4 +106,4 @@ class Bench:
 
     async def all_products(self) -> list[Product]:
         """Every product of the store."""
-        return await self.all(PRODUCTS, ProductsAsk())
+        return await self.all(PRODUCTS, ProductsQuery())

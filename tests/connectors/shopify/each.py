@@ -7,15 +7,15 @@ from steward.connectors.base.commands import (
     CapturePayment,
     ChangeTags,
     CloseOrder,
+    CreateRedirect,
+    CreateRefund,
     HoldFulfilment,
-    MakeRedirect,
-    MakeRefund,
     ReleaseFulfilment,
     SetCustomerTags,
     SetDraftOrderTags,
-    SetFields,
     SetMetafield,
     SetNote,
+    SetObjectFields,
     SetOrderTags,
     SetPrice,
     SetPublished,
@@ -34,11 +34,11 @@ from steward.connectors.base.queries import (
     REDIRECT,
     VARIANTS,
     ById,
-    CustomersAsk,
-    FieldsAsk,
-    OrdersAsk,
-    ProductsAsk,
-    RedirectAsk,
+    CustomersQuery,
+    FieldsQuery,
+    OrdersQuery,
+    ProductsQuery,
+    RedirectQuery,
 )
 from steward.connectors.base.records import DraftOrder, Order, Payment
 from steward.connectors.shopify.connector import Shopify
@@ -86,22 +86,22 @@ async def read_all(reader: Reader, op: Any, ask: Any) -> list[Any]:
 async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
     """A change for each operation, by its name."""
     location = str(number(store.of("Location")[0]))
-    products = await read_all(reader, PRODUCTS, ProductsAsk())
-    variants = await read_all(reader, VARIANTS, ProductsAsk(location=location))
-    customers = await read_all(reader, CUSTOMERS, CustomersAsk())
+    products = await read_all(reader, PRODUCTS, ProductsQuery())
+    variants = await read_all(reader, VARIANTS, ProductsQuery(location=location))
+    customers = await read_all(reader, CUSTOMERS, CustomersQuery())
     draft, other = [await _draft(store, reader, at) for at in (0, 1)]
-    made: list[Order] = (await read_all(reader, ORDERS, OrdersAsk()))[-10:]
+    made: list[Order] = (await read_all(reader, ORDERS, OrdersQuery()))[-10:]
     released, renamed, labelled, tagged, noted, cancelled, closed, held, captured, refunded = made
     assert captured.payment is Payment.AUTHORIZED
     paid = number(store.rows[f"gid://shopify/Order/{refunded.id}"]["transactions"][0])
-    refund = MakeRefund(
+    refund = CreateRefund(
         refunded, ((refunded.lines[0].id, 1),), amount="1.00", transaction=str(paid), gateway="bogus"
     )
     online = products[4].channels[:1]
-    [redirect] = await read_all(reader, REDIRECT, RedirectAsk("/older-pot"))
-    [pot] = await read_all(reader, FIELDS, FieldsAsk("Product", products[7].id))
-    [order] = await read_all(reader, FIELDS, FieldsAsk("Order", renamed.id))
-    [person] = await read_all(reader, FIELDS, FieldsAsk("Customer", customers[0].id))
+    [redirect] = await read_all(reader, REDIRECT, RedirectQuery("/older-pot"))
+    [pot] = await read_all(reader, FIELDS, FieldsQuery("Product", products[7].id))
+    [order] = await read_all(reader, FIELDS, FieldsQuery("Order", renamed.id))
+    [person] = await read_all(reader, FIELDS, FieldsQuery("Customer", customers[0].id))
     sending = store.rows[f"gid://shopify/FulfillmentOrder/{released.fulfilment_orders[0].id}"]
     [hold] = [each["id"].rpartition("/")[2] for each in holds_of(sending)]
     asks: dict[str, Any] = {
@@ -123,18 +123,18 @@ async def one_of_each(store: ShopifyFake, reader: Reader, whose: IntegrationId) 
         "order.capture": CapturePayment(captured),
         "refund.create": refund,
         "metafield.set": SetMetafield(products[6], "custom", "care", "single_line_text_field", "Wash cold"),
-        "redirect.create": MakeRedirect("/old-pot", "/products/pot-1"),
+        "redirect.create": CreateRedirect("/old-pot", "/products/pot-1"),
         "redirect.set": SetRedirect(redirect, "/products/pot-3"),
         "fulfillment.release": ReleaseFulfilment(released, released.fulfilment_orders[0], (hold,)),
-        "product.set_fields": SetFields(pot, {"title": "Great pot", "vendor": "Oven"}),
-        "order.set_fields": SetFields(order, {"email": "new@shop.example", "phone": "+4930123456"}),
+        "product.set_fields": SetObjectFields(pot, {"title": "Great pot", "vendor": "Oven"}),
+        "order.set_fields": SetObjectFields(order, {"email": "new@shop.example", "phone": "+4930123456"}),
         "order.change_tags": ChangeTags(labelled, (), ("OLD", "none")),
         "product.change_tags": ChangeTags(products[7], ("late",)),
         "customer.change_tags": ChangeTags(customers[1], ("new",)),
         "draft_order.change_tags": ChangeTags(other, (), ("old",)),
-        "customer.set_fields": SetFields(person, {"firstName": "Ada", "taxExempt": True}),
+        "customer.set_fields": SetObjectFields(person, {"firstName": "Ada", "taxExempt": True}),
     }
-    changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
+    changes = Shopify(version="2026-10", url=None, read_s=20.0).writes
     found: dict[str, Proposal] = {}
     for name, ask in asks.items():
         planned = changes[name].plan([ask], integration_id=whose)

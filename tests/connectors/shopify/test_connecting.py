@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsAsk
+from steward.connectors.base.queries import PRODUCTS, VARIANTS, ProductsQuery
 from steward.connectors.base.settings import BadSettings
 from steward.connectors.shopify.connector import Shopify
 from steward.outbound.errors import MissingRight, Throttled, Unauthorized, WrongAddress
@@ -130,7 +130,7 @@ async def test_what_a_key_may_not_is_named_and_stops_nothing_else(bench: Bench) 
     assert {warned.code for warned in health.warnings} == {"missing_rights", "recent_orders_only"}
     assert health.channels == ()
     with pytest.raises(MissingRight, match="read_publications"):
-        await bench.all(PRODUCTS, ProductsAsk())
+        await bench.all(PRODUCTS, ProductsQuery())
 
 
 @pytest.mark.parametrize(
@@ -159,25 +159,25 @@ async def test_a_token_lasts_a_day_and_is_asked_for_once(bench: Bench, clock: Fa
 
     See docs/design/connectors.md#shopify.
     """
-    await asyncio.gather(*(bench.all(VARIANTS, ProductsAsk()) for _ in range(4)))
+    await asyncio.gather(*(bench.all(VARIANTS, ProductsQuery()) for _ in range(4)))
     assert bench.store.exchanges == 1
     await clock.advance(timedelta(hours=19).total_seconds())
-    await bench.all(VARIANTS, ProductsAsk())
+    await bench.all(VARIANTS, ProductsQuery())
     assert bench.store.exchanges == 1
     await clock.advance(timedelta(hours=1).total_seconds())
-    await bench.all(VARIANTS, ProductsAsk())
+    await bench.all(VARIANTS, ProductsQuery())
     assert bench.store.exchanges == 2
 
 
 async def test_a_token_taken_back_is_replaced_and_an_app_that_is_gone_said_so(bench: Bench) -> None:
     """Unauthorized. See docs/design/connectors.md#shopify and docs/design/connectors.md#errors."""
-    await bench.all(VARIANTS, ProductsAsk())
+    await bench.all(VARIANTS, ProductsQuery())
     bench.store.tokens.clear()
-    assert await bench.all(VARIANTS, ProductsAsk())
+    assert await bench.all(VARIANTS, ProductsQuery())
     bench.store.tokens.clear()
     bench.store.app.installed = False
     with pytest.raises(Unauthorized, match="client id and secret"):
-        await bench.all(VARIANTS, ProductsAsk())
+        await bench.all(VARIANTS, ProductsQuery())
 
 
 async def test_a_fixed_token_is_sent_as_it_is(clock: FakeClock, store: ShopifyFake) -> None:
@@ -212,7 +212,7 @@ async def test_calls_wait_for_the_points_they_need(bench: Bench) -> None:
     bench.store.bucket.take(1_000.0)
     await bench.check()  # tells what the bucket holds
     begun = bench.clock.monotonic()
-    task = asyncio.create_task(bench.all(VARIANTS, ProductsAsk()))
+    task = asyncio.create_task(bench.all(VARIANTS, ProductsQuery()))
     while not task.done():
         await bench.clock.settle()
         await bench.clock.advance(1)
@@ -234,7 +234,7 @@ async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_u
         "extensions": {"cost": cost},
     }
     bench.store.fault("status", "Variants", status=200, body=body, count=2)
-    task = asyncio.create_task(bench.all(VARIANTS, ProductsAsk()))
+    task = asyncio.create_task(bench.all(VARIANTS, ProductsQuery()))
     begun = bench.clock.monotonic()
     while not task.done():
         await bench.clock.settle()
@@ -242,7 +242,7 @@ async def test_a_throttled_read_waits_as_long_as_the_store_says_and_then_gives_u
     assert await task
     assert bench.clock.monotonic() - begun >= 14
     bench.store.fault("status", "Variants", status=200, body=body, count=-1)
-    task = asyncio.create_task(bench.all(VARIANTS, ProductsAsk()))
+    task = asyncio.create_task(bench.all(VARIANTS, ProductsQuery()))
     while not task.done():
         await bench.clock.settle()
         await bench.clock.advance(5)

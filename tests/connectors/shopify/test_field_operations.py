@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steward.connectors.base.commands import CapturePayment, ReleaseFulfilment, SetFields, SetRedirect
+from steward.connectors.base.commands import CapturePayment, ReleaseFulfilment, SetObjectFields, SetRedirect
 from steward.connectors.base.queries import (
     FIELDS,
     METAFIELD,
@@ -12,10 +12,10 @@ from steward.connectors.base.queries import (
     PRODUCTS,
     REDIRECT,
     ById,
-    FieldsAsk,
-    MetafieldAsk,
-    ProductsAsk,
-    RedirectAsk,
+    FieldsQuery,
+    MetafieldQuery,
+    ProductsQuery,
+    RedirectQuery,
 )
 from steward.connectors.base.writing import WriteState
 from steward.outbound.errors import RemoteNotFound
@@ -39,14 +39,14 @@ async def test_a_field_takes_only_what_fits(bench: Bench, name: str, good: Any, 
 
     See docs/design/connectors.md#operations.
     """
-    [product, *_] = await bench.all(PRODUCTS, ProductsAsk())
-    [pot] = await bench.all(FIELDS, FieldsAsk("Product", product.id))
+    [product, *_] = await bench.all(PRODUCTS, ProductsQuery())
+    [pot] = await bench.all(FIELDS, FieldsQuery("Product", product.id))
     for value in bad:
-        planned = bench.plan("product.set_fields", SetFields(pot, {name: value}))
+        planned = bench.plan("product.set_fields", SetObjectFields(pot, {name: value}))
         assert [each.field for each in planned.problems] == [name], value
         assert planned.proposals == ()
     if good is not None:
-        [proposal] = bench.plan("product.set_fields", SetFields(pot, {name: good})).proposals
+        [proposal] = bench.plan("product.set_fields", SetObjectFields(pot, {name: good})).proposals
         assert [each.field for each in proposal.fields] == [name]
         assert proposal.parts[0].before == {name: pot.values[name]}
 
@@ -57,25 +57,25 @@ async def test_what_is_already_so_is_no_change(bench: Bench) -> None:
     See docs/design/connectors.md#change-operations.
     """
     row = bench.store.of("Customer")[0]
-    [person] = await bench.all(FIELDS, FieldsAsk("Customer", str(number(row))))
-    asked = SetFields(person, {"firstName": row["firstName"], "taxExempt": None})
+    [person] = await bench.all(FIELDS, FieldsQuery("Customer", str(number(row))))
+    asked = SetObjectFields(person, {"firstName": row["firstName"], "taxExempt": None})
     assert bench.plan("customer.set_fields", asked).unchanged == (person.id,)
     first = bench.store.of("Order")[0]
-    [order] = await bench.all(FIELDS, FieldsAsk("Order", str(number(first))))
-    asked = SetFields(order, {"email": "Buyer@shop.example", "phone": None, "poNumber": ""})
+    [order] = await bench.all(FIELDS, FieldsQuery("Order", str(number(first))))
+    asked = SetObjectFields(order, {"email": "Buyer@shop.example", "phone": None, "poNumber": ""})
     assert bench.plan("order.set_fields", asked).unchanged == (order.id,)
     for values in ({"email": "no address"}, {"phone": "030 123"}, {"note": "x"}, {"email": "a@b@c.d"}):
-        assert len(bench.plan("order.set_fields", SetFields(order, values)).problems) == 1, values
+        assert len(bench.plan("order.set_fields", SetObjectFields(order, values)).problems) == 1, values
     [read] = await bench.all(ORDER, ById(order.id))
     asked_release = ReleaseFulfilment(read, read.fulfilment_orders[0], ("7",))
     assert bench.plan("fulfillment.release", asked_release).unchanged == (order.id,)
     bench.store.make("UrlRedirect", path="/a", target="/b")
-    [there] = await bench.all(REDIRECT, RedirectAsk("/a"))
+    [there] = await bench.all(REDIRECT, RedirectQuery("/a"))
     assert bench.plan("redirect.set", SetRedirect(there, "/b")).unchanged == ("/a",)
     assert [each.code for each in bench.plan("redirect.set", SetRedirect(there, "b c")).problems] == [
         "not_a_target"
     ]
-    assert await bench.all(REDIRECT, RedirectAsk("/none")) == []
+    assert await bench.all(REDIRECT, RedirectQuery("/none")) == []
 
 
 async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Bench) -> None:
@@ -84,12 +84,12 @@ async def test_a_redirect_made_anew_under_the_same_path_is_left_alone(bench: Ben
     See docs/design/writes.md#protocol-of-one-write.
     """
     old = bench.store.make("UrlRedirect", path="/a", target="/b")
-    [there] = await bench.all(REDIRECT, RedirectAsk("/a"))
+    [there] = await bench.all(REDIRECT, RedirectQuery("/a"))
     [proposal] = bench.plan("redirect.set", SetRedirect(there, "/c")).proposals
     bench.store.rows.take(old["id"])
     bench.store.make("UrlRedirect", path="/a", target="/b")
     [now] = await bench.reader().current(proposal.parts)
-    assert now.gone
+    assert now.is_gone
 
 
 async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
@@ -98,16 +98,16 @@ async def test_a_metafield_is_read_with_its_version(bench: Bench) -> None:
     See docs/design/connectors.md#shopify.
     """
     row = bench.store.of("Product")[0]
-    ask = MetafieldAsk("Product", str(number(row)), "custom", "care")
+    ask = MetafieldQuery("Product", str(number(row)), "custom", "care")
     assert await bench.all(METAFIELD, ask) == []
     bench.store.make("Metafield", owner=row["id"], namespace="custom", key="care", type="text", value="Dry")
     [found] = await bench.all(METAFIELD, ask)
     assert (found.value, found.type, bool(found.digest)) == ("Dry", "text", True)
     for kind in ("Product", "Order"):
         with pytest.raises(RemoteNotFound):
-            await bench.all(METAFIELD, MetafieldAsk(kind, "7", "custom", "care"))
+            await bench.all(METAFIELD, MetafieldQuery(kind, "7", "custom", "care"))
     with pytest.raises(RemoteNotFound):
-        await bench.all(FIELDS, FieldsAsk("Shop", "1"))
+        await bench.all(FIELDS, FieldsQuery("Shop", "1"))
 
 
 async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: Bench) -> None:
@@ -120,7 +120,7 @@ async def test_a_hold_made_since_is_not_ended_with_those_that_were_shown(bench: 
     [proposal] = bench.plan(
         "fulfillment.release", ReleaseFulfilment(order, order.fulfilment_orders[0], shown)
     ).proposals
-    operation, [part] = bench.connector.changes["fulfillment.release"], proposal.parts
+    operation, [part] = bench.connector.writes["fulfillment.release"], proposal.parts
     sending["holds"].append("risk")
     [now] = await bench.reader().current([part])
     assert not operation.same(part.before, now.value)
@@ -140,7 +140,7 @@ async def test_a_reserved_payment_that_ran_out_is_not_told_as_taken(bench: Bench
         ("payment", "paid"),
         ("captured", order.authorizations[0].amount),
     ]
-    operation, [part] = bench.connector.changes["order.capture"], proposal.parts
+    operation, [part] = bench.connector.writes["order.capture"], proposal.parts
     row["displayFinancialStatus"] = "VOIDED"
     [now] = await bench.reader().current([part])
     assert not operation.same(part.after, now.value)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from graphql import parse, validate
 
-from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectAsk, FlowObjectsAsk
+from steward.connectors.base.queries import FLOW_OBJECT, FLOW_OBJECTS, FlowObjectQuery, FlowObjectsQuery
 from steward.connectors.shopify import flow_reads
 from steward.connectors.shopify.connector import VERSIONS
 from steward.connectors.shopify.hydration import (
@@ -124,7 +124,7 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
         ),
         *("order.refunds.id", "order.totalPriceSet.shopMoney.amount"),
     )
-    ask = FlowObjectAsk("order", str(number(order)), paths, (TIER,))
+    ask = FlowObjectQuery("order", str(number(order)), paths, (TIER,))
     before = len(store.documents)
     [found] = await bench.all(FLOW_OBJECT, ask)
     assert found["note"] == "soon"
@@ -135,8 +135,8 @@ async def test_an_object_is_read_as_a_flow_sees_it(bench: Bench) -> None:
     assert set(store.documents[before:]) == {"FlowObject", "FlowMore"}
     assert store.writes() == []
     with pytest.raises(RemoteNotFound):
-        await bench.all(FLOW_OBJECT, FlowObjectAsk("order", "7", paths, (TIER,)))
-    [shop] = await bench.all(FLOW_OBJECT, FlowObjectAsk("shop", "", ("shop.name", "shop.currencyCode")))
+        await bench.all(FLOW_OBJECT, FlowObjectQuery("order", "7", paths, (TIER,)))
+    [shop] = await bench.all(FLOW_OBJECT, FlowObjectQuery("shop", "", ("shop.name", "shop.currencyCode")))
     assert (shop["name"], shop["currencyCode"]) == ("Teapots", "EUR")
 
 
@@ -150,13 +150,13 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
     many = bench.store.add_product("Many", options=tuple(f"Size {at}" for at in range(251)))
     few = bench.store.add_product("Few", options=tuple(f"Size {at}" for at in range(250)))
     for row, length in ((many, 250), (few, 250)):
-        ask = FlowObjectAsk("product", str(number(row)), ("product.variants.title", "product.variants.id"))
+        ask = FlowObjectQuery("product", str(number(row)), ("product.variants.title", "product.variants.id"))
         [found] = await bench.all(FLOW_OBJECT, ask)
         assert len(found["variants"]) == length
     monkeypatch.setattr(flow_reads, "CALLS_MOST", 0)
     paths = ("product.variants.title", "product.collections.products.variants.sku")
     with pytest.raises(ResponseTooLarge):
-        await bench.all(FLOW_OBJECT, FlowObjectAsk("product", str(number(many)), paths))
+        await bench.all(FLOW_OBJECT, FlowObjectQuery("product", str(number(many)), paths))
 
 
 async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench) -> None:
@@ -164,12 +164,12 @@ async def test_lists_are_fetched_in_the_order_and_number_asked_for(bench: Bench)
     for at in range(110):
         bench.store.add_product(f"More {at:03}", tags=["fresh"])
     paths = ("products.title", "products.variants.sku")
-    found = await bench.all(FLOW_OBJECTS, FlowObjectsAsk("products", paths, "tag:fresh", "TITLE desc", 105))
+    found = await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "TITLE desc", 105))
     assert [each["title"] for each in found] == [f"More {at:03}" for at in range(109, 9, -1)]
-    some = await bench.all(FLOW_OBJECTS, FlowObjectsAsk("products", paths, "tag:fresh", "title", 3))
+    some = await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "tag:fresh", "title", 3))
     assert [each["title"] for each in some] == ["More 000", "More 001", "More 002"]
     with pytest.raises(Invalid):
-        await bench.all(FLOW_OBJECTS, FlowObjectsAsk("products", paths, "", "price"))
+        await bench.all(FLOW_OBJECTS, FlowObjectsQuery("products", paths, "", "price"))
     assert [sort_of("orders", text) for text in ("", "created_at:desc", "UPDATED_AT_ASC", "x", "id up")] == [
         *(("ID", False), ("CREATED_AT", True), ("UPDATED_AT", False), None, None)
     ]
@@ -181,7 +181,7 @@ async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -
 
     See docs/design/connectors.md#test-mode.
     """
-    http = bench.outbound.read_client(ORG, NUMBER, bench.connector.link(bench.secrets))
+    http = bench.outbound.read_client(ORG, NUMBER, bench.connector.endpoint(bench.secrets))
     with pytest.raises((CallRefused, AttributeError)):
         await http.execute_compiled(recipe, {})
     assert bench.store.documents == []

@@ -8,15 +8,15 @@ import pytest
 from steward.connectors.base.commands import SetPrice, SetStock
 from steward.connectors.base.deliveries import (
     CHANGED,
-    ChangedAsk,
-    Dropped,
+    ChangedQuery,
+    DesiredSubscriptions,
     EventSecrets,
+    IgnoredDelivery,
     RawBody,
     StoredEvent,
-    SubscriptionState,
-    Unverified,
-    Verified,
-    Wanted,
+    SubscriptionOutcome,
+    UnverifiedDelivery,
+    VerifiedDelivery,
 )
 from steward.connectors.base.queries import (
     CUSTOMERS,
@@ -28,16 +28,16 @@ from steward.connectors.base.queries import (
     VARIANT,
     VARIANTS,
     ById,
-    CustomersAsk,
-    OrdersAsk,
-    ProductsAsk,
-    RefundsAsk,
+    CustomersQuery,
+    OrdersQuery,
+    ProductsQuery,
+    RefundsQuery,
 )
 from steward.connectors.base.records import Payment, Risk
 from steward.connectors.shopify import reader
 from steward.connectors.shopify.answers import quoted
 from steward.connectors.shopify.connector import Shopify
-from steward.connectors.shopify.deliveries import Deliveries
+from steward.connectors.shopify.deliveries import ShopifyDeliveries
 from steward.model.change import Recovery
 from steward.outbound.errors import PlatformUnavailable, RemoteNotFound, UnusableResponse
 from steward.security.signatures import Signed
@@ -57,7 +57,7 @@ async def test_products_carry_all_their_variants_and_channels(bench: Bench) -> N
     for at in range(15):
         bench.store.add_channel(f"Channel {at}")
     many["publications"] = [row["id"] for row in bench.store.of("Publication")]
-    pages = await bench.pages(PRODUCTS, ProductsAsk())
+    pages = await bench.pages(PRODUCTS, ProductsQuery())
     products = [each for page in pages for each in page.items]
     assert [int(each.id) for each in products] == sorted(int(each.id) for each in products)
     assert len(products) == 11
@@ -77,24 +77,24 @@ async def test_a_large_store_is_read_by_a_bulk_operation(
     """The same records, streamed; nothing else is written. See docs/design/connectors.md#shopify."""
     paged = [
         await bench.all_products(),
-        await bench.all(VARIANTS, ProductsAsk()),
-        await bench.all(ORDERS, OrdersAsk()),
+        await bench.all(VARIANTS, ProductsQuery()),
+        await bench.all(ORDERS, OrdersQuery()),
     ]
     for name in ("BULK_FROM", "BULK_ORDERS_FROM"):
         monkeypatch.setattr(reader, name, 1)
     bench.clock.sleep = _at_once(bench)  # type: ignore[method-assign]
     bulk = [
         await bench.all_products(),
-        await bench.all(VARIANTS, ProductsAsk()),
-        await bench.all(ORDERS, OrdersAsk()),
+        await bench.all(VARIANTS, ProductsQuery()),
+        await bench.all(ORDERS, OrdersQuery()),
     ]
     assert bench.store.bulk.started == 3
     assert bulk == paged
-    assert len(await bench.all(CUSTOMERS, CustomersAsk())) == 3
+    assert len(await bench.all(CUSTOMERS, CustomersQuery())) == 3
     assert bench.store.writes() == []
     bench.store.app.scopes = ("read_products", "read_orders")
     with pytest.raises(PlatformUnavailable, match="ACCESS_DENIED"):
-        await bench.all(VARIANTS, ProductsAsk())
+        await bench.all(VARIANTS, ProductsQuery())
 
 
 def _at_once(bench: Bench) -> Any:
@@ -111,9 +111,9 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
     item = bench.store.rows[bench.store.owned(product["id"])[0]["item"]]
     bench.store.add_level(item, second, 6)
     bench.store.add_level(item, closed, 100)
-    ask = ProductsAsk(ids=(str(number(product)),))
+    ask = ProductsQuery(ids=(str(number(product)),))
     [whole] = await bench.all(VARIANTS, ask)
-    [at_second] = await bench.all(VARIANTS, ProductsAsk(ids=ask.ids, location=str(number(second))))
+    [at_second] = await bench.all(VARIANTS, ProductsQuery(ids=ask.ids, location=str(number(second))))
     assert (whole.stock, at_second.stock) == (10, 6)
     assert [each.code for each in bench.plan("inventory.set", SetStock(whole, 3)).problems] == [
         "location_needed"
@@ -121,7 +121,7 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
     assert bench.plan("inventory.set", SetStock(at_second, 3)).problems == ()
     untracked = bench.store.add_product("Untracked", stock=None)
     [free] = await bench.all(
-        VARIANTS, ProductsAsk(ids=(str(number(untracked)),), location=str(number(second)))
+        VARIANTS, ProductsQuery(ids=(str(number(untracked)),), location=str(number(second)))
     )
     assert (free.stock, free.tracked) == (None, False)
     assert [each.code for each in bench.plan("inventory.set", SetStock(free, 3)).problems] == ["not_tracked"]
@@ -133,7 +133,7 @@ async def test_stock_is_read_over_all_places_or_at_the_one_it_is_written_to(benc
 async def test_a_sku_is_searched_as_it_is(bench: Bench, sku: str) -> None:
     """Search languages go through one quoting function. See docs/design/connectors.md#rules."""
     bench.store.add_product("Odd", sku=sku)
-    found = await bench.all(VARIANTS, ProductsAsk(skus=(sku, "none such")))
+    found = await bench.all(VARIANTS, ProductsQuery(skus=(sku, "none such")))
     assert [each.sku for each in found] == [sku]
     assert quoted("it's") == "'it\\'s'"
 
@@ -145,7 +145,7 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
     variants = bench.store.of("ProductVariant")
     held = bench.store.add_order(variants[:12], payment="AUTHORIZED", risk="HIGH")
     done = bench.store.add_order(variants[:1], payment="PAID", fulfilment="FULFILLED", risk=None)
-    orders = {each.id: each for each in await bench.all(ORDERS, OrdersAsk())}
+    orders = {each.id: each for each in await bench.all(ORDERS, OrdersQuery())}
     risky, sent = orders[str(number(held))], orders[str(number(done))]
     assert len(risky.lines) == 12
     assert (risky.payment, risky.risk, risky.risk_reasons) == (
@@ -157,12 +157,12 @@ async def test_orders_tell_payment_lines_risk_and_what_is_to_be_sent(bench: Benc
     assert len(risky.authorizations) == 1
     assert (sent.paid, sent.fulfilled, sent.risk) == (True, True, Risk.PENDING)
     assert sent.paid_at is not None
-    assert await bench.all(REFUNDS, RefundsAsk(sent.id)) == []
+    assert await bench.all(REFUNDS, RefundsQuery(sent.id)) == []
     [one] = await bench.all(ORDER, ById(sent.id))
     assert one == sent
     since = bench.clock.now() - timedelta(hours=30)
-    assert {each.id for each in await bench.all(ORDERS, OrdersAsk(created_after=since))} < set(orders)
-    assert await bench.all(ORDERS, OrdersAsk(statuses=("cancelled",))) == []
+    assert {each.id for each in await bench.all(ORDERS, OrdersQuery(created_after=since))} < set(orders)
+    assert await bench.all(ORDERS, OrdersQuery(statuses=("cancelled",))) == []
     with pytest.raises(RemoteNotFound):
         await bench.all(VARIANT, ById("1/1"))
 
@@ -182,7 +182,7 @@ async def test_a_bad_price_is_refused_before_it_is_sent(
     bench: Bench, price: str, compare: str | None, code: str
 ) -> None:
     """Values; 2.1 plan. See docs/design/connectors.md#operations."""
-    [variant, *_] = await bench.all(VARIANTS, ProductsAsk())
+    [variant, *_] = await bench.all(VARIANTS, ProductsQuery())
     planned = bench.plan("variant.set_price", SetPrice(variant, price, compare_at=compare))
     assert [each.code for each in planned.problems] == [code]
     assert planned.proposals == ()
@@ -201,13 +201,13 @@ async def test_an_answer_that_is_none_is_broken(bench: Bench, body: Any) -> None
     """1 Hostile answers. See docs/design/connectors.md#rules."""
     bench.store.fault("status", "Variants", status=200, body=body)
     with pytest.raises(UnusableResponse):
-        await bench.all(VARIANTS, ProductsAsk())
+        await bench.all(VARIANTS, ProductsQuery())
 
 
 async def upkeep(bench: Bench, *natives: str, **known: str) -> list[Any]:
     """Subscriptions as they are to be."""
-    http = bench.outbound.management_client(ORG, NUMBER, bench.connector.link(bench.secrets))
-    wanted = Wanted(ADDRESS, natives, Secret("unused-secret"), known)
+    http = bench.outbound.management_client(ORG, NUMBER, bench.connector.endpoint(bench.secrets))
+    wanted = DesiredSubscriptions(ADDRESS, natives, Secret("unused-secret"), known)
     events = bench.connector.events
     assert events is not None
     return await events.subscribe(http, bench.secrets, wanted)
@@ -216,14 +216,14 @@ async def upkeep(bench: Bench, *natives: str, **known: str) -> list[Any]:
 async def test_subscriptions_are_made_once_mended_and_removed(bench: Bench) -> None:
     """Found by address, compared, made, removed. See docs/design/events.md#subscriptions."""
     made = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE")
-    assert {each.state for each in made} == {SubscriptionState.MADE}
+    assert {each.outcome for each in made} == {SubscriptionOutcome.ACTIVE}
     known = {each.native: each.remote_id for each in made}
     assert await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known) == made
     assert len(bench.store.of("WebhookSubscription")) == 2
     del bench.store.rows[known["ORDERS_PAID"]]
     bench.store.rows[known["PRODUCTS_UPDATE"]]["includeFields"] = []
     again = await upkeep(bench, "ORDERS_PAID", "PRODUCTS_UPDATE", **known)
-    assert [each.mended for each in again] == [True, True]
+    assert [each.repaired for each in again] == [True, True]
     assert bench.store.rows[known["PRODUCTS_UPDATE"]]["includeFields"]
     bench.store.make(
         "WebhookSubscription",
@@ -244,7 +244,7 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
     await bench.store.tell("INVENTORY_LEVELS_UPDATE", level, event_id="e1")
     [request] = bench.store.deliveries
     held = EventSecrets(bench.store.domain, {"1": "INVENTORY_LEVELS_UPDATE"})
-    events = Deliveries()
+    events = ShopifyDeliveries()
 
     def judged(body: bytes, secret: str = bench.store.app.client_secret, **headers: str) -> Any:
         signed = Signed([secret.encode()])
@@ -253,11 +253,13 @@ async def test_a_delivery_counts_when_signed_by_the_app_for_this_store_and_topic
         return events.verify_event({**dict(request.headers), **headers}, raw, held)
 
     good = judged(request.content)
-    assert good == Verified("INVENTORY_LEVELS_UPDATE", ("inventory_levels/update", "e1"))
-    assert judged(request.content + b" ") == Unverified()
-    assert judged(request.content, "another") == Unverified()
-    assert isinstance(judged(request.content, **{"x-shopify-shop-domain": "other.myshopify.com"}), Dropped)
-    assert isinstance(judged(request.content, **{"x-shopify-topic": "orders/create"}), Dropped)
+    assert good == VerifiedDelivery("INVENTORY_LEVELS_UPDATE", ("inventory_levels/update", "e1"))
+    assert judged(request.content + b" ") == UnverifiedDelivery()
+    assert judged(request.content, "another") == UnverifiedDelivery()
+    assert isinstance(
+        judged(request.content, **{"x-shopify-shop-domain": "other.myshopify.com"}), IgnoredDelivery
+    )
+    assert isinstance(judged(request.content, **{"x-shopify-topic": "orders/create"}), IgnoredDelivery)
     event = events.read_event(StoredEvent(good.native, request.content, bench.clock.now()))
     assert (event.object_type, event.object_id) == ("inventory", f"item:{number({'id': level['item']})}")
     assert event.objects == (("inventory", f"{event.object_id}@{number({'id': level['location']})}"),)
@@ -275,21 +277,21 @@ async def test_what_was_not_delivered_is_read_and_its_topics_worked_out(bench: B
     begun = bench.clock.now()
     await bench.clock.advance(60)
     order = bench.store.add_order(bench.store.of("ProductVariant")[:1], payment="PAID")
-    [event] = await bench.all(CHANGED, ChangedAsk("order", begun))
+    [event] = await bench.all(CHANGED, ChangedQuery("order", begun))
     assert (event.native, event.object_id) == ("ORDERS_CREATE", str(number(order)))
-    events = Deliveries()
+    events = ShopifyDeliveries()
     found = events.derive(event, None, since=begun)
     assert found.topics == ("orders/create", "orders/updated", "orders/paid")
     assert found.seen == {"paid": True, "fulfilled": False, "cancelled": False}
     assert events.derive(event, found.seen, since=begun).topics == ("orders/create", "orders/updated")
     old = datetime(2020, 1, 1, tzinfo=UTC)
     assert "orders/paid" not in events.derive(event, None, since=None).topics
-    assert len(await bench.all(CHANGED, ChangedAsk("product", old))) == 10
+    assert len(await bench.all(CHANGED, ChangedQuery("product", old))) == 10
 
 
 def test_every_change_says_how_it_is_recovered() -> None:
     """See docs/design/connectors.md#operations and docs/design/connectors.md#rules."""
-    changes = Shopify(version="2026-10", url=None, read_s=20.0).changes
+    changes = Shopify(version="2026-10", url=None, read_s=20.0).writes
     keyed = {name for name, op in changes.items() if op.recovery is Recovery.IDEMPOTENT}
     assert keyed == {"inventory.set", "refund.create"}
     assert {name for name, op in changes.items() if not op.reversible} == {

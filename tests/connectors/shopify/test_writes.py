@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steward.connectors.base.commands import SetPrice, SetStock, SetTags
-from steward.connectors.base.queries import VARIANTS, ProductsAsk
+from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Batch, Proposal, Recovery, batch_key
@@ -33,7 +33,7 @@ async def proposed(bench: Bench) -> dict[str, Proposal]:
 async def stocked(bench: Bench) -> list[Variant]:
     """The variants with their stock at the one location."""
     location = str(number(bench.store.of("Location")[0]))
-    return await bench.all(VARIANTS, ProductsAsk(location=location))
+    return await bench.all(VARIANTS, ProductsQuery(location=location))
 
 
 def once(store: ShopifyFake) -> None:
@@ -65,7 +65,7 @@ async def test_every_change_is_done_once_and_told_so(bench: Bench) -> None:
 async def test_what_a_test_run_would_say_is_what_comes_of_it(bench: Bench) -> None:
     """The value after, as it is then read. See docs/design/connectors.md#change-operations."""
     for name, proposal in (await proposed(bench)).items():
-        operation = bench.connector.changes[name]
+        operation = bench.connector.writes[name]
         for part in proposal.parts:
             [now] = await bench.reader().current([part])
             foretold, unknown = operation.predict(now.value, part.arguments)
@@ -95,7 +95,7 @@ async def test_a_lost_request_or_answer_is_unknown_and_found_out(
     was_done = kind.endswith("after")
     assert len(bench.store.applied()) == was_done
 
-    if bench.connector.changes[operation].recovery_of(part) is Recovery.IDEMPOTENT:
+    if bench.connector.writes[operation].recovery_of(part) is Recovery.IDEMPOTENT:
         await clock.advance(timedelta(hours=19).total_seconds())
         [again] = await bench.send(batch)
         assert again.state is APPLIED, again
@@ -177,10 +177,10 @@ async def test_another_echo_is_no_success(bench: Bench) -> None:
 async def test_prices_of_a_product_go_together_and_fail_alone(bench: Bench) -> None:
     """Variants of one product, at most 250; 2.1 Batches. See docs/design/connectors.md#operations."""
     product = bench.store.add_product("Many", price="5.00", options=tuple(f"Size {at}" for at in range(252)))
-    own = [each for each in await bench.all(VARIANTS, ProductsAsk(ids=(str(number(product)),)))]
+    own = [each for each in await bench.all(VARIANTS, ProductsQuery(ids=(str(number(product)),)))]
     planned = bench.plan("variant.set_price", *[SetPrice(each, "6.00") for each in own])
     parts = [part for proposal in planned.proposals for part in proposal.parts]
-    first, second = bench.connector.changes["variant.set_price"].group(parts)
+    first, second = bench.connector.writes["variant.set_price"].group(parts)
     assert (len(first), len(second)) == (250, 2)
     del bench.store.rows[f"gid://shopify/ProductVariant/{second[0].target}"]
     outcomes = await bench.send(bench.batch(second))
@@ -265,7 +265,7 @@ async def test_what_is_gone_is_a_conflict(bench: Bench) -> None:
         [outcome] = await bench.send(bench.batch([part]))
         assert outcome.state in (CONFLICT, REFUSED), (name, outcome)
         [now] = await bench.reader().current([part])
-        assert now.gone, name
+        assert now.is_gone, name
         for key, row in kept.items():
             bench.store.rows[key] = row
     assert bench.store.applied() == []

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 
 from steward.automations.platforms import lacking, platforms_of
-from steward.connectors.base.queries import FLOW_OBJECTS, ORDERS, PRODUCT, ById, FlowObjectsAsk, OrdersAsk
+from steward.connectors.base.queries import FLOW_OBJECTS, ORDERS, PRODUCT, ById, FlowObjectsQuery, OrdersQuery
 from steward.connectors.woocommerce.flow_objects import unsupported_paths
 from steward.model import kept_plan
 from steward.model.change import Outcome
@@ -69,13 +69,13 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     assert [one.outcome for one in await shop.changes(ended)] == [Outcome.APPLIED]
     [product] = [item async for page in reader.read(PRODUCT, ById(str(first))) for item in page.items]
     assert "In Demand" in product.tags
-    newest = FlowObjectsAsk("orders", ("orders.id", "orders.lineItems.product.id"), sort="ID desc", most=1)
+    newest = FlowObjectsQuery("orders", ("orders.id", "orders.lineItems.product.id"), sort="ID desc", limit=1)
     [seen] = [item async for page in reader.read(FLOW_OBJECTS, newest) for item in page.items]
     assert (seen["id"], [line["product"]["id"] for line in seen["lineItems"]]) == (
         order,
         [str(first), str(second)],
     )
-    [read] = [item async for page in reader.read(ORDERS, OrdersAsk(ids=(order,))) for item in page.items]
+    [read] = [item async for page in reader.read(ORDERS, OrdersQuery(ids=(order,))) for item in page.items]
     assert (seen["totalPrice"], seen["customer"]) == (read.total, None)
 
 

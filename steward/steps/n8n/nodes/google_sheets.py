@@ -7,8 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import AppendRows, WriteCells
-from steward.connectors.base.connector import Planned
-from steward.connectors.base.connector import Problem as Fault
+from steward.connectors.base.connector import ItemProblem as Fault
+from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Cell, SheetTable
 from steward.model.change import Proposal
 from steward.model.json import JsonObject
@@ -304,7 +304,7 @@ class _Writing:
             ]
             problems += planned.problems
         item = Item({**row.fields, "row_number": row_number}, paired_with(row.item_index))
-        self.effects.add_plan(row.item_index, Planned(tuple(proposals), tuple(problems)), item)
+        self.effects.add_plan(row.item_index, PlannedChanges(tuple(proposals), tuple(problems)), item)
 
     def append(self, fresh: Sequence[_Row]) -> None:
         """Proposes the new rows, all in one request, after the header cells of the columns they add."""

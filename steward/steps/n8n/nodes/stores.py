@@ -5,7 +5,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steward.connectors.base.queries import OBJECTS, ORDERS, PRODUCTS, ObjectsAsk, OrdersAsk, ProductsAsk
+from steward.connectors.base.queries import (
+    OBJECTS,
+    ORDERS,
+    PRODUCTS,
+    ObjectsQuery,
+    OrdersQuery,
+    ProductsQuery,
+)
 from steward.connectors.base.records import Order, Product
 from steward.model.change import Proposal
 from steward.model.plan import PlanStep, StepKind
@@ -214,7 +221,7 @@ class WooCommerceNode(_StoreNode):
             number = js.text(params.get(f"{resource}Id", "")).strip()
             if not number:
                 raise ItemFailed("The id of the object to read is empty.")
-            return await read_all(store.reader.read(OBJECTS, ObjectsAsk(resource, number)))
+            return await read_all(store.reader.read(OBJECTS, ObjectsQuery(resource, number)))
         options = params.get("options", {})
         filters = tuple(
             (_FILTERS.get(name, _snake(name)), js.text(value))
@@ -222,7 +229,7 @@ class WooCommerceNode(_StoreNode):
             if not js.is_missing(value) and value != ""
         )
         limit = _limit(params)
-        query = ObjectsAsk(resource, None, filters, limit)
+        query = ObjectsQuery(resource, None, filters, limit)
         return await read_all(store.reader.read(OBJECTS, query), limit)
 
 
@@ -256,11 +263,11 @@ class ShopifyNode(_StoreNode):
             raise ItemFailed("The id of the object to read is empty.")
         ids = (number,) if number else None
         if resource == "product":
-            query = ProductsAsk(ids=ids)
+            query = ProductsQuery(ids=ids)
             return [_product(record) for record in await read_all(store.reader.read(PRODUCTS, query), limit)]
         zone = js_dates.zone_of("UTC")
         after, before = (params.text(f"options.createdAt{end}") for end in ("Min", "Max"))
-        orders = OrdersAsk(
+        orders = OrdersQuery(
             ids=ids,
             created_after=js_dates.parse(after, zone) if after and zone else None,
             created_before=js_dates.parse(before, zone) if before and zone else None,
