@@ -1,4 +1,4 @@
-"""Conditions of if, filter and switch, in their present and their older shape (imports 4); pure."""
+"""Conditions of if, filter and switch, in their present and their older shape; pure."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""httpRequest: page after page, as the step's expressions lead from one to the next (imports 6.1)."""
+"""httpRequest: page after page, as the step's expressions lead from one to the next."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -176,7 +176,7 @@ class _Pages:
 async def all_pages(
     call: StepCall, index: int, web: WebReadClient, first: PageRequest
 ) -> list[dict[str, Any]]:
-    """The items of all pages in order. Raises ItemFailed, TooMuch."""
+    """The items of all pages in order. Raises ItemFailed, MemoryBudgetExceeded."""
     params = call.params(index)
     options: Any = call.step.config.get("options", {})
     pages = _Pages(call, index, web, first, params, options["pagination"]["pagination"])

@@ -1,6 +1,6 @@
 """httpRequest: sign-ins a file asks for.
 
-Oonly the own store's is there, and only to read (imports 6.1).
+Oonly the own store's is there, and only to read.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,7 +57,7 @@ def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProble
 
 
 async def store_answer(call: StepCall, url: str, query: Mapping[str, Any]) -> PlatformResponse:
-    """What the automation's store answers at the address. Raises ItemFailed, StepBroke."""
+    """What the automation's store answers at the address. Raises ItemFailed, WorkflowStepFailed."""
     store = store_of(call)
     parts = urlsplit(url)
     position = parts.path.find("/wp-json/")

@@ -1,4 +1,4 @@
-"""googleSheets: ranges emptied, rows taken out and tabs added, each as a send (imports 6)."""
+"""googleSheets: ranges emptied, rows taken out and tabs added, each as a send."""
 
 import re
 from collections.abc import Iterable

@@ -55,7 +55,7 @@ class SheetLocation:
 
     @classmethod
     def of(cls, call: StepCall) -> "SheetLocation":
-        """As the binding and the file have it. Raises StepBroke."""
+        """As the binding and the file have it. Raises WorkflowStepFailed."""
         account = account_of(call)
         binding = call.environment.binding(call.step.name) or {}
         target = binding.get("target")

@@ -1,4 +1,4 @@
-"""What of a store's objects an imported step may change, and what each field asks of the store (imports 6).
+"""What of a store's objects an imported step may change, and what each field asks of the store.
 
 A field is here when connectors 6 has an operation for it; any other is refused by its name at import.
 """

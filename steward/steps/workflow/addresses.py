@@ -1,4 +1,4 @@
-"""Addresses and headers of requests a workflow makes: what is sent, and keys a file had in them."""
+"""Addresses and headers of the requests of workflows, and the secrets that a file had in them."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,19 +15,19 @@ _KEYS = re.compile(
 
 
 def https_address(text: str) -> str:
-    """The address without blanks around it. Raises ItemFailed for one that is not whole, or no https."""
+    """Returns the stripped address. Raises ItemFailed unless it is an absolute https address."""
     url = text.strip()
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
     if parts.scheme != "https" or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
-        raise ItemFailed("The address of this step is not a whole https address.")
+        raise ItemFailed("The address of this step is not a complete https address.")
     return url
 
 
 def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """The address with more parameters; one that is a list stands once for each element."""
+    """Returns the address with query parameters added; a list is repeated for each element."""
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
         for element in value if js.is_list(value) else [value]:
@@ -36,7 +36,7 @@ def with_query(url: str, query: Mapping[str, Any]) -> str:
 
 
 def sendable_headers(headers: Mapping[str, Any]) -> dict[str, str]:
-    """Headers as they are sent, those of the connection itself left out. Raises ItemFailed."""
+    """Returns the headers to send, without those of the transport. Raises ItemFailed."""
     sendable = {}
     for name, value in headers.items():
         text = js.text(value)
@@ -49,14 +49,14 @@ def sendable_headers(headers: Mapping[str, Any]) -> dict[str, str]:
 
 
 def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
-    """A key a file had in a header or in the query, whose value was not kept."""
+    """Yields a problem for a secret in a header or in the query, whose value was not imported."""
     if _KEYS.match(name.strip()) and value in ("", None):
         words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
         yield StepProblem("error", "credential", words)
 
 
 def removed_address_problems(url: str) -> Iterable[StepProblem]:
-    """A key a file had in an address, whose value was not kept."""
+    """Yields a problem for each secret in an address, whose value was not imported."""
     for part in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url):
         if _KEYS.match(part):
             words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."

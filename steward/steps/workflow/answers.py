@@ -1,4 +1,7 @@
-"""What requests of workflows are made of and what their answers come to as items (imports 6.1)."""
+"""Builds the HTTP requests of workflows and turns the responses into items.
+
+See docs/design/imports-n8n.md#http-steps.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +34,7 @@ _PAIRS = (
 
 
 def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Keys written into headers or query, whose values were not kept."""
+    """Yields a problem for each secret in headers, query or address, whose value was not imported."""
     for path in _PAIRS:
         rows = node.get(path, [])
         for row in rows if isinstance(rows, list) else ():
@@ -41,17 +44,17 @@ def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 
 
 def run_data_in_read_problems(node: NodeDefinition, *names: str) -> Iterable[StepProblem]:
-    """A read that tells its address data of the run: a test run makes it too."""
+    """Yields a warning for a read that sends data of the run: test runs make it too."""
     if any("{{" in str(node.get(name, "")) for name in names):
         words = (
-            "It tells the address values of the run, and reads are made in test runs too. Make sure that "
-            "asking changes nothing there."
+            "It sends values of the run to the address, and reads are made in test runs too. Make sure that "
+            "this request changes nothing there."
         )
         yield StepProblem("warning", "parameter", words)
 
 
 def name_value_rows(params: Params, *paths: str) -> dict[str, Any]:
-    """Names and values written as rows."""
+    """Returns the names and values of rows."""
     values: dict[str, Any] = {}
     for path in paths:
         for row in params.rows(path):
@@ -62,7 +65,7 @@ def name_value_rows(params: Params, *paths: str) -> dict[str, Any]:
 
 
 def parse_json_object(value: Any, what: str) -> dict[str, Any]:
-    """An object, or the JSON of one. Raises ItemFailed."""
+    """Returns an object, parsing it if it is JSON text. Raises ItemFailed."""
     parsed = js.parse_json(value) if isinstance(value, str) else value
     if isinstance(value, str) and not value.strip():
         return {}
@@ -72,7 +75,7 @@ def parse_json_object(value: Any, what: str) -> dict[str, Any]:
 
 
 def send_each_item(call: StepCall, build_request: Callable[[int], SendRequest]) -> NodeResult:
-    """A request for each item, held or sent as its step is; one that cannot be made fails its item."""
+    """Proposes a request for each item; one that cannot be built fails its item."""
     effects, operation = Effects(call), CHANGES["http.send"]
     for index in range(len(call.items)):
         try:
@@ -86,12 +89,12 @@ def send_each_item(call: StepCall, build_request: Callable[[int], SendRequest]) 
 
 
 def is_tolerant(params: Params) -> bool:
-    """Whether an answer that says no is an answer like any other."""
+    """Whether an error status is treated like any other response."""
     return params.flag("options.response.response.neverError") or params.flag("options.ignoreResponseCode")
 
 
 def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, Any]]:
-    """The items an answer is: an object is one, a list one for each element, text a field."""
+    """Returns a response as items: an object is one, a list one for each element, text a field."""
     if not answer.ok and not is_tolerant(params):
         raise ItemFailed(f"The address answered with status {answer.status}.")
     field = response_field(params)
@@ -104,14 +107,14 @@ def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, A
 
 
 def full_response(answer: PlatformResponse, body: Any) -> dict[str, Any]:
-    """An answer with its head."""
+    """Returns a response with its status and headers."""
     return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
 
 
 def parse_storable_json(text: str) -> Any:
-    """The JSON of a text. Raises ValueError, RecursionError: none, or none that can be kept as it is.
+    """Parses JSON text. Raises ValueError, RecursionError if it is invalid or cannot be stored.
 
-    Numbers beyond all bounds and halves of characters are such.
+    Infinite numbers and unpaired surrogates cannot be stored.
     """
     parsed = json.loads(text)
     json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode("utf-8")
@@ -122,13 +125,13 @@ _SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, 
 
 
 def response_field(params: Params) -> str:
-    """The field an answer that is no object goes into."""
+    """Returns the field for a response that is not an object."""
     older = params.text("dataPropertyName") or "data"
     return params.text("options.response.response.outputPropertyName", older) or older
 
 
 def response_body(answer: PlatformResponse, params: Params) -> Any:
-    """The body as the step asks for it. Raises ItemFailed."""
+    """Returns the body in the format that the step sets. Raises ItemFailed."""
     shape = _SHAPES.get(params.text("responseFormat"), "")
     shape = shape or params.text("options.response.response.responseFormat", "autodetect")
     field = response_field(params)
@@ -144,5 +147,5 @@ def response_body(answer: PlatformResponse, params: Params) -> Any:
         return parse_storable_json(text)
     except (ValueError, RecursionError):
         if shape == "json":
-            raise ItemFailed("The answer of the address is no JSON.") from None
+            raise ItemFailed("The response of the address is not JSON.") from None
         return {field: text}

@@ -30,14 +30,14 @@ I = TypeVar("I")  # noqa: E741
 
 
 def context_of(call: StepCall) -> StepContext:
-    """The run around the step. Raises StepBroke where there is none."""
+    """Returns the context of the run. Raises WorkflowStepFailed if there is none."""
     if call.environment.context is None:
         raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
     return call.environment.context
 
 
 def store_of(call: StepCall) -> StoreAccess:
-    """The automation's store. Raises StepBroke."""
+    """Returns the automation's store. Raises WorkflowStepFailed."""
     store = context_of(call).store
     if store is None:
         raise WorkflowStepFailed("This automation runs on no store. Choose one.")
@@ -45,7 +45,7 @@ def store_of(call: StepCall) -> StoreAccess:
 
 
 def account_of(call: StepCall) -> AccountAccess:
-    """The connection the step is bound to. Raises StepBroke."""
+    """Returns the connection to which the step is bound. Raises WorkflowStepFailed."""
     binding = call.environment.binding(call.step.name)
     number = binding.get("integration_id") if binding is not None else None
     for integration, access in context_of(call).accounts.items():
@@ -55,7 +55,7 @@ def account_of(call: StepCall) -> AccountAccess:
 
 
 def web_of(call: StepCall) -> WebReadClient:
-    """Reads of addresses without a connection. Raises StepBroke where there are none."""
+    """Returns the client for addresses without a connection. Raises WorkflowStepFailed."""
     web = context_of(call).web
     if web is None:
         raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
@@ -65,9 +65,9 @@ def web_of(call: StepCall) -> WebReadClient:
 async def read_each_item(
     call: StepCall, read: Callable[[int], Awaitable[Sequence[dict[str, Any]]]]
 ) -> NodeResult:
-    """What is read for each item; one that fails goes where the step's `on_error` says.
+    """Reads objects for each item and treats a failed item by the step's `on_error`.
 
-    Raises ItemFailed when that is nowhere, TooMuch.
+    Raises ItemFailed if `on_error` is STOP, MemoryBudgetExceeded.
     """
     out: Items = []
     failed: Items = []
@@ -89,7 +89,7 @@ async def read_each_item(
 
 
 async def read_all(pages: AsyncIterator[RecordPage[I]], limit: int | None = None) -> list[I]:
-    """All that a read gives, or the first `most`. Raises ItemFailed, TooMuch; a wait passes through."""
+    """Reads all pages, or the first `limit` records. Raises ItemFailed, MemoryBudgetExceeded, CallError."""
     records: list[I] = []
     budget = StepBudget()
     try:
@@ -104,13 +104,13 @@ async def read_all(pages: AsyncIterator[RecordPage[I]], limit: int | None = None
 
 
 def as_item_failure(error: CallError) -> Exception:
-    """A call's failure as the item's own; one that is to be waited for stays as it is."""
+    """Returns a failed call as an ItemFailed; one that can be retried later is returned unchanged."""
     return error if error.wait_s is not None else ItemFailed(error.message)
 
 
 @dataclass(slots=True)
 class Effects:
-    """Proposals gathered item by item, and the items that stand when they are made true."""
+    """Collects proposals item by item, with the output items that apply once they are done."""
 
     call: StepCall
     items: Items = field(default_factory=list)
@@ -121,7 +121,7 @@ class Effects:
     proposed: StepBudget = field(default_factory=lambda: StepBudget(RUN_BYTES))
 
     def fail_item(self, index: int, message: str) -> None:
-        """An item that cannot be done. Raises ItemFailed when that stops the step."""
+        """Treats a failed item by the step's `on_error`. Raises ItemFailed if it stops the step."""
         if self.call.on_error is OnError.STOP:
             raise ItemFailed(message)
         if self.call.on_error is OnError.PASS_INPUT:
@@ -132,9 +132,9 @@ class Effects:
     def add_plan(
         self, index: int, planned: PlannedChanges, item: Item, operation: WriteOperation[Any] | None = None
     ) -> None:
-        """What one item's ask comes to: changes, nothing to change, or a fault. Raises TooMuch.
+        """Adds the planned changes of one item, or its failure. Raises MemoryBudgetExceeded.
 
-        `operation` foretells what a test run hands on: where it cannot know all of it the item is partial.
+        `operation` predicts the output of a test run; if it cannot know all fields the item is partial.
         """
         self.proposed.add(*(part.arguments for proposal_ in planned.proposals for part in proposal_.parts))
         if planned.problems:
@@ -154,7 +154,7 @@ class Effects:
         return any(operation.predict(part.before, part.arguments)[1] for part in parts)
 
     def result(self, *, read: int = 0) -> NodeResult:
-        """The step's result."""
+        """Returns the step's result."""
         has_error_output = self.call.on_error is OnError.ERROR_OUTPUT
         return NodeResult(
             outputs=[self.items, self.failed] if has_error_output else [self.items],

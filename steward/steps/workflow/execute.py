@@ -1,7 +1,7 @@
-"""Runs one execution of an imported step: parameters, retries, pairing, what a failure does (imports 3.5).
+"""Runs one execution of an imported step: parameters, retries, pairing and failures.
 
-The one way a step of an items plan runs, in real runs, test runs, sub-workflows and recorded cases alike;
-order is order.py's, journaling and holding changes runs/.
+Real runs, test runs, sub-workflows and recorded cases all run steps through `execute`. plan_order.py decides
+the order; runs/ records executions and asks for approvals. See docs/design/imports-n8n.md#node-settings.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ EXPRESSION = frozenset(("expr", "lang", "chunks"))
 
 @dataclass(slots=True)
 class ExecutionContext:
-    """What executions of one run share: its plan, history, evaluator, scene and step types."""
+    """What the executions of one run share: plan, history, evaluator, environment and step types."""
 
     plan: Plan
     entry: str
@@ -82,7 +82,7 @@ class ExecutionContext:
     _branches: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def branch(self, source: str, target: str) -> int:
-        """The output of `source` that leads to `target` the shortest way; 0 when none does."""
+        """Returns the output of `source` with the shortest path to `target`; 0 if there is none."""
         key = (source, target)
         if key not in self._branches:
             self._branches[key] = _branch(self.plan, source, target)
@@ -111,9 +111,9 @@ def _output_of(plan: Plan, name: str, port: str) -> int:
 
 @dataclass(slots=True)
 class ExecutionResult:
-    """What became of an execution; `outputs` None: the step failed and the run with it.
+    """The result of an execution. `outputs` is None if the step failed, and the run with it.
 
-    `error` stands beside outputs when a failure of the whole was tolerated.
+    `error` is set beside outputs if a failure of the whole step was tolerated.
     """
 
     outputs: Outputs | None
@@ -123,7 +123,7 @@ class ExecutionResult:
 
 
 async def execute(context: ExecutionContext, execution: Execution) -> ExecutionResult:
-    """Runs the step. A CallError of a reader passes through, for the walker."""
+    """Runs the step. A CallError of a reader propagates to the walk."""
     step, origin = execution.step, origin_of(execution.step)
     if origin.disabled:
         indexed_items = enumerate(execution.inputs[0])
@@ -157,7 +157,7 @@ async def execute(context: ExecutionContext, execution: Execution) -> ExecutionR
 
 
 def check_choices(kind: StepType, call: StepCall) -> None:
-    """Raises ItemFailed where an expression chose what its type does not have; others are told at import."""
+    """Raises ItemFailed if an expression gave an unknown choice; the import checks literal choices."""
     for path, allowed in kind.choices.items():
         raw: Any = call.step.config
         for part in path.split("."):
@@ -165,18 +165,18 @@ def check_choices(kind: StepType, call: StepCall) -> None:
         if isinstance(raw, Mapping) and raw.keys() == EXPRESSION and call.items:
             chosen = call.first.get(path)
             if chosen not in (None, "", UNDEFINED) and chosen not in allowed:
-                raise ItemFailed(f"“{path}” came to {str(chosen)[:80]!r}, which this step does not have.")
+                raise ItemFailed(f"“{path}” is {str(chosen)[:80]!r}, which this step does not support.")
 
 
 def origin_of(step: PlanStep) -> StepSource:
-    """Where an imported step came from."""
+    """Returns the source of an imported step. Raises ValueError for any other step."""
     if step.origin is None:
         raise ValueError(f"{step.name} is not an imported step")
     return step.origin
 
 
 def _failed(origin: StepSource, inputs: Sequence[Items], failure: Exception) -> ExecutionResult:
-    """A failure of the whole step: tolerated, its input goes on at output 0 and nothing elsewhere."""
+    """Returns the result of a failed step; if tolerated, its input passes on at output 0."""
     if not isinstance(failure, WorkflowStepFailed | CodeStopped):
         failure = WorkflowStepFailed(
             "A date or number of this step is out of range, or data lie too deep in one another."
@@ -212,7 +212,7 @@ async def _call(
     params = await _params(context, step, inputs, step_type, context_for, source)
 
     def input_context(names: Iterable[str] | None) -> ExpressionContext:
-        """What a script sees: with “execute once” the first item alone, where an expression sees all."""
+        """Returns what a script sees: with “execute once” only the first item, unlike an expression."""
         world = replace(context_for(names), items=[item.json for item in inputs[0]])
         refuse_partial_context(context.partials, world, source)
         return world
@@ -235,7 +235,7 @@ async def _call(
 def world_of(
     context: ExecutionContext, execution: Execution, names: Iterable[str] | None, now: datetime
 ) -> ExpressionContext:
-    """What the step's expressions look at; `names` are the steps they ask for, None: any."""
+    """Returns what the step's expressions can read; `names` are the steps that they name, None any."""
     history = context.history
     step_names = history.keys() if names is None else [name for name in names if name in history]
     step = execution.step
@@ -258,7 +258,7 @@ def _seen(context: ExecutionContext, name: str, reader: str) -> StepView:
         None if ran.outputs is None else [[item.json for item in items] for items in ran.outputs]
         for ran in context.history[name]
     ]
-    while runs and runs[-1] is None:  # a run still going on
+    while runs and runs[-1] is None:  # a run in progress
         runs.pop()
     step = next((candidate for candidate in context.plan.steps if candidate.name == name), None)
     return StepView(
@@ -317,7 +317,7 @@ def _scope(
 
 
 def raw_parameters(config: JsonValue) -> Any:
-    """A step's parameters as its file had them."""
+    """Returns a step's parameters as they are in the file."""
     if isinstance(config, Mapping):
         if config.keys() == EXPRESSION:
             return config["expr"]
@@ -335,7 +335,7 @@ async def _params(
     context_for: Callable[[Iterable[str] | None], ExpressionContext],
     source: Source | None,
 ) -> Callable[[int], Params]:
-    """The step's parameters for each item, all its expressions worked out in one go."""
+    """Evaluates all expressions of the step in one batch and returns its parameters by item index."""
     templates: list[ParameterTemplate] = []
     tree = _prepared(step.config, (), step_type.unjoined_parameters, templates)
     if not templates:
@@ -372,21 +372,21 @@ def _names(templates: Sequence[ParameterTemplate]) -> frozenset[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """The place in a tree of parameters where an expression's value goes."""
+    """Stands for an expression's value in a tree of parameters."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Fixed:
-    """A part of a tree without expressions, which is the same for every item."""
+    """A part of a tree without expressions, the same for every item."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The place of a text whose chunks are not joined."""
+    """Stands for a text whose chunks are not joined."""
 
     parts: tuple[str | _Slot, ...]
     typed: bool
@@ -445,7 +445,7 @@ def _filled(tree: Any, column: Sequence[Any]) -> Any:
 
 
 def encode_config(parameters: JsonObject) -> JsonObject:
-    """Parameters as a plan keeps them: an expression as `{expr, lang, chunks}` (imports 9)."""
+    """Encodes parameters for a plan: an expression becomes `{expr, lang, chunks}`."""
     return {name: _encode(value) for name, value in parameters.items()}
 
 

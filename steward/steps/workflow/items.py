@@ -1,4 +1,7 @@
-"""Items, what the steps of an imported workflow hand on, and where each came from (imports 3.1, 3.6)."""
+"""Items, which the steps of an imported workflow pass on, and the pairing that says where each came from.
+
+See docs/design/imports-n8n.md#items and docs/design/imports-n8n.md#pairing.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +12,7 @@ from steward.model.json import JsonObject, JsonValue
 
 @dataclass(frozen=True, slots=True)
 class ItemRef:
-    """One item of the history: a step's run, its output and the item's place."""
+    """A reference to one item of the history: a step, its run, its output and the item's index."""
 
     step: str
     run: int
@@ -17,15 +20,15 @@ class ItemRef:
     item: int
 
 
-# What an output item came from: an input item, (item, input), or one that came at an earlier run (loops).
+# The source of an output item: an input item, (item, input), or an item of an earlier run (loops).
 Link: TypeAlias = tuple[int, int] | ItemRef
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item; `paired` None: not known where it came from. `error`: it stands for a failure.
+    """One item. `paired` is None if its source is unknown; `error` is set if it represents a failure.
 
-    `partial`: in a test run, that it may have fields that are not known (engine 10.2).
+    `partial`: in a test run, the item may have further fields that are not known.
     """
 
     json: Mapping[str, JsonValue]
@@ -34,7 +37,7 @@ class Item:
     partial: bool = False
 
     def encoded(self) -> JsonValue:
-        """As journaled."""
+        """Returns the item as the journal stores it."""
         paired: JsonValue = None if self.paired is None else [_encode_link(link) for link in self.paired]
         if self.partial:
             return [self.json, paired, self.error, True]
@@ -51,7 +54,7 @@ Outputs: TypeAlias = list[Items]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the items of one input came from: an output of one run of a step."""
+    """The output of one run of a step from which the items of an input came."""
 
     step: str
     output: int = 0
@@ -60,7 +63,7 @@ class Source:
 
 @dataclass(slots=True)
 class PastRun:
-    """One run of a step, as later steps may look back at it. `outputs` None: it failed."""
+    """One run of a step, as later steps see it. `outputs` is None if it failed."""
 
     outputs: Outputs | None
     sources: Sequence[Source | None]
@@ -68,21 +71,21 @@ class PastRun:
     params: JsonObject = field(default_factory=dict)
 
 
-# Every run of every step so far, the trigger among them, by step name and run index.
+# Every run of every step so far, the trigger included, by step name and run index.
 History: TypeAlias = dict[str, list[PastRun]]
 
 
 class PairingUnknown(Exception):
-    """The item a step asks for cannot be told: pairing is missing on the way, or leads to several."""
+    """Raised when the paired item is unknown: pairing is missing on the way, or leads to several items."""
 
 
 def encode_outputs(outputs: Outputs) -> JsonValue:
-    """Outputs as journaled."""
+    """Encodes outputs for the journal."""
     return [[item.encoded() for item in items] for items in outputs]
 
 
 def decode_outputs(encoded: JsonValue) -> Outputs:
-    """Outputs from the journal."""
+    """Decodes outputs from the journal."""
     return [[_decode_item(item) for item in items] for items in _lists(encoded)]
 
 
@@ -105,12 +108,12 @@ def _decode_link(encoded: Sequence[Any]) -> Link:
 
 
 def trigger_items(objects: Iterable[JsonObject]) -> Items:
-    """The items a trigger gives."""
+    """Returns the items of a trigger."""
     return [Item(json, ((index, 0),)) for index, json in enumerate(objects)]
 
 
 def fill_pairing(outputs: Outputs, inputs: Sequence[Items]) -> Outputs:
-    """Pairs what a type left unpaired: with one input item, or as many out as in (imports 3.6)."""
+    """Pairs unpaired outputs if there is one input item, or as many items out as in."""
     filled_inputs = [items for items in inputs if items]
     total = sum(len(items) for items in filled_inputs)
     return [_fill(items, inputs, total) for items in outputs]
@@ -135,9 +138,9 @@ def _paired(item: Item, links: tuple[Link, ...]) -> Item:
 
 
 def trace(history: History, start: ItemRef, step_name: str) -> ItemRef | None:
-    """The item of `wanted` that the item at `start` came from; None: it did not come through there.
+    """Returns the item of `step_name` from which the item `start` came; None if it did not pass there.
 
-    Raises Lost when pairing is missing on the way, or when it leads to several items (imports 3.6).
+    Raises PairingUnknown when pairing is missing on the way, or when it leads to several items.
     """
     matches: set[ItemRef] = set()
     seen: set[ItemRef] = set()
@@ -161,7 +164,7 @@ def trace(history: History, start: ItemRef, step_name: str) -> ItemRef | None:
 def _source_items(history: History, ref: ItemRef) -> list[ItemRef]:
     past_run = history[ref.step][ref.run]
     if not past_run.sources:
-        return []  # a trigger: nothing lies before it
+        return []  # a trigger has no sources
     item = _item_at(past_run, ref)
     if item is None or item.paired is None:
         raise PairingUnknown(f"It cannot be told which item of “{ref.step}” this item came from.")

@@ -1,6 +1,6 @@
-"""How much data the steps of one run may hold in memory; counted as JSON, before anything is written out.
+"""Limits the data that the steps of one run hold in memory, counted as the size of its JSON.
 
-A value that stands in many places counts in each of them: that is what keeping it or sending it would take.
+A value that is referenced several times counts each time: storing or sending it would take as much.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,20 +11,20 @@ from steward.steps.workflow.items import Outputs
 from steward.steps.workflow.javascript.values import SCALARS
 
 MIB: Final = 1024 * 1024
-STEP_BYTES: Final = 8 * MIB  # what one execution may give (engine 3.5)
-RUN_BYTES: Final = 64 * MIB  # what all executions of a run, those of called workflows among them, may hold
+STEP_BYTES: Final = 8 * MIB  # output of one execution
+RUN_BYTES: Final = 64 * MIB  # outputs of all executions of a run, sub-workflows included
 _SCALAR_BYTES = 8
 _MAX_DEPTH = 500
 
 
 class MemoryBudgetExceeded(Exception):
-    """More data than steps may hold: no failure of the step that could be tolerated, but the run's end."""
+    """Raised when steps hold too much data; ends the run, even if the step tolerates failures."""
 
 
 def json_size(value: object, sizes: dict[int, int] | None = None) -> int:
-    """About how many bytes the value takes as JSON; what is shared is looked at once and counted each time.
+    """Returns the approximate size of the value's JSON in bytes; shared parts are measured once.
 
-    Raises TooMuch for what is nested deeper than it could be written.
+    Raises MemoryBudgetExceeded for a value that is nested too deeply to be written as JSON.
     """
     return _size(value, {} if sizes is None else sizes, 0)
 
@@ -68,12 +68,12 @@ def _list_size(value: Sequence[Any], sizes: dict[int, int], depth: int) -> int:
 
 @dataclass(slots=True)
 class StepBudget:
-    """What one run of a step has gathered so far, so that it ends before memory does."""
+    """The data that one run of a step may still collect."""
 
     remaining: int = STEP_BYTES
 
     def add(self, *values: object) -> None:
-        """So much more. Raises TooMuch."""
+        """Counts the values. Raises MemoryBudgetExceeded."""
         sizes: dict[int, int] = {}
         self.remaining -= sum(json_size(value, sizes) for value in values)
         if self.remaining < 0:
@@ -82,13 +82,13 @@ class StepBudget:
 
 @dataclass(slots=True)
 class MemoryBudget:
-    """What is left of what a walk may hold; a called workflow's part is given back when it has ended."""
+    """The data that a run may still hold; a sub-workflow's share is returned when it ends."""
 
     remaining: int = RUN_BYTES
     _step: int = field(default=STEP_BYTES)
 
     def reserve(self, outputs: Outputs | None) -> None:
-        """One execution's outputs are held from now on. Raises TooMuch."""
+        """Counts the outputs of one execution. Raises MemoryBudgetExceeded."""
         sizes: dict[int, int] = {}
         size = sum(json_size(item.json, sizes) + 16 for items in outputs or () for item in items)
         self.remaining -= size
@@ -96,5 +96,5 @@ class MemoryBudget:
             raise MemoryBudgetExceeded
 
     def for_sub_workflow(self) -> "MemoryBudget":
-        """What a called workflow may take of it."""
+        """Returns a separate budget for a sub-workflow, of what remains."""
         return MemoryBudget(self.remaining, self._step)

@@ -1,7 +1,7 @@
-"""The order in which the steps of an items plan run (imports 3.2-3.4); pure: it runs and journals nothing.
+"""Decides the order in which the steps of an n8n plan run; pure, it runs and records nothing.
 
-Depth first on a stack. The caller takes an execution, runs it or replays what the journal has of it, and
-settles it here; a held one is settled later, once everything else has run (engine 10.1).
+Depth first on a stack. The caller takes an execution, runs or replays it, and settles it here; a held one is
+settled later, once everything else has run. See docs/design/imports-n8n.md#order.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from steward.steps.workflow.items import History, Items, Outputs, PastRun, Sourc
 
 @dataclass(slots=True)
 class Execution:
-    """One run of a step: its items by input and where they came from.
+    """One run of a step: its items by input and their sources.
 
-    `iteration` is how its row is numbered, where the order says so; else that follows from `run`.
+    `iteration` numbers its row if the order sets it; otherwise the number follows from `run`.
     """
 
     step: PlanStep
@@ -27,7 +27,7 @@ class Execution:
 
 @dataclass(slots=True)
 class _Arriving:
-    """A step to run, as it lies on the stack or waits for inputs."""
+    """A step on the stack, or one that waits for inputs."""
 
     step: PlanStep
     inputs: dict[int, Items] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class _Arriving:
 
 
 class PlanOrder:
-    """Which step runs next, from the trigger's items on."""
+    """Decides which step runs next, beginning with the trigger's items."""
 
     def __init__(self, plan: Plan, *, entry: str, items: Items, demands: Callable[[PlanStep], bool]) -> None:
         self.history: History = {}
@@ -56,7 +56,7 @@ class PlanOrder:
         self._send_on(entry, 0, [items])
 
     def next(self) -> Execution | None:
-        """The next execution; None when only held ones, or inputs that never come, are left."""
+        """Returns the next execution; None if only held ones or missing inputs remain."""
         if not self._stack:
             return None
         arriving = self._stack.pop()
@@ -70,14 +70,14 @@ class PlanOrder:
         return Execution(step, run, inputs, sources)
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
-        """The execution ended with these outputs; None: it failed and nothing follows."""
+        """Accepts the outputs of an execution; None if it failed and nothing follows."""
         ran = self.history[execution.step.name][execution.run]
         ran.outputs, ran.error = outputs, error
         if outputs is not None:
             self._send_on(execution.step.name, execution.run, outputs)
 
     def start_waiting(self) -> bool:
-        """With nothing else left, lets the waiting step furthest up run with what it has (imports 3.3)."""
+        """Lets the first waiting step in the plan run with the inputs it has, if nothing else can run."""
         ready = [arriving for arriving in self._waiting if not self._demands(arriving.step)]
         if self._stack or not ready:
             return bool(self._stack)
@@ -90,11 +90,11 @@ class PlanOrder:
         return True
 
     def starved(self) -> list[PlanStep]:
-        """Steps that wait for an input that never came."""
+        """Returns the steps that wait for an input that never came."""
         return [arriving.step for arriving in self._waiting]
 
     def _comes_after(self, name: str, others: set[str]) -> bool:
-        """Whether another of `others` lies before the step, other than round a cycle through itself."""
+        """Whether one of `others` precedes the step, not counting cycles through the step itself."""
         seen, open_ = {name}, [name]
         while open_:
             current = open_.pop()
@@ -123,7 +123,7 @@ class PlanOrder:
         self._stack.extend(reversed(ready))
 
     def _arrive(self, edge: PlanEdge, items: Items, source: Source) -> _Arriving | None:
-        """The step's arrival when it can run now; None while it waits for other inputs."""
+        """Returns the step if it can run now; None while it waits for other inputs."""
         step = self._steps[edge.target]
         if _inputs(step) <= 1:
             return _Arriving(step, {0: items}, {0: source})

@@ -1,4 +1,4 @@
-"""Which steps may run more than once: round a circle, behind one, where branches meet (imports 3.2)."""
+"""Determines which steps may run more than once: in a cycle, behind one, or where branches meet."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,7 +6,7 @@ from steward.model.plan import Plan
 
 
 def repeating_steps(plan: Plan) -> frozenset[str]:
-    """Names of the steps whose runs need a number; the others run once at most."""
+    """Returns the names of the steps that may run more than once."""
     after: dict[str, set[str]] = {}
     into: dict[tuple[str, int], int] = {}
     for edge in plan.edges:
@@ -25,7 +25,7 @@ def repeating_steps(plan: Plan) -> frozenset[str]:
 
 
 def cycles(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
-    """The circles of a graph: largest sets whose members all lead to each other (Tarjan)."""
+    """Returns the cycles of a graph: its strongly connected components (Tarjan)."""
     components: list[set[str]] = []
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}

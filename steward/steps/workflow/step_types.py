@@ -1,5 +1,7 @@
-"""What a step type of an imported workflow is, and what it is given to run (imports 3.5, 6); the walk's
-side, order, retries and what a failure does, is execute.py's."""
+"""The base of the step types of imported workflows, and what one receives to run.
+
+execute.py runs them: order, retries and failures. See docs/design/imports-n8n.md#node-types.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -21,11 +23,11 @@ from steward.steps.workflow.javascript.values import SCALARS
 from steward.steps.workflow.javascript.values import UNDEFINED as UNDEFINED
 from steward.steps.workflow.memory_budget import StepBudget
 
-MAX_SUB_WORKFLOW_DEPTH = 5  # sub-workflows within sub-workflows (imports 6)
+MAX_SUB_WORKFLOW_DEPTH = 5  # sub-workflows within sub-workflows
 
 
 class WorkflowStepFailed(Exception):
-    """The step fails as a whole, whatever its type does about single items."""
+    """Raised when a step fails as a whole, however its type treats single items."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -33,42 +35,42 @@ class WorkflowStepFailed(Exception):
 
 
 class ItemFailed(WorkflowStepFailed):
-    """Something does not work: for one item when a type treats items one by one, else for the step."""
+    """Raised when one item fails, if the type treats items one by one; else the step fails."""
 
 
 UNKNOWN_IN_TEST = "unknown_in_test"
 
 
 class UnknownInTest(Exception):
-    """A test run would have to know what only the real change tells (engine 10.2)."""
+    """Raised in a test run for data that only a real change would return."""
 
 
 class FieldUse(Enum):
-    """What a step type does with the fields of its items beside reading them by expressions."""
+    """What a step type does with the fields of its items, apart from expressions."""
 
-    READS = "fields"  # looks into them itself
-    PASSES_ITEMS = "whole"  # hands items on as they are
-    EXTENDS_ITEMS = "more"  # hands each on with fields of its own beside the item's
-    REPLACES_ITEMS = "nothing"  # what it hands on has nothing of them
+    READS = "fields"  # reads the fields itself
+    PASSES_ITEMS = "whole"  # passes items on unchanged
+    EXTENDS_ITEMS = "more"  # passes each item on with more fields
+    REPLACES_ITEMS = "nothing"  # its output has none of the fields
 
 
 @dataclass(frozen=True, slots=True)
 class FailedExpression:
-    """A parameter whose expression failed; it fails only what reads it."""
+    """A parameter whose expression failed; it fails only code that reads it."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class UnjoinedText:
-    """A text with expressions in it, its parts worked out one by one and not joined."""
+    """A text with expressions whose parts are evaluated one by one and not joined."""
 
     parts: tuple[Any, ...]
     typed: bool
 
 
 class Params:
-    """A step's parameters for one item, expressions worked out."""
+    """A step's parameters for one item, with expressions evaluated."""
 
     __slots__ = ("_tree",)
 
@@ -76,7 +78,7 @@ class Params:
         self._tree = tree
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The value at a dotted path; `default` when the parameter is absent. Raises ItemFailed."""
+        """Returns the value at a dotted path, or `default` if it is absent. Raises ItemFailed."""
         value: Any = self._tree
         for part in path.split("."):
             if isinstance(value, FailedExpression):
@@ -87,16 +89,16 @@ class Params:
         return unwrap(value)
 
     def text(self, path: str, default: str = "") -> str:
-        """A parameter that is a text; what is not there is the default."""
+        """Returns a parameter as text."""
         value = self.get(path, default)
         return default if value is None or value is UNDEFINED else str(value)
 
     def flag(self, path: str, default: bool = False) -> bool:
-        """A parameter that is a switch."""
+        """Returns a parameter as a boolean."""
         return bool(self.get(path, default))
 
     def rows(self, path: str) -> list["Params"]:
-        """The parameter's list of objects, each to be read by itself."""
+        """Returns a parameter that is a list of objects."""
         value: Any = self._tree
         for part in path.split("."):
             if isinstance(value, FailedExpression):
@@ -107,12 +109,12 @@ class Params:
         return [Params(row) for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []
 
     def has(self, name: str) -> bool:
-        """Whether the parameter is given."""
+        """Whether the parameter is present."""
         return name in self._tree
 
     @property
     def tree(self) -> Mapping[str, Any]:
-        """All of it, failures as they are."""
+        """All parameters, with failed expressions in place."""
         return self._tree
 
 
@@ -128,7 +130,7 @@ def _member(value: Any, part: str) -> Any:
 
 
 def unwrap(value: Any) -> Any:
-    """The value itself. Raises ItemFailed where an expression in it failed."""
+    """Returns the value itself. Raises ItemFailed if an expression in it failed."""
     if type(value) in SCALARS:
         return value
     if isinstance(value, FailedExpression):
@@ -146,8 +148,8 @@ def unwrap(value: Any) -> Any:
 class StepCall:
     """One run of a step: its items, its parameters for each of them, and what it may use.
 
-    `look` gives what scripts look at, the steps named among it; `memory` is what the step kept at its
-    earlier runs of this run, which only loops have.
+    `expression_context` returns what scripts can read, for the named steps; `memory` is what the step stored
+    at its earlier runs in this run, which only loops do.
     """
 
     step: PlanStep
@@ -170,25 +172,25 @@ class StepCall:
 
     @property
     def on_error(self) -> OnError:
-        """What a failure does."""
+        """What happens when the step or an item fails."""
         return self.step.origin.on_error if self.step.origin is not None else OnError.STOP
 
     @property
     def first(self) -> Params:
-        """The parameters as the first item gives them."""
+        """The parameters for the first item."""
         return self.params(0)
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
-    """The run around a step: its time, seed and zone, the connections it may read, and inner plans."""
+    """The run around a step: time, seed and zone, readable connections and sub-workflows."""
 
     zone: str
     now: datetime
     seed: str
     mode: Mode
     workflow_id: str = ""
-    active: bool = True  # whether it is switched on, as its expressions see it
+    active: bool = True  # whether the workflow is active, as expressions see it
     context: StepContext | None = None
     binding: Callable[[str], JsonObject | None] = lambda name: None
     sub_workflow: Callable[[str], Plan | None] = lambda name: None
@@ -198,9 +200,9 @@ class RunEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class SubWorkflowResult:
-    """What a called workflow gave: the items of its last step, and what its steps propose.
+    """The result of a sub-workflow: the items of its last step, and the proposals of all its steps.
 
-    `item_of` says for each proposal which of the items it makes true, -1: none of them.
+    `item_of` has for each proposal the index of the item that it results in, or -1 for none.
     """
 
     items: Items
@@ -211,9 +213,9 @@ class SubWorkflowResult:
 
 @dataclass(slots=True)
 class NodeResult:
-    """What a step gives: outputs; for a change or send what it proposes, for a wait until when.
+    """The result of a step: its outputs, the proposals of a change or send, the end of a wait.
 
-    `item_of` says for each proposal which item of output 0 it makes true.
+    `item_of` has for each proposal the index of the item of output 0 that it results in.
     """
 
     outputs: Outputs
@@ -227,7 +229,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class StepProblem:
-    """What importing a step finds: a Finding's code, level and words, before it has a step."""
+    """A problem that importing a node finds; becomes a Finding of its step."""
 
     level: str
     code: str
@@ -236,7 +238,7 @@ class StepProblem:
 
 @dataclass(frozen=True, slots=True)
 class NodeDefinition:
-    """A step as its file has it, for its type to look at: raw parameters, `=` texts being expressions."""
+    """A node as the file has it: raw parameters, in which text that begins with `=` is an expression."""
 
     name: str
     version: float
@@ -244,7 +246,7 @@ class NodeDefinition:
     credentials: tuple[str, ...] = ()
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The raw value at a dotted path."""
+        """Returns the raw value at a dotted path."""
         value: Any = self.parameters
         for part in path.split("."):
             if not isinstance(value, Mapping) or part not in value:
@@ -253,7 +255,7 @@ class NodeDefinition:
         return value
 
     def literal(self, path: str, default: Any = None) -> Any:
-        """The value at a dotted path, the default also when an expression decides it."""
+        """Returns the value at a dotted path, or the default if it is absent or an expression."""
         value = self.get(path, default)
         return default if is_expression(value) else value
 
@@ -264,70 +266,66 @@ def is_expression(value: object) -> bool:
 
 
 class StepType(ABC):
-    """A node type of the tool: its names, versions and parameters, its class, and how it runs."""
+    """A step type: its n8n names, versions and parameters, its kind, and how it runs."""
 
     types: tuple[str, ...] = ()
     versions: tuple[float, ...] = (1,)
     kind: StepKind = StepKind.DECIDE
     parameters: frozenset[str] = frozenset()
-    options: frozenset[str] | None = None  # the names its `options` may have; None: it looks at them itself
-    choices: Mapping[str, frozenset[str]] = MappingProxyType(
-        {}
-    )  # what a parameter may be when it is no expression
-    per_item: bool = True  # whether its parameters are worked out for every item, or for the first alone
-    stateful: bool = False  # whether a run depends on its earlier runs: it is run again, not replayed
+    options: frozenset[str] | None = None  # names in its `options`; None: it checks them itself
+    choices: Mapping[str, frozenset[str]] = MappingProxyType({})  # literal values of a parameter
+    per_item: bool = True  # evaluates parameters for every item, else for the first
+    stateful: bool = False  # depends on its earlier runs: runs again instead of being replayed
     field_use: FieldUse = FieldUse.READS
-    unjoined_parameters: tuple[
-        str, ...
-    ] = ()  # parameters whose chunks it joins by itself: Chunks in place of their text
+    unjoined_parameters: tuple[str, ...] = ()  # parameters that it receives as UnjoinedText
 
     def operation(self, node: NodeDefinition) -> str:
-        """The public name of what it does (contract 3.6)."""
+        """The public name of its operation. See docs/design/api/imports.md#plan."""
         return self.types[0]
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """Its class by what it does."""
+        """Returns its kind."""
         return self.kind
 
     def title(self, node: NodeDefinition) -> str:
-        """Plain words."""
+        """Returns its title in plain words."""
         return node.name
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """Its own outputs by number."""
+        """Returns the names of its outputs in order."""
         return ("out:0",)
 
     def inputs(self, node: NodeDefinition) -> int:
-        """How many inputs it has."""
+        """Returns the number of its inputs."""
         return 1
 
     def demands_all(self, step: PlanStep) -> bool:
-        """Whether it never runs on part of its inputs."""
+        """Whether it runs only with all of its inputs."""
         return False
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """What it does with the fields of its items."""
+        """Returns how it uses the fields of its items."""
         return self.field_use
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """The kind of connection: store, spreadsheet or teams."""
+        """Returns the kind of connection that it needs: store, spreadsheet, teams or None."""
         return None
 
     def target(self, node: NodeDefinition) -> JsonObject | None:
-        """Where in the connection it reads or writes (interface 2.7)."""
+        """Returns where in the connection it reads or writes."""
         return None
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """What of the step's settings cannot run, or runs otherwise."""
+        """Yields the settings that cannot run or that run differently from n8n."""
         return ()
 
     @abstractmethod
     async def run(self, call: StepCall) -> NodeResult:
-        """The step's outputs. Raises ItemFailed when it fails as a whole."""
+        """Runs the step and returns its outputs. Raises ItemFailed if it fails as a whole."""
 
 
 def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]) -> NodeResult:
-    """Treats the items one by one; what fails goes where the step's `on_error` says (imports 3.5)."""
+    """Converts the items one by one and treats failed items by the step's `on_error`."""
     out: Items = []
     failed: Items = []
     for index, item in enumerate(call.items):
@@ -344,12 +342,12 @@ def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]
 
 
 def error_item(item: Item, index: int, message: str) -> Item:
-    """A failed item as the error output has it."""
+    """Returns a failed item for the error output."""
     return Item({**item.json, "error": message}, ((index, 0),), message)
 
 
 def error_result(call: StepCall, message: str) -> NodeResult:
-    """One error item in place of all, for types that say so of a failure of the whole."""
+    """Returns one error item in place of all items, for a tolerated failure of the whole step."""
     item = Item({"error": message}, None, message)
     if call.on_error is OnError.PASS_INPUT:
         return NodeResult([[item]])
@@ -357,10 +355,10 @@ def error_result(call: StepCall, message: str) -> NodeResult:
 
 
 def paired_with(index: int) -> tuple[tuple[int, int], ...]:
-    """Paired with the item at `place` of the first input."""
+    """Returns the pairing with the item at `index` of the first input."""
     return ((index, 0),)
 
 
 def paired_with_all(inputs: Sequence[Items]) -> tuple[tuple[int, int], ...]:
-    """Paired with every item of every input."""
+    """Returns the pairing with every item of every input."""
     return tuple((index, number) for number, items in enumerate(inputs) for index in range(len(items)))

@@ -1,7 +1,8 @@
-"""What a test run cannot know of the items that changes and sends would hand on, and who asks (engine 10.2).
+"""What a test run cannot know: the output of changes and sends that are not really done.
 
-A partial item has what is known of it and may have more: a field it has can be read, one it lacks is not
-known before the run is real. Whoever would read such a field is left out, and so is what depends on it.
+A partial item has the fields that are known and may have more: a field that it has can be read, one that it
+lacks is unknown until a real run. A step that would read such a field is left out, and so are the steps that
+depend on it. See docs/design/imports-n8n.md#test-runs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,25 +21,25 @@ from steward.steps.workflow.step_types import FieldUse, StepType, UnknownInTest,
 
 @dataclass(slots=True)
 class PartialItems:
-    """The partial items of a walk by their json, which is kept alive so that its identity stays its own."""
+    """The partial items of a walk by the id of their json, which is kept alive so that ids stay unique."""
 
     items_by_id: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     def note(self, outputs: Outputs | None) -> None:
-        """An execution handed these on."""
+        """Notes the partial items of an execution's outputs."""
         for items in outputs or ():
             for item in items:
                 if item.partial:
                     self.items_by_id[id(item.json)] = item.json
 
     def has(self, value: object) -> bool:
-        """Whether it is the json of a partial item."""
+        """Whether the value is the json of a partial item."""
         return id(value) in self.items_by_id
 
     def mark_outputs(
         self, step_type: StepType, step: PlanStep, inputs: Sequence[Items], outputs: Outputs
     ) -> Outputs:
-        """The outputs of a step with what of them is partial again marked so."""
+        """Returns the outputs of a step with those items marked that are partial again."""
         takes = step_type.field_use_of(step)
         if not self.items_by_id or takes is FieldUse.REPLACES_ITEMS:
             return outputs
@@ -64,7 +65,7 @@ def _came_from_partial(link: object, inputs: Sequence[Items]) -> bool:
 def refuse_partial(
     step_type: StepType, step: PlanStep, inputs: Sequence[Items], sources: Sequence[Source | None]
 ) -> None:
-    """A type that looks into its items itself cannot be run on partial ones. Raises UnknownInTest."""
+    """Raises UnknownInTest if a step type that reads fields itself would run on partial items."""
     if step_type.field_use_of(step) is not FieldUse.READS:
         return
     for items, source in zip(inputs, sources, strict=False):
@@ -73,7 +74,7 @@ def refuse_partial(
 
 
 def refuse_partial_context(partials: PartialItems, context: ExpressionContext, source: Source | None) -> None:
-    """A script is given partial items to look at. Raises UnknownInTest."""
+    """Raises UnknownInTest if a script could read partial items."""
     if source is not None and any(partials.has(json) for json in context.items):
         raise UnknownInTest(_words(source.step, None))
     _refuse_steps(partials, context, context.steps)
@@ -93,7 +94,7 @@ def partial_field_guard(
     context: ExpressionContext,
     source: Source | None,
 ) -> Callable[[int], None]:
-    """Looks, for a place, whether an expression asks for what is not known. Raises UnknownInTest."""
+    """Returns a check that raises UnknownInTest if an expression reads an unknown field of an item."""
     chunks = [
         (template, part) for template in templates for part in template.parts if isinstance(part, Chunk)
     ]
@@ -132,7 +133,7 @@ def _refuse_script(
     index: int,
     source: Source | None,
 ) -> None:
-    """As far as it can be told from its text: what may look at the whole counts as looking at it."""
+    """Judges a script by its text: one that may read the whole item counts as reading it."""
     fields = message.current_item_fields([template])
     items = context.items if fields is None else context.items[index : index + 1]
     for json in items:
@@ -151,8 +152,9 @@ def _words(step: str | None, name: str | None) -> str:
 
 
 def outputs_when_left_out(step_type: StepType, step: PlanStep, inputs: Sequence[Items]) -> Outputs:
-    """What goes on behind an execution that was left out: items nothing is known of, so that what only comes
-    after it runs; nothing where it would have chosen a way, or how many there are."""
+    """Returns the outputs of an execution that was left out: items without known fields, so that later steps
+    run, or nothing if the step would have chosen an output or the number of items.
+    """
     ports = step.origin.ports if step.origin is not None else ()
     own_ports = [port for port in ports if port != "error"]
     if len(own_ports) != 1 or step_type.field_use_of(step) is FieldUse.PASSES_ITEMS:

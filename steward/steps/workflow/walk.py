@@ -1,8 +1,8 @@
-"""Walks an imported plan from its trigger to its end or to a person's approval (imports 3, 8; engine 10).
+"""Walks an imported plan from its trigger to its end or to an approval.
 
-One walk for all: a real run gives it a journal of rows (runs/), a sub-workflow and the recorded cases one in
-memory. It runs what the journal does not have, and replays the rest in the same order. `walk` is an items
-plan's; a flow's gives `follow` an order and a way to run a step of its own (steps/flow/).
+A real run passes a journal of rows (runs/); sub-workflows and recorded cases pass one in memory. The walk
+runs what the journal does not have and replays the rest in the same order. `walk` serves n8n workflows;
+Shopify Flow passes its own order and step runner to `follow`. See docs/design/imports-n8n.md#execution.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -34,14 +34,14 @@ MAX_EXECUTIONS = 10_000
 
 
 class ExecutionHold(Enum):
-    """An execution that is held: what follows it waits for a person's decision."""
+    """Marks an execution whose successors wait for an approval."""
 
     HELD = "held"
 
 
 @dataclass(frozen=True, slots=True)
 class SettledExecution:
-    """What an execution handed on; None: it failed and the run ends."""
+    """The outputs of a finished execution; None if it failed and the run ends."""
 
     outputs: Outputs | None
     error: str | None = None
@@ -49,32 +49,32 @@ class SettledExecution:
 
 
 class Journal(Protocol):
-    """Where executions are kept."""
+    """Records executions."""
 
     async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
-        """What is already there of it."""
+        """Returns what the journal has of the execution, or None."""
         ...
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
-        """Keeps what became of it, and says what it hands on."""
+        """Records the result of the execution and returns its outputs."""
         ...
 
     async def before(self, execution: Execution) -> None:
-        """It is about to run; raises when the run must not go on."""
+        """Is called before the execution runs; raises if the run must not go on."""
         ...
 
     async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
-        """Lets a step work, never its changes be applied, within what is left of the run's time."""
+        """Awaits a step's work (never the applying of changes) within the run's remaining time."""
         ...
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """What a held one handed on once it was decided; None while it waits."""
+        """Returns the outputs of a held execution once it is decided; None while it waits."""
         ...
 
 
 @dataclass(slots=True)
 class WalkResult:
-    """How far a walk came. `failed`: the step that ended it. `held`: executions waiting for a decision."""
+    """How far a walk got. `failed` is the execution that ended it; `held` wait for an approval."""
 
     order: "ExecutionOrder"
     failed: Execution | None = None
@@ -82,32 +82,32 @@ class WalkResult:
     held: list[Execution] = field(default_factory=list)
     starved: list[PlanStep] = field(default_factory=list)
     limit_exceeded: bool = False
-    history: History = field(default_factory=dict)  # what ran, of an items plan
+    history: History = field(default_factory=dict)  # the runs of an n8n plan
 
 
 class ExecutionOrder(Protocol):
-    """Which execution is next, and what follows from what one handed on."""
+    """Decides which execution is next."""
 
     def next(self) -> Execution | None:
-        """The next one; None when only held ones, or inputs that never come, are left."""
+        """Returns the next execution; None if only held ones or missing inputs remain."""
         ...
 
     def settle(self, execution: Execution, outputs: Outputs | None, error: str | None = None) -> None:
-        """It ended with these outputs; None: it failed and nothing follows."""
+        """Accepts the outputs of an execution; None if it failed and nothing follows."""
         ...
 
     def start_waiting(self) -> bool:
-        """Whether a step that waits for inputs is let run with what it has."""
+        """Lets a step that waits for inputs run with those it has; returns whether there is one."""
         ...
 
     def starved(self) -> list[PlanStep]:
-        """Steps that wait for an input that never came."""
+        """Returns the steps that wait for an input that never came."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class WalkContext:
-    """What a walk is given beside its plan and journal."""
+    """What a walk needs beside its plan and journal."""
 
     evaluator: Evaluator
     environment: RunEnvironment
@@ -118,7 +118,7 @@ class WalkContext:
 
 
 async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, journal: Journal) -> WalkResult:
-    """Runs the plan as far as it goes now. Raises TooMuch when its steps hold more data than they may."""
+    """Runs the plan as far as possible now. Raises MemoryBudgetExceeded."""
     types = context.types
     order = PlanOrder(
         plan,
@@ -159,7 +159,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
 
 
 def _anew(types: Mapping[str, StepType]) -> Callable[[PlanStep], bool]:
-    """Whether a step is run again when it is replayed, so that its memory is made again."""
+    """Returns whether a replayed step runs again, to restore its memory."""
 
     def again(step: PlanStep) -> bool:
         kind = types.get(origin_of(step).source_type)
@@ -177,10 +177,10 @@ async def follow(
     is_rerun: Callable[[PlanStep], bool] = lambda step: False,
     on_outputs: Callable[[Outputs | None], None] = lambda outputs: None,
 ) -> WalkResult:
-    """Takes executions in their order as far as it goes now. Raises TooMuch.
+    """Runs or replays executions in order as far as possible now. Raises MemoryBudgetExceeded.
 
-    `note` is told what each hands on. Others have their turn before each: thousands that are replayed, or run
-    without rows, might wait for nothing, and no limit could end them.
+    `on_outputs` receives the outputs of each. Other tasks get a turn before each execution: thousands that
+    are replayed might otherwise never await, and no time limit could end them.
     """
     walked = WalkResult(order)
     count = 0
@@ -224,10 +224,10 @@ async def _run_or_replay(
     if settled is None:
         await journal.before(execution)
         done = await journal.within_time_limit(run(execution))
-        room.reserve(done.outputs)  # before it is written out: a value may stand in it a thousand times
+        room.reserve(done.outputs)  # before it is encoded: one value may occur in it a thousand times
         return await journal.record(execution, done)
     if anew(execution.step):
-        done = await journal.within_time_limit(run(execution))  # nothing of it is kept twice
+        done = await journal.within_time_limit(run(execution))  # the journal already has it
         settled = SettledExecution(done.outputs, done.error, done.code)
     if isinstance(settled, SettledExecution):
         room.reserve(settled.outputs)
@@ -235,15 +235,15 @@ async def _run_or_replay(
 
 
 async def _release(walked: WalkResult, journal: Journal) -> bool:
-    """Lets what was decided go on, all of one round and in its order; false while one still waits.
+    """Settles all decided executions of one round in order; returns false while one still waits.
 
-    All that was approved has been applied by then; after one that failed nothing new starts (engine 10.1).
+    All approved changes have been applied by then; nothing new starts after a failure.
     """
     decided = [(execution_, await journal.decided(execution_)) for execution_ in walked.held]
     if any(settled is None for _, settled in decided):
         return False
     walked.held = []
-    for execution, settled in reversed(decided):  # the first held goes on first: it comes to the stack's top
+    for execution, settled in reversed(decided):  # the first one held must end up on top of the stack
         if settled is not None:
             walked.order.settle(execution, settled.outputs, settled.error)
             if settled.outputs is None:
@@ -253,39 +253,39 @@ async def _release(walked: WalkResult, journal: Journal) -> bool:
 
 @dataclass(slots=True)
 class InMemoryJournal:
-    """A journal that forgets: sub-workflows and recorded cases. `ran` is the order things ran in.
+    """A journal in memory, for sub-workflows and recorded cases. `ran` lists executions in order.
 
-    `acted`: executions that read, or would change or send something.
+    `acted` are the executions that read, or would change or send something.
     """
 
     ran: list[tuple[str, int]] = field(default_factory=list)
     acted: list[ExecutionResult] = field(default_factory=list)
 
     async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
-        """Nothing is."""
+        """Returns None: nothing is replayed."""
         return None
 
     async def before(self, execution: Execution) -> None:
-        """Noted."""
+        """Notes the execution."""
         self.ran.append((execution.step.name, execution.run))
 
     async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
-        """The run around it has the limit."""
+        """Awaits the work; the enclosing run has the time limit."""
         return await work
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
-        """Handed on as it is."""
+        """Passes the outputs on."""
         if done.result is not None and (done.result.proposals or done.result.counts.read):
             self.acted.append(done)
         return SettledExecution(done.outputs, done.error, done.code)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """Nothing is ever held."""
+        """Returns empty outputs: nothing is ever held."""
         return SettledExecution([])
 
 
 def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> PastRun:
-    """The execution that ran last, whose items are what a called workflow gives back."""
+    """Returns the last successful execution, whose items a sub-workflow returns."""
     for name, run in reversed(ran):
         if history[name][run].outputs is not None:
             return history[name][run]
@@ -293,9 +293,9 @@ def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> Pa
 
 
 async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -> SubWorkflowResult:
-    """Runs a called workflow within a step, whose binding is that of all its steps. Raises StepBroke."""
+    """Runs a sub-workflow; all its steps use the calling step's binding. Raises WorkflowStepFailed."""
     if context.environment.depth > MAX_SUB_WORKFLOW_DEPTH:
-        raise WorkflowStepFailed(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
+        raise WorkflowStepFailed(f"Workflows are nested more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
     entry = plan.entry()
     if entry is None:
         raise ItemFailed("The called workflow has no trigger.")
@@ -305,7 +305,7 @@ async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) ->
     walked = await walk(plan, entry.name, items, context=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
-        raise ItemFailed(error or "The called workflow did not come to its end.")
+        raise ItemFailed(error or "The called workflow did not finish.")
     last = last_ran(walked.history, journal.ran, entry.name)
     items_ = [item for output in last.outputs or [] for item in output]
     proposals: list[Proposal] = []

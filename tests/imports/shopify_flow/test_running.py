@@ -116,7 +116,7 @@ async def test_an_address_put_together_from_data_fails_in_words(standing: Standi
     run = await standing.told(automation, "ORDERS_CREATE", order)
     assert (run.status, run.message) == (
         RunStatus.FAILED,
-        "The address of this step is not a whole https address.",
+        "The address of this step is not a complete https address.",
     )
 
 

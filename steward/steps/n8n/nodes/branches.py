@@ -1,4 +1,4 @@
-"""if, filter and switch: items go where their conditions say, paired with themselves (imports 4, 15)."""
+"""if, filter and switch: items go where their conditions say, paired with themselves."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -171,7 +171,7 @@ def _holds(call: StepCall, index: int, answers: Answers) -> bool:
 
 
 class FilterNode(_ConditionNode):
-    """Output 0 what is kept, output 1 what is not; with an error output the latter is lost (imports 15)."""
+    """Output 0 what is kept, output 1 what is not; with an error output the latter is lost."""
 
     types = ("filter",)
     field_use = FieldUse.PASSES_ITEMS

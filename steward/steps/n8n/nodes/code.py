@@ -1,4 +1,4 @@
-"""code, function and functionItem: JavaScript over the items, in a confined child (imports 5.4)."""
+"""code, function and functionItem: JavaScript over the items, in a confined child."""
 
 from collections.abc import Iterable
 

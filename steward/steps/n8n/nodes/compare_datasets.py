@@ -1,4 +1,4 @@
-"""compareDatasets: two lists by keys, at four outputs: A only, same, different, B only (imports 6)."""
+"""compareDatasets: two lists by keys, at four outputs: A only, same, different, B only."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType

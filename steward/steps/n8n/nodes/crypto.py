@@ -1,4 +1,4 @@
-"""crypto: hashes of a value, and random values from the run's seed (imports 6); paired with itself."""
+"""crypto: hashes of a value, and random values from the run's seed; paired with itself."""
 
 import base64
 import hashlib

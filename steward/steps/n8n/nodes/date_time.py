@@ -1,4 +1,4 @@
-"""dateTime: dates formatted, moved, taken apart and compared (imports 6); paired with itself."""
+"""dateTime: dates formatted, moved, taken apart and compared; paired with itself."""
 
 import math
 import re

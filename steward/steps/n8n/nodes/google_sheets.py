@@ -1,4 +1,4 @@
-"""googleSheets: rows read, and rows added, changed, emptied as sends to the bound spreadsheet (imports 6)."""
+"""googleSheets: rows read, and rows added, changed, emptied as sends to the bound spreadsheet."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

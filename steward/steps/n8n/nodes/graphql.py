@@ -1,4 +1,4 @@
-"""graphql: a document without a mutation reads by the guarded client, another is a send (imports 6.1)."""
+"""graphql: a document without a mutation reads by the guarded client, another is a send."""
 
 import re
 from collections.abc import Iterable

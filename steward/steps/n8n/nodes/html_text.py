@@ -1,4 +1,4 @@
-"""html: values taken out of a page by CSS selectors (imports 6); each paired with its page."""
+"""html: values taken out of a page by CSS selectors; each paired with its page."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""httpRequest: reads through the guarded client, everything else a send (imports 6.1)."""
+"""httpRequest: reads through the guarded client, everything else a send."""
 
 import re
 from collections.abc import Iterable, Mapping

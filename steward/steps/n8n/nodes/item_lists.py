@@ -1,4 +1,4 @@
-"""itemLists, the older step that is all list steps in one; it does what each of them does (imports 6)."""
+"""itemLists, the older step that is all list steps in one; it does what each of them does."""
 
 from collections.abc import Iterable
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""renameKeys and removeDuplicates: other names, each item once; paired with itself (imports 6, 15)."""
+"""renameKeys and removeDuplicates: other names, each item once; paired with itself."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -100,7 +100,7 @@ def _by_pattern(json: Mapping[str, Any], program: Any, into: str, depth: int) ->
 
 
 class RemoveDuplicatesNode(StepType):
-    """The first of equal items; a compared field missing or of two types fails the step (imports 15)."""
+    """The first of equal items; a compared field missing or of two types fails the step."""
 
     types = ("removeDuplicates",)
     versions = (1, 1.1, 2)

@@ -1,4 +1,4 @@
-"""splitOut, aggregate, sort and limit: lists of items made longer, shorter or ordered (imports 6, 15)."""
+"""splitOut, aggregate, sort and limit: lists of items made longer, shorter or ordered."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -119,7 +119,7 @@ def _rest(params: Params, item: Item, fields: Sequence[str], include: str, *, do
 
 
 class AggregateNode(StepType):
-    """One item of all, paired with every one of them: `.item` behind it is an error (imports 3.6)."""
+    """One item of all, paired with every one of them: `.item` behind it is an error."""
 
     types = ("aggregate",)
     per_item = False

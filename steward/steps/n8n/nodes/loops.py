@@ -1,4 +1,4 @@
-"""splitInBatches: hands items on in batches and gathers what comes back (imports 3.4)."""
+"""splitInBatches: hands items on in batches and gathers what comes back."""
 
 from collections.abc import Iterable
 

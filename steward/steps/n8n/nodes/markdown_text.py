@@ -1,4 +1,4 @@
-"""markdown: text with marks into HTML and back (imports 6); each paired with its own item."""
+"""markdown: text with marks into HTML and back; each paired with its own item."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""merge: lists side by side, joined by fields or place; pairs with each item it joined (imports 3.3)."""
+"""merge: lists side by side, joined by fields or place; pairs with each item it joined."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -253,7 +253,7 @@ def _by_position(call: StepCall, params: Params) -> Items:
 
 
 def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:
-    """Each with each. Raises StepBroke when that is more than a run could keep, before any is made."""
+    """Pairs each item with each. Raises WorkflowStepFailed beforehand if there are too many pairs."""
     if len(outer) * len(inner) > MOST_PAIRS:
         words = f"It would join {len(outer)} items with {len(inner)}, each with each. Join fewer."
         raise WorkflowStepFailed(words)

@@ -1,4 +1,4 @@
-"""microsoftTeams: a message to the bound connection's channel, whatever the node names (imports 6)."""
+"""microsoftTeams: a message to the bound connection's channel, whatever the node names."""
 
 import html
 import re

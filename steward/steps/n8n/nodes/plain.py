@@ -1,4 +1,4 @@
-"""Steps that hand items on, wait or stop: noOp, respondToWebhook, wait, stopAndError (imports 6)."""
+"""Steps that hand items on, wait or stop: noOp, respondToWebhook, wait, stopAndError."""
 
 from collections.abc import Iterable
 from datetime import UTC, timedelta
@@ -71,7 +71,7 @@ class StopAndErrorNode(StepType):
     parameters = frozenset(("errorType", "errorMessage", "errorObject"))
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Never: raises StepBroke."""
+        """Never: raises WorkflowStepFailed."""
         params = call.first
         if params.text("errorType", "errorMessage") == "errorObject":
             value = params.get("errorObject", "")

@@ -1,4 +1,4 @@
-"""set: fields by hand or as JSON, over the item or in its place; pairs each with its own (imports 6)."""
+"""set: fields by hand or as JSON, over the item or in its place; pairs each with its own."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -210,7 +210,7 @@ def _in_json(part: Any) -> str:
 
 
 def _typed(row: Params, value: object, kind: str, params: Params) -> object:
-    """The value as the field's type has it (imports 15); a failed conversion fails the item."""
+    """The value as the field's type has it; a failed conversion fails the item."""
     if js.is_missing(value):
         return None
     if params.flag("options.ignoreConversionErrors"):

@@ -1,4 +1,4 @@
-"""wooCommerce and shopify: objects of the automation's store read, and changed after approval (imports 6)."""
+"""wooCommerce and shopify: objects of the automation's store read, and changed after approval."""
 
 import re
 from abc import ABC, abstractmethod
@@ -71,7 +71,7 @@ class _StoreNode(StepType, ABC):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """woocommerce.order.update and so on (contract 3.6)."""
+        """woocommerce.order.update and so on."""
         operation = {"getAll": "list"}.get(_operation(node), _operation(node))
         return f"{self.platform}.{_resource(node)}.{operation}"
 

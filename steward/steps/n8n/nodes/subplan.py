@@ -1,4 +1,4 @@
-"""executeWorkflow: another workflow inside the step, once for all items or for each (imports 6)."""
+"""executeWorkflow: another workflow inside the step, once for all items or for each."""
 
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""summarize: figures over groups of items; a result is paired with its group's items (imports 3.6)."""
+"""summarize: figures over groups of items; a result is paired with its group's items."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""xml: text into fields and back, as the origin does by default (imports 6); paired with itself."""
+"""xml: text into fields and back, as the origin does by default; paired with itself."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

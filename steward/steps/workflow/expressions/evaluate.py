@@ -1,9 +1,9 @@
-"""Works out the expressions and scripts of imported workflows: paths here, anything else in a confined child.
+"""Evaluates the expressions and scripts of imported workflows: paths here, all else in the sandbox.
 
-How it is used (imports 5, safety 8). At import: `read` each string parameter (template.py), then one
-`Evaluator.check` for the whole file. At run: one `Evaluator.evaluate` a step, with all its templates and all
-items it works on; `run_code`, `order`, `matches` and `render` where the type needs them. The caller resolves
-pairing (`World.pairing`) and says which steps ran (`World.seen`); nothing here knows plans, runs or storage.
+An import parses each string parameter (template.py) and calls `Evaluator.check` once for the whole file. A
+run calls `Evaluator.evaluate` once per step, with all templates and items of the step, and `run_code`,
+`order`, `matches` and `render` where a step type needs them. The caller supplies the pairing and the steps
+that ran (`ExpressionContext`); nothing here knows plans, runs or storage.
 """
 
 from collections.abc import Sequence
@@ -32,16 +32,16 @@ from steward.steps.workflow.expressions.views import (
     ScriptMode,
 )
 
-EXPRESSION_SECONDS: Final = 2.0  # of wall time, each part of a message (safety 8)
+EXPRESSION_SECONDS: Final = 2.0  # wall time for each part of a message
 SCRIPT_SECONDS: Final = 15.0
 RUN_SECONDS: Final = 120.0
 
 
 class Evaluator:
-    """Expressions and scripts of one organisation's run (or of one import being read).
+    """Evaluates the expressions and scripts of one run, or of one import.
 
-    `organization` and `run` say whose the child is: never two organisations, nor two runs, in one child's
-    life. Every method may raise CodeStopped: the step fails with its code.
+    `organization` and `run` own the sandbox process: one process never serves two organizations or two
+    runs. Every method may raise CodeStopped.
     """
 
     def __init__(self, sandbox_pool: SandboxPool, organization: str, run: str) -> None:
@@ -50,7 +50,7 @@ class Evaluator:
         self._used = SandboxTime()
 
     async def check(self, request: CheckRequest) -> CheckResult:
-        """Compiles, without running, all that is asked."""
+        """Compiles all code of the request without running it and returns the problems."""
         chunks = [problems.chunks_of(template) for template in request.templates]
         scripts = [[str(script.mode), script.text] for script in request.scripts]
         compiled: JsonObject = {"chunks": [[] for _ in chunks], "scripts": [[] for _ in scripts]}
@@ -76,12 +76,13 @@ class Evaluator:
         context: ExpressionContext,
         places: Sequence[int] | None = None,
     ) -> list[list[Outcome]]:
-        """What each template comes to for each item: `answer[template][n]` for the n-th of `places`.
+        """Returns the outcomes of each template: `outcomes[template][n]` for the n-th of `places`.
 
-        `places` are places in `world.items`, all of them when None; a step with an empty input may still ask
-        for place 0, where `$json` is undefined. A template without chunks is its text. Values are JSON,
-        UNDEFINED, Fault, or a float that is NaN or infinite (only as the value itself). They may be parts of
-        the input: copy before changing them. Paths never leave the process; the rest goes in one message.
+        `places` are indexes of the context's items, all of them if None; a step with an empty input may pass
+        index 0, for which `$json` is undefined. A template without chunks gives its text. Values are JSON,
+        UNDEFINED, ExpressionError, or a float that is NaN or infinite (only as the value itself). They may
+        share data with the input: copy before changing them. Paths are evaluated in this process; the rest
+        goes to the sandbox in one message.
         """
         indexes = list(range(len(context.items)) if places is None else places)
         answers, text_budget = [], MESSAGE_BYTES
@@ -101,10 +102,10 @@ class Evaluator:
         return [[] if answer is None else answer for answer in answers]
 
     async def run_code(self, script: Script, context: ExpressionContext) -> CodeResult:
-        """Runs a script over all of `world.items`. Raises CodeFailed, CodeStopped (imports 5.4).
+        """Runs a script over all items of the context. Raises CodeFailed, CodeStopped.
 
-        Pairing is what the script said; where it says nothing `Made.paired` is None and the general rule
-        holds (as many out as in, or one in).
+        `ScriptItem.paired` is None if the script did not set the pairing; the general rule then applies
+        (as many items out as in, or one item in).
         """
         reply = await self._run_over_items(script.text, str(script.mode), context)
         items = reply.get("items")
@@ -113,13 +114,13 @@ class Evaluator:
         return CodeResult(tuple(_script_item(item) for item in items), _lines(reply))
 
     async def run_flow_code(self, text: str, script_input: JsonValue, now: datetime) -> JsonValue:
-        """The value `export default function main(input)` returns. Raises CodeFailed, CodeStopped."""
+        """Returns the value of `export default function main(input)`. Raises CodeFailed, CodeStopped."""
         body = message.encode_flow_input(script_input, now)
         reply = await self._run_script(text, str(ScriptMode.FLOW), body)
         return reply.get("value")
 
     async def order(self, text: str, context: ExpressionContext) -> list[int]:
-        """Places of the items in the order a comparing script (`a`, `b`) gives. Raises CodeFailed."""
+        """Returns item indexes as sorted by a comparison script of `a` and `b`. Raises CodeFailed."""
         reply = await self._run_over_items(text, "order", context)
         order = reply.get("order")
         if not isinstance(order, list) or sorted(map(_as_index, order)) != list(range(len(context.items))):
@@ -127,9 +128,9 @@ class Evaluator:
         return [_as_index(index) for index in order]
 
     async def matches(self, pairs: Sequence[tuple[str, str, str]]) -> list[bool | None]:
-        """Whether each text has the JavaScript pattern in it: (pattern, flags, text); None: no such pattern.
+        """Returns whether each (pattern, flags, text) matches; None for an invalid JavaScript pattern.
 
-        For patterns google-re2 does not take: look-around and back-references (imports 4).
+        Serves patterns that google-re2 does not support: look-around and back-references.
         """
         if not pairs:
             return []
@@ -142,7 +143,7 @@ class Evaluator:
     async def render(
         self, texts: Sequence[ParameterTemplate], environment: Environment, now: datetime
     ) -> list[Rendered]:
-        """Liquid texts as the store's product writes them, in one environment (imports 8.4)."""
+        """Renders Liquid texts as Shopify Flow does, in one environment."""
         sources = [template.text for template in texts if template.lang is Lang.LIQUID]
         parts: list[JsonValue] = []
         if sources:
@@ -177,7 +178,7 @@ class Evaluator:
         return reply
 
     async def _ask(self, kind: str, header: dict[str, object], body: object, seconds: float) -> bytes:
-        """One message; the time its children take for the run in all is counted (safety 8)."""
+        """Sends one message and counts its time against the run's limit. Raises CodeStopped."""
         remaining_seconds = RUN_SECONDS - self._used.seconds
         try:
             if remaining_seconds <= 0:

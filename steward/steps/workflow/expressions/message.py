@@ -1,4 +1,4 @@
-"""What goes to a confined child and what comes back, as JSON; the child's word is taken as a stranger's."""
+"""Encodes messages to the sandbox as JSON and decodes its replies, which are never trusted."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from steward.steps.workflow.expressions.views import (
 
 
 class _EncodedOutcomes(msgspec.Struct):
-    """One template's answers of a block: values, and those that JSON cannot say: [place, kind, words]."""
+    """The values of one template in a block; `odd` has those JSON cannot express: [index, kind, text]."""
 
     v: list[Any]
     odd: list[list[int | str]]
@@ -33,15 +33,15 @@ _BLOCKS = msgspec.json.Decoder(list[list[_EncodedOutcomes]])
 
 
 def crash_error() -> CodeStopped:
-    """An answer that is none: the child is not itself any more."""
+    """Returns the error for a reply that is not valid: the sandbox process can no longer be trusted."""
     return CodeStopped(CRASHED, STOP_MESSAGES[CRASHED])
 
 
 def encode_message(value: object) -> bytes:
-    """Data of a message. Raises CodeStopped (`code_memory`) above what a message may hold (imports 5.3)."""
+    """Encodes the data of a message. Raises CodeStopped (`code_memory`) if it is too large."""
     try:
         text = msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half a character somewhere in the data
+    except UnicodeEncodeError:  # an unpaired surrogate in the data
         text = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
     if len(text) > MESSAGE_BYTES:
         raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
@@ -56,7 +56,7 @@ _WHOLE = re.compile(
 
 
 def current_item_fields(templates: Iterable[ParameterTemplate]) -> frozenset[str] | None:
-    """The fields of the current item some templates name; None: more than those may be looked at."""
+    """Returns the fields of the current item that the templates name, or None if they may read any."""
     fields: set[str] = set()
     for template in templates:
         for part in template.parts:
@@ -81,7 +81,7 @@ def encode_context(
     paired: frozenset[str] | None,
     fields: frozenset[str] | None = None,
 ) -> dict[str, object]:
-    """The world cut down to the steps and the fields named (imports 5.3); None: all, as any may be meant."""
+    """Encodes the context with only the named steps and fields; None stands for all of them."""
     seen = {name: step for name, step in context.steps.items() if steps is None or name in steps}
     paired_steps = sorted(seen if paired is None else paired & seen.keys())
     variables = context.variables
@@ -108,7 +108,7 @@ def encode_context(
 
 
 def encode_flow_input(script_input: JsonValue, now: datetime) -> dict[str, object]:
-    """What a script of the store's product is given: its input, the clock, and nothing else."""
+    """Encodes the input of a Shopify Flow script: its input and the time, nothing else."""
     moment = int(now.timestamp() * 1000)
     return {
         "items": [],
@@ -140,12 +140,12 @@ def _pairs(context: ExpressionContext, name: str) -> list[object]:
 
 
 def parts_of(template: ParameterTemplate) -> list[object]:
-    """A template as the child takes it: texts, and chunks as lists of one."""
+    """Encodes a template: texts as they are, each chunk as a list of one."""
     return [[part.code] if isinstance(part, Chunk) else part for part in template.parts]
 
 
 def read_blocks(answer: bytes, templates: int, places: int) -> list[list[Outcome]]:
-    """The outcomes of every template for every place. Raises CodeStopped when the answer is no such thing."""
+    """Decodes the outcomes of each template for each index. Raises CodeStopped for an invalid reply."""
     try:
         blocks = _BLOCKS.decode(answer)
     except (msgspec.MsgspecError, RecursionError, ValueError) as end:
@@ -185,7 +185,7 @@ def _special_value(kind: object, words: Sequence[str]) -> Outcome:
 
 
 def single_part(answer: bytes) -> JsonObject:
-    """The one part of an answer, an object. Raises CodeStopped when it is no such thing."""
+    """Decodes a reply of exactly one object. Raises CodeStopped for an invalid reply."""
     part = _decoded(answer)
     if not isinstance(part, list) or len(part) != 1 or not isinstance(part[0], dict):
         raise crash_error()
@@ -193,7 +193,7 @@ def single_part(answer: bytes) -> JsonObject:
 
 
 def all_parts(answer: bytes, count: int) -> list[JsonValue]:
-    """The parts of an answer, so many. Raises CodeStopped when it is no such thing."""
+    """Decodes a reply of `count` parts. Raises CodeStopped for an invalid reply."""
     parts = _decoded(answer)
     if not isinstance(parts, list) or len(parts) != count:
         raise crash_error()
@@ -211,7 +211,7 @@ def _decoded(answer: bytes) -> JsonValue:
 def referenced_steps(
     templates: Iterable[ParameterTemplate],
 ) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The steps some templates name, and those they ask the paired item of; None: any."""
+    """Returns the steps that templates name and those whose paired item they read; None means any."""
     steps: frozenset[str] | None = frozenset()
     paired: frozenset[str] | None = frozenset()
     for template in templates:

@@ -1,4 +1,4 @@
-"""Templates of paths alone, worked out in this process (imports 5.3); leaves the rest to the child."""
+"""Evaluates templates made only of paths in this process; the sandbox evaluates all others."""
 
 from collections.abc import Sequence
 
@@ -25,13 +25,13 @@ from steward.steps.workflow.expressions.views import (
 
 
 class PathRootMissing(Exception):
-    """An expression error: what a path begins at is not there."""
+    """Raised when the root of a path does not exist; becomes an expression error."""
 
 
 def evaluate_paths(
     template: ParameterTemplate, context: ExpressionContext, indexes: Sequence[int]
 ) -> list[Outcome] | None:
-    """What a template comes to for each place, or None when JavaScript has a say in it."""
+    """Returns the template's outcome for each index, or None if it needs JavaScript."""
     if template.lang is Lang.LITERAL:
         return [text_of_literal(template)] * len(indexes)
     if template.lang is not Lang.PATH:
@@ -45,7 +45,7 @@ def evaluate_paths(
 
 
 def text_of_literal(template: ParameterTemplate) -> str:
-    """The text of a template without chunks."""
+    """Returns the text of a template without chunks."""
     return "".join(part for part in template.parts if isinstance(part, str))
 
 
@@ -70,7 +70,7 @@ def _outcome(path: Path, context: ExpressionContext, index: int) -> Outcome:
 def _each_joined(
     template: ParameterTemplate, context: ExpressionContext, indexes: Sequence[int]
 ) -> list[Outcome]:
-    """Raises CodeStopped for more text than a message could bring (imports 5.3)."""
+    """Raises CodeStopped for more text than a sandbox message may hold."""
     outcomes: list[Outcome] = []
     remaining_bytes = MESSAGE_BYTES
     for index in indexes:
@@ -103,7 +103,7 @@ def _joined(
 
 
 def root_value(path: Path, context: ExpressionContext, index: int) -> Value:
-    """What the path begins at. Raises NotThere."""
+    """Returns the value at the root of the path. Raises PathRootMissing."""
     items = context.items
     match path.root:
         case Root.JSON:

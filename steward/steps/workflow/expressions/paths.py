@@ -1,7 +1,8 @@
-"""Property paths of expressions, worked out here without a worker (imports 5.3); the rest is JavaScript.
+"""Property paths of expressions, evaluated in this process without JavaScript.
 
-A path answers exactly as the worker does: own members only, `length` of text and lists counted as JavaScript
-counts, nothing found and a way through null alike undefined.
+A path gives exactly what the sandbox gives: own members only, `length` counted as JavaScript counts it, and
+undefined for a missing member as well as for a path through null. See
+docs/design/imports-n8n.md#where-expressions-run.
 """
 
 import re
@@ -21,12 +22,12 @@ class Undefined(Enum):
 
 UNDEFINED: Final = Undefined.UNDEFINED
 
-# What an expression can come to: JSON, undefined, or, not inside lists and objects, NaN and the infinities.
+# The value of an expression: JSON, undefined, or (only as the value itself) NaN or an infinity.
 Value: TypeAlias = "JsonValue | Undefined"
 
 
 class Root(StrEnum):
-    """Where a path begins."""
+    """The root of a path."""
 
     JSON = "json"  # $json, $input.item.json
     FIRST = "first"  # $input.first().json
@@ -34,14 +35,14 @@ class Root(StrEnum):
     STEP_ITEM = "step_item"  # $('X').item.json
     STEP_FIRST = "step_first"
     STEP_LAST = "step_last"
-    NODE = "node"  # $node["X"].json: the item of the same place
+    NODE = "node"  # $node["X"].json: the item at the same index
     ITEM_INDEX = "item_index"
     RUN_INDEX = "run_index"
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A root, the step it names where it names one, and the members followed from there."""
+    """A root, the step that it names if it names one, and the keys that follow."""
 
     root: Root
     step: str | None
@@ -49,7 +50,7 @@ class Path:
 
 
 class InheritedMember(Exception):
-    """Not a member of its own, but JavaScript has one of that name on such values: the worker answers."""
+    """Raised for a member that JavaScript inherits for such values; the sandbox must evaluate the path."""
 
 
 _QUOTED = r"""(?:'([^'\\\n]*)'|"([^"\\\n]*)")"""
@@ -73,7 +74,7 @@ _REFUSED = {"constructor", "prototype", "__proto__"}
 
 
 def read_path(code: str) -> Path | None:
-    """The path a chunk is, or None when it is more than one: a call, an operator, a refused name."""
+    """Returns the chunk as a path, or None if it has a call, an operator or a refused name."""
     root = _ROOT.match(code)
     if root is None:
         return None
@@ -109,7 +110,7 @@ def _root_of(match: re.Match[str]) -> tuple[Root, str | None]:
     return Root.NODE, named or match["dotted"]
 
 
-# Names JavaScript finds on a value without the value having them; the worker knows what they come to.
+# Members that JavaScript inherits from prototypes; only the sandbox can evaluate them.
 _OF_ALL = frozenset(
     re.findall(
         r"\w+",
@@ -140,9 +141,9 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 def follow_path(value: Value, keys: Sequence[str]) -> Value:
-    """The member of `value` at the end of `keys`, or UNDEFINED. Raises Inherited.
+    """Returns the member of `value` at `keys`, or UNDEFINED. Raises InheritedMember.
 
-    The answer is the data itself, not a copy.
+    The result is the data itself, not a copy.
     """
     for key in keys:
         if isinstance(value, Mapping):
@@ -186,7 +187,7 @@ def _of_text(value: str, key: str) -> Value:
         )
     if _INDEX.fullmatch(key):
         if not value.isascii() and any(character > "\uffff" for character in value):
-            raise InheritedMember(key)  # half a character: the worker cuts it as JavaScript does
+            raise InheritedMember(key)  # a surrogate: the sandbox cuts it as JavaScript does
         index = int(key)
         return value[index] if index < len(value) else UNDEFINED
     if key in _OF_TEXT:
@@ -195,7 +196,7 @@ def _of_text(value: str, key: str) -> Value:
 
 
 def as_text(value: Value) -> str | None:
-    """What a value adds to a text of several parts (imports 5.1); None: JavaScript must say."""
+    """Returns the text of a value inside a longer text, or None if only JavaScript can format it."""
     if value is None or value is UNDEFINED:
         return ""
     if isinstance(value, str):
@@ -210,7 +211,7 @@ def as_text(value: Value) -> str | None:
 
 
 def _number_text(value: float) -> str | None:
-    """A fraction as JavaScript writes it; the very large and the very small are left to it."""
+    """Formats a fraction as JavaScript does; returns None for very large and very small numbers."""
     if value.is_integer() and abs(value) <= 2**53:
         return str(int(value))
     return repr(value) if 1e-4 <= abs(value) < 1e16 else None

@@ -1,4 +1,4 @@
-"""What a child found by compiling, put beside the parameters asked about, for Findings (imports 11)."""
+"""Turns the compile errors that the sandbox reports into problems of the checked parameters."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from steward.steps.workflow.expressions.views import ExpressionProblem
 
 
 def chunks_of(template: ParameterTemplate) -> list[tuple[int, str]]:
-    """The chunks of a template that are more than paths, each with the column it begins at, from 1."""
+    """Returns the chunks that are not paths, each with the column at which it begins, from 1."""
     if template.lang is not Lang.JS:
         return []
     chunks: list[tuple[int, str]] = []
@@ -27,7 +27,7 @@ def chunks_of(template: ParameterTemplate) -> list[tuple[int, str]]:
 def template_problems(
     chunks: Sequence[Sequence[tuple[int, str]]], reply: JsonValue
 ) -> tuple[tuple[ExpressionProblem, ...], ...]:
-    """Problems of templates, their columns counted in the parameter's text."""
+    """Returns the problems of templates; columns count characters of the parameter's text."""
     answers = _list(reply, len(chunks))
     return tuple(
         tuple(
@@ -40,19 +40,19 @@ def template_problems(
 
 
 def script_problems(reply: JsonValue, count: int) -> tuple[tuple[ExpressionProblem, ...], ...]:
-    """Problems of scripts."""
+    """Returns the problems of scripts."""
     return tuple(tuple(_problem(problem) for problem in _list(answer)) for answer in _list(reply, count))
 
 
 def liquid_problems(reply: Sequence[JsonValue]) -> tuple[tuple[ExpressionProblem, ...], ...]:
-    """Problems of Liquid texts, which the library tells in words."""
+    """Returns the problems of Liquid texts, which the library reports as messages."""
     return tuple(
         tuple(
             ExpressionProblem(
                 "expression_feature",
                 "error",
                 f"The text cannot be made: {message}.",
-                "Mend the text in the store's product and export again.",
+                "Correct the text in Shopify Flow and export again.",
             )
             for message in _list(answer)
         )

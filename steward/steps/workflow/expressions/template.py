@@ -1,4 +1,7 @@
-"""A parameter's text split into text and chunks (imports 5.1); leaves what chunks come to to evaluate.py."""
+"""Splits a parameter's text into literal text and expression chunks; evaluate.py evaluates them.
+
+See docs/design/imports-n8n.md#chunks.
+"""
 
 import re
 from collections.abc import Iterable
@@ -11,7 +14,7 @@ from steward.steps.workflow.expressions.paths import Path, read_path
 
 
 class Lang(StrEnum):
-    """How a parameter is worked out: as it stands, by paths alone, by JavaScript, by Liquid."""
+    """How a parameter is evaluated: literally, by paths alone, by JavaScript or by Liquid."""
 
     LITERAL = "literal"
     PATH = "path"
@@ -21,7 +24,7 @@ class Lang(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What stood between `{{` and `}}`, and the same as a path where it is no more than one."""
+    """The code between `{{` and `}}`, and its path if it is no more than a path."""
 
     code: str
     path: Path | None = None
@@ -31,9 +34,8 @@ class Chunk:
 class ParameterTemplate:
     """One parameter. `parts` are text and chunks in order; a single chunk alone keeps its type.
 
-    `steps` are the names of other steps it asks for, `paired` those of which it asks for the item that
-    belongs to the current one (`.item`, `.itemMatching()`, `.pairedItem()`); None: it works the names out,
-    so any step may be meant.
+    `steps` are the names of other steps that it reads, `paired` those whose paired item it reads (`.item`,
+    `.itemMatching()`, `.pairedItem()`). None means any step, because the code computes the names.
     """
 
     text: str
@@ -44,11 +46,11 @@ class ParameterTemplate:
 
     @property
     def typed(self) -> bool:
-        """Whether its value keeps its type (one chunk and no other character) or is text."""
+        """Whether the value keeps its type (a single chunk and nothing else) or is text."""
         return len(self.parts) == 1 and isinstance(self.parts[0], Chunk)
 
     def encoded(self) -> JsonObject:
-        """As a plan keeps it (imports 9): `{expr, lang, chunks}`."""
+        """Returns the template as plans store it: `{expr, lang, chunks}`."""
         chunks: list[JsonValue] = [
             part if isinstance(part, str) else {str(Lang.PATH if part.path else self.lang): part.code}
             for part in self.parts
@@ -60,10 +62,10 @@ LIQUID_OUTPUT: Final = "{{"
 
 
 def read(text: str) -> ParameterTemplate:
-    """A string parameter of the workflow tool: an expression when it begins with `=`, else itself.
+    """Parses an n8n string parameter: an expression if it begins with `=`, else literal text.
 
-    Pure; never fails: a chunk that is no JavaScript is found by `Evaluator.check`, and comes to a Fault when
-    it is worked out all the same.
+    Never fails: `Evaluator.check` reports a chunk that is not JavaScript, and evaluating such a chunk gives
+    an ExpressionError.
     """
     if not text.startswith("="):
         return ParameterTemplate(text, Lang.LITERAL, (text,))
@@ -79,14 +81,14 @@ def read(text: str) -> ParameterTemplate:
 
 
 def read_liquid(text: str) -> ParameterTemplate:
-    """A text of the store's own automation product: Liquid when it has a tag or an output in it."""
+    """Parses a Shopify Flow text: Liquid if it has a tag or an output, else literal text."""
     if LIQUID_OUTPUT in text or "{%" in text:
         return ParameterTemplate(text, Lang.LIQUID, (Chunk(text),))
     return ParameterTemplate(text, Lang.LITERAL, (text,))
 
 
 def decode_template(encoded: JsonObject) -> ParameterTemplate:
-    """What `Template.kept` gave."""
+    """Decodes what `ParameterTemplate.encoded` returned."""
     text = str(encoded["expr"])
     return read_liquid(text) if encoded["lang"] == Lang.LIQUID else read(text)
 
@@ -129,7 +131,7 @@ _NEVER_PAIRED = {"first", "last", "all", "params", "context", "isExecuted"}
 
 
 def names_in(codes: Iterable[str]) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """The steps JavaScript texts ask for by name, and of which they ask for the paired item; None: any."""
+    """Returns the steps that code names and those whose paired item it reads; None means any."""
     steps: set[str] = set()
     paired: set[str] = set()
     for code in codes:

@@ -1,4 +1,4 @@
-"""What an expression or script is given to look at, and what comes back; plain values, no behaviour."""
+"""The data that expressions and scripts read, and their results; plain values without behaviour."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ from steward.model.json import JsonObject, JsonValue
 from steward.steps.workflow.expressions.paths import Value
 from steward.steps.workflow.expressions.template import ParameterTemplate
 
-# An item of another step: (run, output, place).
+# An item of another step: (run, output, index).
 ItemPosition: TypeAlias = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Which item belongs to the current one cannot be told, and why: to ask for it is an expression error."""
+    """Says why the paired item is unknown; an expression that reads it fails with this message."""
 
     message: str
 
 
-# The item of step `name` that the item at a place of the current input came from. None: that item did not
-# come through there, so its fields are undefined (imports 3.6).
+# Maps a step's name and the index of a current item to the step's item from which it came. None: the item did
+# not pass through that step, so its fields are undefined. See docs/design/imports-n8n.md#pairing.
 Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
 
 
@@ -30,8 +30,8 @@ Pairing: TypeAlias = Callable[[str, int], ItemPosition | Unpaired | None]
 class StepView:
     """A step that has run, as expressions of another step see it.
 
-    `runs[run][output]` are the items' json; None for a run that failed. `branch` is the output taken when an
-    expression names none: the one the asking step hangs on, else 0. The last run is taken when none is named.
+    `runs[run][output]` are the items' json; None for a run that failed. `branch` is the default output: the
+    one that leads to the reading step, else 0. The default run is the last one.
     """
 
     runs: Sequence[Sequence[Sequence[JsonObject]] | None]
@@ -42,10 +42,10 @@ class StepView:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionVariables:
-    """What is the same for every item of one execution of a step (imports 5.2).
+    """The variables that are the same for every item of one execution of a step.
 
-    `now` (with a zone) and `seed` are journaled with the step's start, so that a resumed run sees the same;
-    `timezone` is the automation's IANA zone. `previous` is `$prevNode`: name, outputIndex, runIndex.
+    `now` (with a zone) and `seed` are recorded with the step's start, so that a resumed run sees the same
+    values; `timezone` is the automation's IANA zone. `previous` is `$prevNode`: name, outputIndex, runIndex.
     """
 
     now: datetime
@@ -57,24 +57,26 @@ class ExpressionVariables:
     node_version: float = 1
     workflow: JsonObject = field(default_factory=dict)  # id, name, active
     execution: JsonObject = field(default_factory=dict)  # id, mode
-    parameters: JsonObject = field(default_factory=dict)  # $parameter: the step's own, as in the file
+    parameters: JsonObject = field(
+        default_factory=dict
+    )  # $parameter: the step's own parameters, as in the file
     previous: JsonObject = field(default_factory=dict)
     input_params: JsonObject = field(default_factory=dict)  # $input.params
     input_context: JsonObject = field(default_factory=dict)  # $input.context
 
 
 def never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
-    """A pairing for steps whose items came from nowhere."""
+    """The pairing of steps whose items have no source."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionContext:
-    """What the step looks at: the items of its first input, the steps that ran, and the scope.
+    """What a step's expressions can read: the items of its first input, the steps that ran, the variables.
 
-    `items` are all items of the input (`$input.all()`), whichever are worked on. `names` are all steps of the
-    plan: a step in `names` but not in `seen` has not run (an expression error, `isExecuted` false), one in
-    neither does not exist (an expression error).
+    `items` are all items of the input (`$input.all()`). `names` are all steps of the plan: a step in `names`
+    but not in `steps` has not run (an expression error, `isExecuted` false); one in neither does not exist
+    (an expression error).
     """
 
     items: Sequence[JsonObject]
@@ -86,21 +88,21 @@ class ExpressionContext:
 
 @dataclass(frozen=True, slots=True)
 class ExpressionError:
-    """An expression error, in plain words: it fails the item (or the step, as the type has it)."""
+    """The message of an expression that failed; it fails the item or, for some step types, the step."""
 
     message: str
 
 
-# What one expression comes to for one item.
+# The result of one expression for one item.
 Outcome: TypeAlias = "Value | ExpressionError"
 
 
 @dataclass(frozen=True, slots=True)
 class ExpressionProblem:
-    """What was found by looking at an expression or script without running it; for a Finding.
+    """A problem of an expression or script, detected without running it; becomes a Finding.
 
-    `code` is the Finding's: `expression_feature`, `locale_fallback`. `level` is `error` (it would stop or do
-    something else), `warning` or `note`. `column` counts characters of the parameter's text from 1.
+    `code` is the Finding's: `expression_feature`, `locale_fallback`. `level` is `error` (it would fail or
+    behave differently), `warning` or `note`. `column` counts characters of the parameter's text from 1.
     """
 
     code: str
@@ -108,22 +110,22 @@ class ExpressionProblem:
     message: str
     what_to_do: str
     column: int = 1
-    syntax: bool = False  # it is no JavaScript (or Liquid) at all: at run it is a Fault, here as there
+    syntax: bool = False  # not JavaScript (or Liquid) at all: evaluating it gives an ExpressionError
 
 
 class ScriptMode(StrEnum):
-    """How a script is run (imports 5.4)."""
+    """How a script is run."""
 
     ALL = "all"  # code, once for all items: items, $input
     PER_ITEM = "each"  # code, once for each item: $json, $input.item
     FUNCTION = "function"  # function: items as {json}
     FUNCTION_ITEM = "function_item"  # functionItem: item is the json itself
-    FLOW = "flow"  # the store product's run code: export default function main(input)
+    FLOW = "flow"  # Shopify Flow's Run code: export default function main(input)
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A script and how it is run."""
+    """A script and its mode."""
 
     text: str
     mode: ScriptMode
@@ -131,9 +133,9 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class ScriptItem:
-    """An item a script put out. `paired` are places of the input, None: the script said nothing of it.
+    """An item that a script returned. `paired` are input indexes; None if the script did not set them.
 
-    `error`: the script failed at this item (mode `each` and `function_item` alone); `json` is then empty.
+    `error`: the script failed for this item (only in modes `each` and `function_item`); `json` is then empty.
     """
 
     json: JsonObject
@@ -143,17 +145,17 @@ class ScriptItem:
 
 @dataclass(frozen=True, slots=True)
 class CodeResult:
-    """What a script put out, and the lines it wrote to its console (at most 200)."""
+    """The items that a script returned, and the lines that it wrote to its console (at most 200)."""
 
     items: tuple[ScriptItem, ...]
     lines: tuple[str, ...] = ()
 
 
 class CodeFailed(Exception):
-    """A script of mode `all` or `function` failed as a whole.
+    """Raised when a script of mode `all` or `function` failed as a whole.
 
-    `thrown`: it threw; with a tolerated error the step then puts out the one item `{error: message}`. Not
-    thrown: what it returned is not items; the step's input goes on unchanged (imports 3.5, last rule).
+    `thrown`: the script threw; if the step tolerates errors it outputs one item `{error: message}`. Otherwise
+    the script did not return items, and the step passes its input on unchanged.
     """
 
     def __init__(self, message: str, thrown: bool, lines: tuple[str, ...] = ()) -> None:
@@ -164,9 +166,9 @@ class CodeFailed(Exception):
 
 
 class CodeStopped(Exception):
-    """Foreign code went past a limit or its process died: the step fails (safety 8).
+    """Raised when foreign code exceeded a limit or its process died: the step fails.
 
-    `code`: `code_timeout`, `code_memory`, `code_crashed` or `code_refused`; `message` says what to do.
+    `code` is `code_timeout`, `code_memory`, `code_crashed` or `code_refused`; `message` says what to do.
     """
 
     def __init__(self, code: str, message: str) -> None:
@@ -177,7 +179,7 @@ class CodeStopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CheckRequest:
-    """Everything of one import that is compiled before it is kept; answers come in the same order."""
+    """All code of one import, to be compiled before the import is saved."""
 
     templates: Sequence[ParameterTemplate] = ()
     scripts: Sequence[Script] = ()
@@ -186,7 +188,7 @@ class CheckRequest:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Problems of each template, script and Liquid text, in the order asked."""
+    """The problems of each template, script and Liquid text, in the order of the request."""
 
     templates: tuple[tuple[ExpressionProblem, ...], ...] = ()
     scripts: tuple[tuple[ExpressionProblem, ...], ...] = ()

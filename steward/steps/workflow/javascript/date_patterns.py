@@ -1,4 +1,4 @@
-"""Dates written by patterns: luxon's, which the origin uses now, and moment's, which its older steps use."""
+"""Formats dates by luxon patterns, and by moment patterns, which older n8n nodes use."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from steward.steps.workflow.javascript.dates import DAYS, MONTHS, offset_text
 
 
 class UnknownPattern(Exception):
-    """A part of a pattern that is not carried here."""
+    """Raised for an unsupported token of a pattern."""
 
     def __init__(self, token: str) -> None:
         super().__init__(token)
@@ -18,20 +18,20 @@ class UnknownPattern(Exception):
 
 
 def format_luxon(value: datetime, pattern: str) -> str:
-    """The date by a luxon pattern, in English. Raises UnknownPattern."""
+    """Formats the date by a luxon pattern, in English. Raises UnknownPattern."""
     return "".join(part if literal else _luxon_token(value, part) for literal, part in _luxon_parts(pattern))
 
 
 def unsupported_token(pattern: str) -> str | None:
-    """The first part of a luxon pattern that is not carried; None when all of it is."""
+    """Returns the first unsupported token of a luxon pattern, or None."""
     return next((part for literal, part in _luxon_parts(pattern) if not literal and part in _LONG_ZONE), None)
 
 
 def _luxon_parts(pattern: str) -> Iterator[tuple[bool, str]]:
-    """(whether it stands for itself, text): runs of one sign are tokens, but between single quotes."""
+    """Yields (is literal, text): runs of one character are tokens, except between single quotes."""
     for number, part in enumerate(pattern.split("'")):
         if number % 2:
-            yield True, part or "'"  # two quotes are one; a quote never closed quotes the rest
+            yield True, part or "'"  # two quotes are one; an unclosed quote quotes the rest
         else:
             for _, run in groupby(part):
                 yield False, "".join(run)
@@ -39,7 +39,7 @@ def _luxon_parts(pattern: str) -> Iterator[tuple[bool, str]]:
 
 _LONG_ZONE = frozenset(
     ("ZZZZZ", "tttt", "TTTT", "ffff", "FFFF")
-)  # the zone's whole name, in the reader's words
+)  # the zone's long name, which depends on the locale
 
 
 def _luxon_token(value: datetime, token: str) -> str:
@@ -76,7 +76,7 @@ _NUMBERED = frozenset(  # zones whose short names American English does not use
 
 
 def _zone_name(value: datetime) -> str:
-    """PST, GMT+2: the zone's short name as American English has it."""
+    """Returns the zone's short name in American English: PST, GMT+2."""
     if value.tzinfo is UTC or str(value.tzinfo) in ("UTC", "Etc/UTC", "GMT"):
         return "UTC"
     if isinstance(value.tzinfo, timezone):
@@ -95,7 +95,9 @@ def _fixed(value: datetime) -> str:
 
 def _clock(value: datetime, *, seconds: bool) -> str:
     tail = f":{value.second:02d}" if seconds else ""
-    blank = " " if isinstance(value.tzinfo, ZoneInfo) else "\u202f"  # narrow beside a fixed offset, as there
+    blank = (
+        " " if isinstance(value.tzinfo, ZoneInfo) else "\u202f"
+    )  # luxon writes a narrow space for a fixed offset
     return f"{_hour12(value)}:{value.minute:02d}{tail}{blank}{_half(value)}"
 
 
@@ -194,7 +196,7 @@ _LUXON |= {
 
 
 def local_week(value: datetime) -> tuple[int, int]:
-    """(year, week) as America counts: weeks begin on Sunday, the first is the one with 1 January."""
+    """Returns the US (year, week): weeks begin on Sunday, week 1 has 1 January."""
     last = value.date() + timedelta(days=6 - value.isoweekday() % 7)
     return last.year, (last.timetuple().tm_yday - 1) // 7 + 1
 
@@ -206,7 +208,7 @@ _MOMENT_TOKEN = re.compile(
 
 
 def format_moment(value: datetime, pattern: str) -> str:
-    """The date by one of moment's patterns, in English. Raises UnknownPattern."""
+    """Formats the date by a moment pattern, in English. Raises UnknownPattern."""
 
     def write(match: re.Match[str]) -> str:
         if match[3] is None:

@@ -1,4 +1,4 @@
-"""Dates as the origin tool reads and writes them: many text forms in, one instant out; patterns for text."""
+"""Parses dates in the formats that n8n accepts, and writes them as luxon does."""
 
 import re
 from collections.abc import Sequence
@@ -23,9 +23,7 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-MAX_DATE_CHARACTERS: Final = (
-    128  # signs of a text that may be a date: what follows looks at some of them many times
-)
+MAX_DATE_CHARACTERS: Final = 128  # characters of a date: the patterns below are not linear in the length
 
 _ISO = re.compile(
     r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
@@ -52,7 +50,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d\d))?\Z")
 
 
 def zone_of(name: str) -> tzinfo | None:
-    """The zone of a name: IANA, UTC+2 or a plain offset; None when there is none."""
+    """Returns the zone of an IANA name, UTC+2 or an offset; None if there is none."""
     match = _OFFSET.match(name)
     if match:
         minutes = int(match[2]) * 60 + int(match[3] or 0)
@@ -66,10 +64,10 @@ def zone_of(name: str) -> tzinfo | None:
 
 
 def parse(value: str, zone: tzinfo) -> datetime | None:
-    """An instant from ISO, SQL, mail or written-out text.
+    """Parses an ISO, SQL, mail or written-out date; returns None if it is none of them.
 
-    Without an offset ISO, SQL and mail texts are in `zone`; what only the origin's language reads is in its
-    process's zone, which is UTC.
+    Without an offset ISO, SQL and mail dates are in `zone`; dates that only JavaScript parses are in
+    the zone of the n8n process, which is UTC.
     """
     text = value.strip()
     if len(text) > MAX_DATE_CHARACTERS:
@@ -152,7 +150,7 @@ def _month(name: str) -> int | None:
 
 
 def _built(year: int, month: int, day: int, clock: Sequence[str | None]) -> datetime:
-    """Days up to the 31st run over into the next month, as in the origin's language."""
+    """Days up to the 31st overflow into the next month, as in JavaScript."""
     hour, minute, second, half, offset = clock
     hours = int(hour or 0)
     if half and half.lower() == "pm" and hours < 12:
@@ -167,7 +165,7 @@ def _built(year: int, month: int, day: int, clock: Sequence[str | None]) -> date
 
 
 def from_millis(value: float, zone: tzinfo) -> datetime | None:
-    """An instant from milliseconds since 1970."""
+    """Returns the instant of milliseconds since 1970."""
     try:
         return (
             datetime.fromtimestamp(0, UTC).astimezone(zone)
@@ -179,24 +177,24 @@ def from_millis(value: float, zone: tzinfo) -> datetime | None:
 
 
 def normalized(value: datetime) -> datetime:
-    """The instant as it really is: a local time that does not exist moves forward, as luxon does."""
+    """Moves a local time that does not exist forward, as luxon does."""
     return value.astimezone(UTC).astimezone(value.tzinfo)
 
 
 def iso(value: datetime) -> str:
-    """ISO text with milliseconds and the offset, `+00:00` never `Z`... unless it is UTC itself."""
+    """Formats as ISO with milliseconds and offset; `Z` only for UTC itself, else `+00:00`."""
     offset = value.utcoffset() or timedelta()
     text = value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}"
     return text + ("Z" if value.tzinfo is UTC else offset_text(offset))
 
 
 def utc_iso(value: datetime) -> str:
-    """ISO text in UTC with milliseconds and `Z`."""
+    """Formats as ISO in UTC with milliseconds and `Z`."""
     return iso(value.astimezone(UTC))
 
 
 def offset_text(offset: timedelta, *, colon: bool = True) -> str:
-    """+02:00"""
+    """Formats an offset as +02:00."""
     minutes = round(offset.total_seconds() / 60)
     sign = "-" if minutes < 0 else "+"
     return f"{sign}{abs(minutes) // 60:02d}{':' if colon else ''}{abs(minutes) % 60:02d}"

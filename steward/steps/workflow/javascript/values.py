@@ -1,4 +1,4 @@
-"""How the origin tool's language reads values: as text, number, truth, date; how paths reach into objects."""
+"""JavaScript conversions of values to text, number and boolean, and n8n's property paths."""
 
 import json
 import math
@@ -8,32 +8,32 @@ from typing import Any, Final, TypeGuard
 
 from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
 
-# Told from the rest by their type alone: most values are of one, and to ask what else they are is slow.
+# Checked by exact type first: most values are scalars, and isinstance checks of abstract classes are slow.
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 def is_missing(value: object) -> bool:
-    """Whether it is null or not there."""
+    """Whether the value is null or undefined."""
     return value is None or value is UNDEFINED
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """A number, not a boolean."""
+    """Whether the value is a number and not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """A plain object."""
+    """Whether the value is an object."""
     return type(value) is dict or (type(value) not in SCALARS and isinstance(value, Mapping))
 
 
 def is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    """A list."""
+    """Whether the value is a list."""
     return type(value) is list or (type(value) not in SCALARS and isinstance(value, Sequence))
 
 
 def number_text(value: float) -> str:
-    """A number as the language writes it: 5, not 5.0; 1e+21, not 1e21."""
+    """Formats a number as JavaScript does: 5, not 5.0; 1e+21, not 1e21."""
     if isinstance(value, int):
         if abs(value) < 10**21:
             return str(value)
@@ -75,7 +75,7 @@ def text(value: object) -> str:
 
 
 def json_text(value: object) -> str:
-    """`JSON.stringify(value)`: no blanks, numbers as the language writes them, not-numbers as null."""
+    """`JSON.stringify(value)`: no blanks, numbers as JavaScript formats them, NaN as null."""
     if isinstance(value, str):
         return _quoted(value)
     if is_missing(value):
@@ -138,7 +138,7 @@ def _number_of(stripped: str) -> float:
 
 
 def plain_number(value: float) -> float:
-    """A whole number without a fraction part, so that it is written as one."""
+    """Returns a whole float as an int, so that it is written without a fraction."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 
@@ -156,7 +156,7 @@ def truthy(value: object) -> bool:
 
 
 def to_json(value: object) -> Any:
-    """A value as items hold it: what is not there is left out, not-numbers become null."""
+    """Returns a value as items store it: undefined members are omitted, NaN becomes null."""
     if value is UNDEFINED:
         return None
     if type(value) in SCALARS:
@@ -186,7 +186,7 @@ _PART = re.compile(
 
 
 def path_parts(path: str) -> list[str]:
-    """`a.b[0]["c"]` in its parts."""
+    """Splits a path such as `a.b[0]["c"]`."""
     parts = [""] if path.startswith(".") else []
     for match in _PART.finditer(path):
         if match[2] is not None:
@@ -197,14 +197,14 @@ def path_parts(path: str) -> list[str]:
 
 
 def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
-    """The parts of a path; a field whose name is the whole of it goes before."""
+    """Returns the parts of a path, or the path itself if a field has that name."""
     if not isinstance(path, str):
         return path
     return [path] if isinstance(value, Mapping) and path in value else path_parts(path)
 
 
 def get_path(value: object, path: str | Sequence[str]) -> Any:
-    """The value below a path; UNDEFINED when it is not there."""
+    """Returns the value at a path, or UNDEFINED."""
     parts = _parts_in(value, path)
     for part in parts:
         value = member(value, part)
@@ -214,7 +214,7 @@ def get_path(value: object, path: str | Sequence[str]) -> Any:
 
 
 def member(value: object, name: str) -> Any:
-    """An own member of an object, an element of a list, or a length."""
+    """Returns a member of an object, an element of a list, or a length; UNDEFINED if absent."""
     if isinstance(value, Mapping):
         return value.get(name, UNDEFINED)
     if isinstance(value, str | list | tuple):
@@ -226,7 +226,7 @@ def member(value: object, name: str) -> Any:
 
 
 def set_path(target: dict[str, Any], path: str | Sequence[str], value: object) -> None:
-    """Sets the value at a path, making objects and lists on the way as the origin does."""
+    """Sets the value at a path and creates missing objects and lists as n8n does."""
     parts = _parts_in(target, path)
     parent: Any = target
     for index, part in enumerate(parts[:-1]):
@@ -249,7 +249,7 @@ def _put_one(target: Any, name: str, value: object) -> None:
 
 
 def delete_path(target: Any, path: str | Sequence[str]) -> None:
-    """Removes what is at a path, if it is there."""
+    """Removes the value at a path, if present."""
     parts = _parts_in(target, path)
     parent = get_path(target, parts[:-1]) if len(parts) > 1 else target
     if isinstance(parent, dict):
@@ -259,7 +259,7 @@ def delete_path(target: Any, path: str | Sequence[str]) -> None:
 
 
 def deep_copy(value: object) -> Any:
-    """A deep copy in plain dicts and lists, safe to change."""
+    """Returns a deep copy in plain dicts and lists."""
     if type(value) in SCALARS:
         return value
     if is_object(value):
@@ -270,14 +270,14 @@ def deep_copy(value: object) -> Any:
 
 
 def strict_key(value: Any) -> str:
-    """Equal for equal values of one type."""
+    """Returns a key that is equal for equal values of the same type."""
     if isinstance(value, Mapping):
         return "{" + ",".join(f"{json_text(name)}:{strict_key(value[name])}" for name in sorted(value)) + "}"
     return json_text(value) if value is not UNDEFINED else "undefined"
 
 
 def fuzzy_key(value: Any) -> str:
-    """Equal also across small differences of type: 3 and '3', null and ''."""
+    """Returns a key that ignores small differences of type: 3 and '3', null and ''."""
     if is_missing(value) or value == "":
         return ""
     return strict_key(value) if is_object(value) or is_list(value) else text(value)
