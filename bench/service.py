@@ -85,7 +85,7 @@ class House:
     @property
     def ctx(self) -> WorkerContext:
         """What a worker is given."""
-        return self.service.ctx
+        return self.service.worker_context
 
     async def write(self, act: Callable[[Tx], Awaitable[T]]) -> T:
         """One transaction of the organisation."""
@@ -188,5 +188,5 @@ async def wire(url: str, folder: Path, *, clock: Clock, **given: str) -> House:
     spare_collector()
     template = five_steps()
     # One mapping is shared by API, worker and rules (app.py); only the bench adds to it.
-    cast("dict[str, Template]", service.ctx.templates)[template.template_id] = template
+    cast("dict[str, Template]", service.worker_context.templates)[template.template_id] = template
     return House(service, cast("Actor", None), "")

@@ -20,7 +20,7 @@ async def main(url: str, folder: str) -> None:
     house.service.share_hints(listens=True)
     own = await house.worker()
     stop = asyncio.Event()
-    going = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+    going = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
     print("working", flush=True)
     await asyncio.to_thread(sys.stdin.read)
     stop.set()

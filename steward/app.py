@@ -1,4 +1,4 @@
-"""Wiring only: settings become engine, keys, connectors, API and worker; nothing is decided here."""
+"""Wiring: settings become engine, keys, connectors, API and worker; nothing is decided here."""
 
 import base64
 import sys
@@ -58,24 +58,24 @@ class Wired:
     metrics: Metrics
     outbound: Outbound
     context: AppContext
-    ctx: WorkerContext
+    worker_context: WorkerContext
     hints: Hints
     gate: RequestHandler
     wakeups: Wakeups | None = None
 
     def share_hints(self, *, listens: bool) -> None:
-        """Tells other processes what this one did, and with `listens`, for one that works, hears them."""
+        """Sends hints to other processes and, with `listens`, receives theirs."""
         if self.wakeups is not None:
-            self.hints.tell = self.wakeups.tell
+            self.hints.notify_others = self.wakeups.tell
             if listens:
                 self.wakeups.listen()
 
     async def close(self) -> None:
-        """Ends sockets, threads and connections."""
+        """Closes sockets, threads and connections."""
         if self.wakeups is not None:
             await self.wakeups.close()
         await self.outbound.aclose()
-        await self.ctx.sandbox_pool.close()
+        await self.worker_context.sandbox_pool.close()
         self.context.hashing.close()
         await self.engine.close()
 
@@ -91,7 +91,7 @@ async def build(
 ) -> Wired:
     """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
 
-    For tests in process, `transport` replaces the sockets of outgoing calls. Without `log`, makes one.
+    For tests in process, `transport` replaces the sockets of outgoing calls. Without `log`, creates one.
     """
     zones.use_packaged_zones()
     log = log or make_log(settings, clock, write_log)
@@ -101,8 +101,8 @@ async def build(
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
     outbound = _outbound(settings, clock, log, transport)
-    made = connectors.build(connector_options(settings))
-    vault = Vault(masters, made, outbound, log.register)
+    connectors_by_kind = connectors.build(connector_options(settings))
+    vault = Vault(masters, connectors_by_kind, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
     sandbox_pool = _sandbox_pool(settings)
@@ -115,7 +115,7 @@ async def build(
         hashing=Hashing(PRODUCTION if settings.env is Environment.PRODUCTION else SMALL),
         log=log,
         templates=offered,
-        connectors=made,
+        connectors=connectors_by_kind,
         vault=vault,
         sandbox_pool=sandbox_pool,
         intake=Intake(edge, clock, vault, log, metrics),
@@ -128,7 +128,7 @@ async def build(
         log=log,
         metrics=metrics,
         rules=_run_rules(settings),
-        automation_rules=_automation_rules(settings, offered, made),
+        automation_rules=_automation_rules(settings, offered, connectors_by_kind),
         templates=offered,
         access=RunAccess(engine, clock, vault),
         vault=vault,
@@ -159,7 +159,7 @@ async def _ring(settings: Settings, engine: Engine, clock: Clock, masters: list[
 
 
 def _space(settings: Settings) -> Space | None:
-    """The disk of an SQLite file, with its reserve (engine 18)."""
+    """Returns the disk of an SQLite file, with its reserve."""
     if not is_sqlite(settings.database_url):
         return None
     space = Space(sqlite_path(settings.database_url))
@@ -169,7 +169,7 @@ def _space(settings: Settings) -> Space | None:
 
 
 def make_log(settings: Settings, clock: Clock, write: Callable[[str], object] = sys.stderr.write) -> Log:
-    """The one log of a process; it knows the secrets among the settings."""
+    """Returns the log of a process; it knows the secrets among the settings."""
     register = Register()
     register.add(*_secrets(settings))
     level = LogLevel[settings.log_level.upper()]
@@ -179,32 +179,32 @@ def make_log(settings: Settings, clock: Clock, write: Callable[[str], object] = 
 
 
 def _secrets(settings: Settings) -> list[str]:
-    """Passwords and keys that are settings, in the form they were given in."""
+    """Returns passwords and keys among the settings, in the form they were given."""
     password = urlsplit(settings.database_url).password
     keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
     return [
-        each
-        for each in (unquote(password or ""), password, settings.google_client_secret, *keys_given)
-        if each
+        secret
+        for secret in (unquote(password or ""), password, settings.google_client_secret, *keys_given)
+        if secret
     ]
 
 
 async def _engine(settings: Settings, clock: Clock, metrics: Metrics, log: Log, *, serve: bool) -> Engine:
-    told, split = _batches(metrics), _splits(metrics, log, clock)
-    return await open_engine(settings, clock, serve=serve, on_commit=told, on_batch_split=split)
+    on_commit, on_batch_split = _batches(metrics), _splits(metrics, log, clock)
+    return await open_engine(settings, clock, serve=serve, on_commit=on_commit, on_batch_split=on_batch_split)
 
 
 def _batches(metrics: Metrics) -> Callable[[int], None]:
-    """Tells how many writes shared each commit."""
+    """Returns a callback that records how many writes shared each commit."""
 
-    def told(count: int) -> None:
+    def record(count: int) -> None:
         metrics.observe("steward_commit_batch_size", count, bounds=(1, 2, 5, 10, 20, 50, 100, 200, 500))
 
-    return told
+    return record
 
 
 def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exception], None]:
-    """Tells of shared writes that failed together and were done one by one; of each sort once a minute."""
+    """Returns a callback that logs batches that were split after a failure, each sort once a minute."""
     last: dict[tuple[str, str], float] = {}
 
     def split(kind: str, error: Exception) -> None:
@@ -248,7 +248,7 @@ def _rules(settings: Settings) -> Rules:
 
 
 def _sign_in(settings: Settings) -> SignInRules | None:
-    """The app people sign in to Google with; none without both of its settings."""
+    """Returns the app with which people sign in to Google; None without both of its settings."""
     if settings.google_client_id is None or settings.google_client_secret is None:
         return None
     return SignInRules(
@@ -261,10 +261,10 @@ def _sign_in(settings: Settings) -> SignInRules | None:
 
 
 def _automation_rules(
-    settings: Settings, offered: Mapping[str, Template], made: Mapping[str, Connector]
+    settings: Settings, offered: Mapping[str, Template], connectors_by_kind: Mapping[str, Connector]
 ) -> AutomationRules:
     late_limit = timedelta(minutes=settings.late_limit_minutes)
-    return AutomationRules(offered, made, late_limit=late_limit, spread_max=settings.spread_max)
+    return AutomationRules(offered, connectors_by_kind, late_limit=late_limit, spread_max=settings.spread_max)
 
 
 def _run_rules(settings: Settings) -> RunRules:

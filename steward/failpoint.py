@@ -1,4 +1,4 @@
-"""Named points at which the crash tests stop the service; free when off."""
+"""Named places at which crash tests stop the service; free when off."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ _watch: Callable[[str], None] | None = None
 
 
 def failpoint(name: str) -> None:
-    """Tells the watcher, if there is one, that the point `name` was reached; the watcher may raise."""
+    """Reports to the watcher, if there is one, that the place `name` was reached; the watcher may raise."""
     if _watch is not None:
         _watch(name)
 
 
 def watch(watcher: Callable[[str], None] | None) -> None:
-    """Sets or takes away the watcher; only crash tests call this."""
+    """Sets or removes the watcher; only crash tests call this."""
     global _watch
     _watch = watcher

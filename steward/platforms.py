@@ -1,4 +1,4 @@
-"""The connectors as the settings configure them, for the service and for commands that look after a copy."""
+"""The connectors as the settings configure them, for the service and for operator commands."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,12 +10,14 @@ from steward.connectors.base.connector import WriteOperation
 
 
 def operations(settings: Settings) -> dict[str, Mapping[str, WriteOperation[Any]]]:
-    """What can be written to each kind of account, for commands that look after a copy."""
-    return {kind: made.writes for kind, made in connectors.build(connector_options(settings)).items()}
+    """Returns what can be written to each kind of connection, for commands that check a restored backup."""
+    return {
+        kind: connector.writes for kind, connector in connectors.build(connector_options(settings)).items()
+    }
 
 
 def connector_options(settings: Settings) -> Options:
-    """What the settings say to every connector."""
+    """Returns the options of every connector."""
     return Options(
         private_hosts=frozenset(settings.allow_private_hosts),
         read_s=float(settings.outbound_timeout_seconds),

@@ -1,6 +1,6 @@
 """Opens the database and the master keys the settings name, for the service and for operator commands.
 
-It imports neither connectors nor the API, so that a command that needs the database alone starts fast.
+It imports neither connectors nor the API, so that a command that needs only the database starts fast.
 """
 
 import base64
@@ -30,7 +30,7 @@ async def open_engine(
     on_commit: Callable[[int], None] = lambda count: None,
     on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
 ) -> Engine:
-    """The database the settings name. Raises AlreadyServed, Unavailable."""
+    """Opens the database the settings name. Raises AlreadyServed, Unavailable."""
     if is_sqlite(settings.database_url):
         return SqliteEngine(sqlite_path(settings.database_url), clock=clock, serve=serve, on_commit=on_commit)
     return await PostgresEngine.open(
@@ -44,23 +44,24 @@ async def open_engine(
 
 
 def master_keys(settings: Settings) -> list[MasterKey]:
-    """The key-encryption keys: given, or outside production made once in the data folder (contract 8)."""
+    """Returns the key-encryption keys: from the settings, or outside production from a generated file."""
     if settings.master_keys:
         return [MasterKey(key_id, key) for key_id, key in settings.master_keys]
     file = settings.data_dir / KEY_FILE
     if not file.exists():
         make_folder(settings.data_dir)
-        made = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
-        _write_private(file, f"local:{made}\n")
+        new_key = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
+        _write_private(file, f"local:{new_key}\n")
     key_id, _, text = file.read_text("ascii").strip().partition(":")
     return [MasterKey(key_id, base64.b64decode(text))]
 
 
 def own_files(settings: Settings) -> list[Path]:
-    """The data folder, the master keys, and the SQLite file with those beside it, as far as they are there.
+    """Returns the existing files of the installation: data folder, master keys, the SQLite file and those
+    beside it.
 
-    Beside it are its log, lock and reserve, and the databases that a restore kept. Links that other accounts
-    put there lead to files of somebody else, and are left out.
+    Those are its log, lock and reserve, and databases that a restore kept. Links that other accounts put
+    there lead to foreign files and are left out.
     """
     files = [path for path in (settings.data_dir, settings.data_dir / KEY_FILE) if _is_there(path)]
     if is_sqlite(settings.database_url):
@@ -73,12 +74,12 @@ def own_files(settings: Settings) -> list[Path]:
 
 
 def close_files(settings: Settings) -> list[Path]:
-    """Makes the files of the installation readable by their owner alone; those that others can still read."""
+    """Restricts the installation's files to their owner; returns those that others can still read."""
     return close(own_files(settings))
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a path exists; False too where this account may not look."""
+    """Whether a path exists; also False where this account may not look."""
     try:
         return path.exists()
     except PermissionError:

@@ -1,4 +1,4 @@
-"""The list of ticks and the only loop; a tick is one bounded piece of work and says whether to come again."""
+"""The worker: the list of periodic tasks and the loop that runs them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,15 +9,12 @@ from typing import Any
 
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
-from steward.database import due_rows as ticks_kept
+from steward.database import due_rows
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.engine.disk_space import RETRY_SECONDS
 from steward.database.operator.status import DELAY_STEPS
-from steward.database.runs import approvals, workers
-from steward.database.runs import fairness as fair
+from steward.database.runs import approvals, fairness, transitions, workers, write_ledger
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
-from steward.database.runs import write_ledger as effects
 from steward.events import catch_up, listen, match
 from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
 from steward.model.refusals import Unavailable
@@ -31,49 +28,49 @@ from steward.version import __version__
 HEARTBEATS_A_LEASE = 3
 RECOVERIES_A_LEASE = 5
 CONFIRMED_SHARE = 0.8
-NOT_DRAINED = ("heartbeat", "recover", "check_connections", "retention", "months", "space", "figures")
+NOT_DRAINED = ("heartbeat", "recover", "check_connections", "retention", "partitions", "space", "gauges")
 SHOW_AFTER = timedelta(seconds=1)
 
 
 @dataclass(slots=True)
 class Hints:
-    """Wake-up hints within this process; a lost one costs only the poll behind it (engine 7)."""
+    """Wake-up hints within this process; a lost one only delays work until the next poll."""
 
     events: dict[str, asyncio.Event] = field(default_factory=dict)
-    tell: Callable[[str], None] | None = None  # the other processes, where there may be any
+    notify_others: Callable[[str], None] | None = None  # the other processes, where there may be any
 
     def of(self, kind: str) -> asyncio.Event:
-        """The event of one kind of hint."""
+        """Returns the event of one kind of hint."""
         return self.events.setdefault(kind, asyncio.Event())
 
     def wake(self, kind: str) -> None:
-        """Tells whoever waits for this kind in this process that there may be work."""
+        """Wakes tasks of this process that wait for this kind of hint."""
         self.of(kind).set()
 
     def announce(self, kind: str) -> None:
-        """As `wake`, to every process: what this one did may be work for another."""
+        """Wakes tasks of every process that wait for this kind of hint."""
         self.of(kind).set()
-        if self.tell is not None:
-            self.tell(kind)
+        if self.notify_others is not None:
+            self.notify_others(kind)
 
 
 @dataclass(slots=True)
 class Worker:
-    """This process as a worker: its row, and the runs in its hands."""
+    """This process as a worker: its row, and the runs it is running."""
 
     ctx: WorkerContext
     hints: Hints
     id: WorkerId
     poll: timedelta
     started_at: datetime
-    in_hand: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
+    running: dict[RunId, "asyncio.Task[None]"] = field(default_factory=dict)
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class PeriodicTask:
     """A bounded pass over rows: how often, and which hint brings it forward."""
 
     name: str
@@ -83,7 +80,7 @@ class Tick:
 
 
 async def register(ctx: WorkerContext, hints: Hints, *, poll: timedelta) -> Worker:
-    """Makes this process a worker; runs of workers of this host that are gone become free at once."""
+    """Makes this process a worker; frees at once the runs of this host's workers that are gone."""
     now = ctx.clock.now()
     await ctx.engine.write(now, recover.expire_own_host)
     worker = Worker(ctx, hints, WorkerId(0), poll, now)
@@ -107,50 +104,53 @@ async def _register(worker: Worker) -> None:
         ),
         urgent=True,
     )
-    ctx.lease_confirmation.hold(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
+    ctx.lease_confirmation.confirm(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
 
 
 def _lease_ms(ctx: WorkerContext) -> int:
     return int(ctx.rules.lease.total_seconds() * 1000)
 
 
-def ticks(worker: Worker, *, tick: timedelta = timedelta(seconds=1)) -> list[Tick]:
-    """Everything a worker does besides running runs, with how often (engine 16)."""
+def periodic_tasks(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1)) -> list[PeriodicTask]:
+    """Returns everything a worker does besides running runs.
+
+    See docs/design/runs.md#periodic-tasks-and-failing-rows.
+    """
     lease = worker.ctx.rules.lease
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
-        Tick("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
-        Tick("recover", lease / RECOVERIES_A_LEASE, lambda: take_over(worker)),
-        Tick("give_up", lease / RECOVERIES_A_LEASE, lambda: give_up(worker)),
-        Tick("claim", worker.poll, lambda: take_runs(worker), hint="ready"),
-        Tick("full", second, lambda: count_full(worker)),
-        Tick("dispatch", tick, lambda: dispatch_due(worker), hint="due"),
-        Tick("match", second, lambda: match.match_due(worker.ctx), hint="event"),
-        Tick("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
-        Tick("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
-        Tick("check_connections", half_minute, lambda: check_connections(worker)),
-        Tick("audit", minute, lambda: audit_slots(worker)),
-        Tick("stats", 5 * second, lambda: tell_delays(worker)),
-        Tick("figures", 15 * second, lambda: maintenance.tell_figures(worker.ctx)),
-        Tick("wake", second, lambda: wake_sleeping(worker)),
-        Tick("expire_approvals", half_minute, lambda: expire_approvals(worker)),
-        Tick("queue_limit", minute, lambda: expire_unstarted(worker)),
-        Tick("settle", half_minute, lambda: settle_finished(worker)),
-        Tick("progress", timedelta(seconds=2), lambda: note_progress(worker)),
-        Tick("retention", minute, lambda: retain(worker)),
-        Tick("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
-        Tick("months", timedelta(hours=1), lambda: maintenance.turn_months(worker.ctx)),
+        PeriodicTask("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
+        PeriodicTask("recover", lease / RECOVERIES_A_LEASE, lambda: recover_dead_workers(worker)),
+        PeriodicTask("release_orphans", lease / RECOVERIES_A_LEASE, lambda: release_orphaned_runs(worker)),
+        PeriodicTask("claim", worker.poll, lambda: claim_runs(worker), hint="ready"),
+        PeriodicTask("find_full", second, lambda: find_full_organizations(worker)),
+        PeriodicTask("dispatch", dispatch_every, lambda: dispatch_due(worker), hint="due"),
+        PeriodicTask("match", second, lambda: match.match_due(worker.ctx), hint="event"),
+        PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
+        PeriodicTask("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
+        PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
+        PeriodicTask("audit", minute, lambda: audit_slots(worker)),
+        PeriodicTask("stats", 5 * second, lambda: record_delays(worker)),
+        PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
+        PeriodicTask("wake", second, lambda: wake_sleeping(worker)),
+        PeriodicTask("expire_approvals", half_minute, lambda: expire_approvals(worker)),
+        PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
+        PeriodicTask("settle", half_minute, lambda: settle_finished(worker)),
+        PeriodicTask("progress", timedelta(seconds=2), lambda: note_progress(worker)),
+        PeriodicTask("retention", minute, lambda: apply_retention(worker)),
+        PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
+        PeriodicTask("partitions", timedelta(hours=1), lambda: maintenance.rotate_partitions(worker.ctx)),
     ]
 
 
 async def check_connections(worker: Worker) -> bool:
-    """Looks at the connections whose turn it is (connectors 10, Health)."""
+    """Checks the connections that are due."""
     ctx = worker.ctx
     return await health.check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
 
 
 async def heartbeat(worker: Worker) -> bool:
-    """Extends the lease; a worker declared dead drops what it has and registers anew (engine 5)."""
+    """Extends the lease; a worker declared dead drops its runs and registers anew."""
     ctx = worker.ctx
     asked_at = ctx.clock.monotonic()
     alive = await ctx.engine.write(
@@ -159,20 +159,20 @@ async def heartbeat(worker: Worker) -> bool:
         urgent=True,
     )
     if alive:
-        ctx.lease_confirmation.hold(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
+        ctx.lease_confirmation.confirm(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
         return False
     ctx.metrics.count("steward_leases_lost_total")
-    ctx.log.warning("lease_lost", worker=worker.id, runs=len(worker.in_hand))
+    ctx.log.warning("lease_lost", worker=worker.id, runs=len(worker.running))
     ctx.lease_confirmation.lose()
-    for task in worker.in_hand.values():
+    for task in worker.running.values():
         task.cancel()
-    await asyncio.gather(*worker.in_hand.values(), return_exceptions=True)
+    await asyncio.gather(*worker.running.values(), return_exceptions=True)
     await _register(worker)
     return False
 
 
-async def take_over(worker: Worker) -> bool:
-    """Frees the runs of dead workers, if this one's own lease is fresh."""
+async def recover_dead_workers(worker: Worker) -> bool:
+    """Frees the runs of dead workers, if this one's own lease is confirmed."""
     ctx = worker.ctx
     if ctx.clock.monotonic() < ctx.lease_confirmation.until:
         freed = await recover.recover(ctx.engine, ctx.clock.now(), worker.id)
@@ -183,30 +183,30 @@ async def take_over(worker: Worker) -> bool:
     return False
 
 
-async def give_up(worker: Worker) -> bool:
-    """Frees runs that are leased to this worker and that it does not have in hand.
+async def release_orphaned_runs(worker: Worker) -> bool:
+    """Frees runs that are leased to this worker and that it is not running.
 
-    A claim whose answer was lost, or a run whose last write the database did not take, would else stay
-    leased for as long as this process lives.
+    A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
+    lifetime of this process.
     """
     ctx = worker.ctx
     leased = await ctx.engine.read(ctx.clock.now(), partial(workers.runs_of, worker=worker.id))
-    left = [one for one in leased if one.id not in worker.in_hand]
-    if worker.claiming or not left:
+    orphaned = [run for run in leased if run.id not in worker.running]
+    if worker.claiming or not orphaned:
         return False
     freed = await ctx.engine.write(
-        ctx.clock.now(), partial(recover.free, worker=worker.id, held=left, lost=True)
+        ctx.clock.now(), partial(recover.free, worker=worker.id, held=orphaned, lost=True)
     )
     if freed:  # what has ended meanwhile is none
-        ctx.log.warning("runs_given_up", worker=worker.id, runs=freed)
+        ctx.log.warning("orphaned_runs_released", worker=worker.id, runs=freed)
         worker.hints.wake("ready")
     return False
 
 
-async def take_runs(worker: Worker) -> bool:
-    """Claims as many ready runs as there is room for and sets them going."""
+async def claim_runs(worker: Worker) -> bool:
+    """Claims as many ready runs as there is room for and starts them."""
     ctx = worker.ctx
-    free = ctx.rules.concurrency - len(worker.in_hand)
+    free = ctx.rules.concurrency - len(worker.running)
     if ctx.clock.monotonic() >= ctx.lease_confirmation.until or not ctx.accepts_work:
         return False
     worker.claiming = True
@@ -216,25 +216,25 @@ async def take_runs(worker: Worker) -> bool:
         worker.claiming = False
     for lease in leases:
         task = asyncio.create_task(walk.work(ctx, lease), name=f"run {lease.run}")
-        worker.in_hand[lease.run] = task
+        worker.running[lease.run] = task
         task.add_done_callback(partial(_done, worker, lease.run))
     return len(leases) == min(free, claim.BATCH) > 0
 
 
 def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
-    if worker.in_hand.get(run) is task:
-        del worker.in_hand[run]
+    if worker.running.get(run) is task:
+        del worker.running[run]
     worker.hints.wake("ready")
     if not task.cancelled() and (error := task.exception()) is not None:
-        worker.ctx.log.error("run_task_broke", error, run=run)
+        worker.ctx.log.error("run_task_crashed", error, run=run)
 
 
-async def count_full(worker: Worker) -> bool:
-    """Which organisations have as many runs in hand as they may."""
+async def find_full_organizations(worker: Worker) -> bool:
+    """Finds the organizations that have as many leased runs as they may."""
     ctx = worker.ctx
     cap = ctx.rules.organization_concurrency
     if ctx.rules.concurrency > cap or ctx.engine.dialect == "postgresql":
-        full = Autocommit(partial(run_queue.full, cap=cap))
+        full = Autocommit(partial(transitions.full, cap=cap))
         worker.full = await ctx.engine.read(ctx.clock.now(), full)
     return False
 
@@ -256,7 +256,7 @@ async def dispatch_due(worker: Worker) -> bool:
 
 
 async def audit_slots(worker: Worker) -> bool:
-    """Every slot must have its record: each automation is looked at once an hour, and all at the start."""
+    """Audits that every slot has its record: each automation once an hour, and all at the start."""
     ctx = worker.ctx
     return await audit.audit_slots(
         ctx.engine,
@@ -268,69 +268,69 @@ async def audit_slots(worker: Worker) -> bool:
     )
 
 
-async def tell_delays(worker: Worker) -> bool:
-    """Tells the status page how late slots were dispatched."""
-    told, worker.delays = worker.delays, []
-    for delay in told:
+async def record_delays(worker: Worker) -> bool:
+    """Records how late slots were dispatched, for metrics and the status page."""
+    delays, worker.delays = worker.delays, []
+    for delay in delays:
         worker.ctx.metrics.observe(
             "steward_dispatch_delay_seconds", delay.total_seconds(), bounds=DELAY_STEPS
         )
-    tell = partial(dispatch.tell, delays=told)
+    tell = partial(dispatch.record_delays, delays=delays)
     await worker.ctx.engine.write(worker.ctx.clock.now(), tell)
     return False
 
 
 async def wake_sleeping(worker: Worker) -> bool:
-    """Sleeping runs whose time has come may be taken again; True when there were some."""
+    """Makes sleeping runs ready whose time has come; returns True when there were some."""
     ctx = worker.ctx
-    found = await ctx.engine.read(ctx.clock.now(), Autocommit(run_queue.to_wake))
+    rows = await ctx.engine.read(ctx.clock.now(), Autocommit(transitions.to_wake))
 
     async def wake(tx: Tx, *, org: OrgId, key: RunId) -> None:
-        await run_queue.wake(tx, org, key, vt=await fair.stamp(tx, org))
+        await transitions.wake(tx, org, key, vt=await fairness.stamp(tx, org))
 
-    woken = await _each(worker, "wake", found, _in_tx(worker, wake))
+    woken = await _process_rows(worker, "wake", rows, _in_tx(worker, wake))
     if woken:
         worker.hints.wake("ready")
     return woken > 0
 
 
 async def expire_approvals(worker: Worker) -> bool:
-    """Ends the approvals whose time is over, with their runs; True when more are likely to wait."""
+    """Ends expired approvals with their runs; returns True when more are likely to wait."""
     ctx = worker.ctx
-    found = await ctx.engine.read(ctx.clock.now(), approvals.ended)
+    rows = await ctx.engine.read(ctx.clock.now(), approvals.expired)
 
     async def expire(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
         await approval.expire(tx, org=org, approval=key)
 
-    ended = await _each(worker, "expire_approvals", found, _in_tx(worker, expire))
+    ended = await _process_rows(worker, "expire_approvals", rows, _in_tx(worker, expire))
     worker.hints.wake("ready")
-    return ended == approvals.ENDED_AT_ONCE
+    return ended == approvals.EXPIRED_BATCH
 
 
 async def expire_unstarted(worker: Worker) -> bool:
-    """Runs no worker took within the queue limit expire (contract 4.3)."""
+    """Expires runs no worker started within the queue limit."""
     ctx = worker.ctx
-    unstarted = partial(run_queue.unstarted, limit=ctx.rules.queue_limit)
-    found = await ctx.engine.read(ctx.clock.now(), unstarted)
+    unstarted = partial(transitions.unstarted, limit=ctx.rules.queue_limit)
+    rows = await ctx.engine.read(ctx.clock.now(), unstarted)
 
     async def expire(tx: Tx, *, org: OrgId, key: RunId) -> None:
         automation = await runs.automation_of(tx, org, key)
         await ending.end(tx, org, key, automation=automation, since=RunStatus.QUEUED, how=ending.NOT_STARTED)
 
-    await _each(worker, "queue_limit", found, _in_tx(worker, expire))
+    await _process_rows(worker, "queue_limit", rows, _in_tx(worker, expire))
     return False
 
 
 async def settle_finished(worker: Worker) -> bool:
-    """Goes on reading back unknown writes of finished runs."""
+    """Continues to read back unknown writes of finished runs."""
     ctx = worker.ctx
-    found = await ctx.engine.read(ctx.clock.now(), effects.to_settle)
-    await _each(worker, "settle", found, partial(reconcile.settle_finished, ctx))
+    rows = await ctx.engine.read(ctx.clock.now(), write_ledger.to_settle)
+    await _process_rows(worker, "settle", rows, partial(reconcile.settle_finished, ctx))
     return False
 
 
 def _in_tx(worker: Worker, act: Callable[..., Awaitable[None]]) -> Callable[[OrgId, Any], Awaitable[None]]:
-    """`act` as a transaction of its own per row."""
+    """Returns `act` as a transaction of its own per row."""
     ctx = worker.ctx
 
     async def run_one(org: OrgId, key: Any) -> None:
@@ -339,15 +339,15 @@ def _in_tx(worker: Worker, act: Callable[..., Awaitable[None]]) -> Callable[[Org
     return run_one
 
 
-async def _each(
+async def _process_rows(
     worker: Worker,
-    tick: str,
-    found: Sequence[tuple[OrgId, Any]],
+    task: str,
+    rows: Sequence[tuple[OrgId, Any]],
     act: Callable[[OrgId, Any], Awaitable[None]],
 ) -> int:
-    """Acts on every row, and tells on how many; one that raises is put off and stops no other (engine 16)."""
+    """Acts on every row and returns on how many; one that raises is deferred and stops no other."""
     ctx, done = worker.ctx, 0
-    for org, key in found:
+    for org, key in rows:
         try:
             await act(org, key)
             done += 1
@@ -355,16 +355,16 @@ async def _each(
             raise  # it is the database that cannot go on, not a row
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
-            put_off = partial(ticks_kept.defer, tick=tick, key=key, message=message)
-            failures = await ctx.engine.write(ctx.clock.now(), put_off)
+            defer = partial(due_rows.defer, tick=task, key=key, message=message)
+            failures = await ctx.engine.write(ctx.clock.now(), defer)
             if failures:
-                ctx.metrics.count("steward_rows_deferred_total", tick=tick)
-            ctx.log.error("row_deferred", error, tick=tick, org=org, key=key, failures=failures)
+                ctx.metrics.count("steward_rows_deferred_total", task=task)
+            ctx.log.error("row_deferred", error, task=task, org=org, key=key, failures=failures)
     return done
 
 
 async def note_progress(worker: Worker) -> bool:
-    """Notes what long steps are doing, at most once in 2 s per run (engine 3.5)."""
+    """Stores what long steps are doing, at most every 2 s per run."""
     ctx = worker.ctx
     now = ctx.clock.now()
     for run, doing in list(ctx.progress.items()):
@@ -377,8 +377,8 @@ async def note_progress(worker: Worker) -> bool:
     return False
 
 
-async def retain(worker: Worker) -> bool:
-    """Removes what has reached its end; True when a table had as many rows as go at once (engine 17)."""
+async def apply_retention(worker: Worker) -> bool:
+    """Deletes expired rows; returns True when a table had as many as are deleted at once."""
     ctx = worker.ctx
     full: set[str] = set()
 
@@ -389,32 +389,32 @@ async def retain(worker: Worker) -> bool:
         if removed >= retention.FULL.get(table, retention.ROWS):
             full.add(table)
 
-    late = await ctx.engine.read(ctx.clock.now(), partial(ticks_kept.deferred_keys, tick="retention"))
+    late = await ctx.engine.read(ctx.clock.now(), partial(due_rows.deferred_keys, tick="retention"))
     due = [(OrgId(0), table) for table in retention.SWEEPS if table not in late]
-    await _each(worker, "retention", due, sweep)
+    await _process_rows(worker, "retention", due, sweep)
     await retention.shrink(ctx.engine, ctx.clock.now(), ctx.retention)
     return bool(full)
 
 
-async def keep(worker: Worker, tick: Tick) -> None:
-    """The one loop: a tick again and again, by its hint or its time; a failing one backs off 1 to 30 s."""
+async def run_periodically(worker: Worker, task: PeriodicTask) -> None:
+    """Runs a task again and again, by its hint or its time; a failing one backs off 1 to 30 s."""
     clock, failures = worker.ctx.clock, 0
-    hint = worker.hints.of(tick.hint) if tick.hint else None
+    hint = worker.hints.of(task.hint) if task.hint else None
     while True:
         if hint is not None:
             hint.clear()
-        wait = tick.every.total_seconds()
+        wait = task.every.total_seconds()
         try:
-            while await tick.run():
+            while await task.run():
                 pass
             failures = 0
         except Exception as error:
             failures += 1
-            worker.ctx.metrics.count("steward_tick_failures_total", tick=tick.name)
+            worker.ctx.metrics.count("steward_periodic_task_failures_total", task=task.name)
             wait = min(30.0, 2.0 ** (failures - 1))
-            if tick.name == "heartbeat":  # the lease must not end because the database was away for a moment
-                wait = min(wait, tick.every.total_seconds() / 4)
-            worker.ctx.log.error("tick_failed", error, tick=tick.name)
+            if task.name == "heartbeat":  # the lease must not end because the database was away for a moment
+                wait = min(wait, task.every.total_seconds() / 4)
+            worker.ctx.log.error("periodic_task_failed", error, task=task.name)
         await _wait(clock.sleep(wait), hint)
 
 
@@ -430,17 +430,17 @@ async def _wait(sleep: Awaitable[None], hint: asyncio.Event | None) -> None:
             wait.cancel()
 
 
-async def run(worker: Worker, table: Sequence[Tick], stop: asyncio.Event) -> None:
-    """Works until `stop`, then hands back what is in hand (engine 15, "Graceful stop")."""
-    loops = [asyncio.create_task(keep(worker, tick), name=f"tick {tick.name}") for tick in table]
+async def run(worker: Worker, table: Sequence[PeriodicTask], stop: asyncio.Event) -> None:
+    """Works until `stop`, then releases its runs (docs/design/runs.md#graceful-stop)."""
+    loops = [asyncio.create_task(run_periodically(worker, task), name=f"task {task.name}") for task in table]
     try:
         await stop.wait()
     finally:
-        beating = [task for task in loops if task.get_name() == "tick heartbeat"]
+        beating = [task for task in loops if task.get_name() == "task heartbeat"]
         await _end([task for task in loops if task not in beating])
         await _finish_in_hand(worker)
         await _end(beating)  # before its row goes: a late heartbeat would register this process anew
-        await _hand_back(worker)
+        await _release_runs(worker)
 
 
 async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
@@ -450,17 +450,17 @@ async def _end(tasks: Sequence["asyncio.Task[None]"]) -> None:
 
 
 async def _finish_in_hand(worker: Worker) -> None:
-    """Steps in hand run to their border, open writes to their outcome."""
+    """Lets running steps reach their checkpoint and open writes their outcome."""
     ctx = worker.ctx
     ctx.lease_confirmation.stop()
     await ctx.engine.write(ctx.clock.now(), partial(workers.stopping, worker=worker.id))
-    if worker.in_hand:
+    if worker.running:
         longest = ctx.rules.write_timeout.total_seconds() + 10
-        await asyncio.wait(list(worker.in_hand.values()), timeout=longest)
+        await asyncio.wait(list(worker.running.values()), timeout=longest)
 
 
-async def _hand_back(worker: Worker) -> None:
-    """What is left becomes ready for others, and this worker is no more."""
+async def _release_runs(worker: Worker) -> None:
+    """Makes remaining runs ready for others and removes this worker."""
     ctx = worker.ctx
 
     async def leave(tx: Tx) -> None:
@@ -470,15 +470,18 @@ async def _hand_back(worker: Worker) -> None:
     await ctx.engine.write(ctx.clock.now(), leave)
 
 
-async def drain(worker: Worker, table: Sequence[Tick]) -> None:
-    """Every tick, and every run it starts, until none asks to come again; for tests, which own the time."""
-    turns = [tick for tick in table if tick.name not in NOT_DRAINED]
+async def drain(worker: Worker, table: Sequence[PeriodicTask]) -> None:
+    """Runs every task, and every run it starts, until none has more to do.
+
+    For tests, which control the time.
+    """
+    turns = [task for task in table if task.name not in NOT_DRAINED]
     while True:
         is_idle = True
-        for tick in turns:
-            again = await tick.run()
-            is_idle = is_idle and not again and not worker.in_hand
-        if worker.in_hand:
-            await asyncio.gather(*list(worker.in_hand.values()))
+        for task in turns:
+            again = await task.run()
+            is_idle = is_idle and not again and not worker.running
+        if worker.running:
+            await asyncio.gather(*list(worker.running.values()))
         elif is_idle:
             return

@@ -30,7 +30,7 @@ from steward.fake_platforms import serve
 from steward.fake_platforms.world import create
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.runs import approval
-from steward.runs.approval import ApproveAsk
+from steward.runs.approval import ApproveCommand
 
 PRODUCTS = 2_000
 PAGE = 100
@@ -84,7 +84,7 @@ async def _round(url: str, folder: Path, count: int) -> Mapping[str, float]:
         house = await open_house(url, folder, allow_private_hosts=shop["url"].removeprefix("http://"))
         own = await house.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+        working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
         try:
             waiting = await _waiting(house, shop)
             used, begun = time.process_time(), time.perf_counter()
@@ -123,8 +123,8 @@ async def _approve(house: House, run: Run) -> int:
     assert run.approval_id is not None
     org = house.owner.org
     asked = await house.read(partial(approvals.get, org=org, approval=run.approval_id))
-    wish = ApproveAsk(asked.id, asked.version, [], asked.change_hash)
-    await house.write(partial(approval.approve, actor=house.owner, wish=wish, not_starter=False))
+    wish = ApproveCommand(asked.id, asked.version, [], asked.change_hash)
+    await house.write(partial(approval.approve, actor=house.owner, command=wish, not_starter=False))
     house.service.hints.announce("ready")
     return await house.read(partial(changes.count, org=org, run=run.id))
 

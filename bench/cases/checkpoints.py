@@ -16,7 +16,7 @@ from steward.model.run import Counts
 from steward.runs import claim
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import ClaimedRun
-from steward.runs.context import Opened as Connections
+from steward.runs.context import OpenConnections as Connections
 from steward.runs.state import Walk
 
 RUNS = 100
@@ -66,7 +66,7 @@ async def _walks(house: House) -> list[Walk]:
         leases += await claim.claim(house.ctx, worker.id, free=RUNS, full=())
     walks = []
     for lease in leases:
-        taken = await house.write(partial(claim.begin, lease=lease, ctx=house.ctx))
+        taken = await house.write(partial(claim.start_one, lease=lease, ctx=house.ctx))
         assert taken is not None
         walks.append(_walk(house, taken))
     return walks
@@ -84,7 +84,7 @@ def _walk(house: House, taken: ClaimedRun) -> Walk:
         round=1,
         journal={},
         counted=Counts(),
-        began=house.ctx.clock.monotonic(),
+        started=house.ctx.clock.monotonic(),
     )
 
 

@@ -116,7 +116,7 @@ async def _measured(house: House, place: Place, callers: int = CALLERS) -> Async
     automations = await house.automations(AUTOMATIONS)
     own = await house.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
     try:
         yield partial(_round, house, automations, place.size(1500, 400), callers)
     finally:

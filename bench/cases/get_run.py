@@ -52,7 +52,7 @@ async def _finished_run(house: House) -> RunId:
     [automation] = await house.automations(1)
     run = await house.run_now(automation)
     own = await house.worker()
-    await worker.drain(own, worker.ticks(own))
+    await worker.drain(own, worker.periodic_tasks(own))
     return run.id
 
 

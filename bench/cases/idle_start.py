@@ -63,7 +63,7 @@ async def _measured(house: House, place: Place) -> AsyncIterator[Opened]:
     automations = await house.automations(AUTOMATIONS)
     own = await house.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
 
     async def reference() -> Mapping[str, float]:
         return {"R2": syncs_a_second(place.folder)}

@@ -220,7 +220,7 @@ async def _runs(house: House, own: Worker, automations: list[Automation], count:
     began = time.perf_counter()
     for number in range(count):
         await house.run_now(automations[number % len(automations)])
-    await worker.drain(own, worker.ticks(own))
+    await worker.drain(own, worker.periodic_tasks(own))
     return count / (time.perf_counter() - began)
 
 

@@ -158,7 +158,7 @@ async def _run(template: str, worlds: list[Mapping[str, Any]]) -> dict[str, floa
         automation = await _set_up(house, template, numbers)
         own = await house.worker()
         stop = asyncio.Event()
-        working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+        working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
         used, begun = time.process_time(), time.perf_counter()
         now = await _ran(house, automation)
         seconds, cpu = time.perf_counter() - begun, time.process_time() - used
@@ -226,7 +226,9 @@ def _numbered(inputs: Mapping[str, Any], numbers: Mapping[str, int]) -> dict[str
 async def _ran(house: House, automation: Automation) -> Run:
     owner = house.owner
     wanted = RunNow(automation.id, "bench", Mode.TEST)
-    verb = partial(start.run_now, actor=owner, ask=wanted, templates=house.ctx.templates, max_waiting=1000)
+    verb = partial(
+        start.run_now, actor=owner, command=wanted, templates=house.ctx.templates, max_waiting=1000
+    )
     run = (await house.write(verb)).run
     house.service.hints.wake("ready")
     while (now := await house.read(partial(runs.get, org=owner.org, run=run.id))).status not in _ENDED:

@@ -51,7 +51,7 @@ async def _waiting(url: str, place: Place) -> AsyncIterator[Opened]:
     each = (await _size(url, place) - before) / count
     own = await house.worker()
     stop = asyncio.Event()
-    working = asyncio.create_task(worker.run(own, worker.ticks(own), stop))
+    working = asyncio.create_task(worker.run(own, worker.periodic_tasks(own), stop))
     try:
         await house.service.clock.sleep(SECONDS)  # what the start looks at once: every slot's record
         yield Opened(partial(_idle, house, each, place.size(int(SECONDS), 3)))

@@ -12,14 +12,14 @@ from steward.database.automations import records as automations
 from steward.database.automations.occurrences import Decided, StoredSlot
 from steward.database.automations.schedules import Timing
 from steward.database.engine.base import Tx
-from steward.database.runs import active_run as lanes
+from steward.database.runs import active_run
 from steward.model.account import BY_SERVICE
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound
 from steward.model.run import Mode, RunStatus, StartedBy
-from steward.run_queue import queue as lane
+from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import LockedQueue, RunRequest
 from steward.scheduling import slots
 from steward.scheduling.slots import Slot
@@ -97,7 +97,7 @@ async def decide_many(
     lanes_of: dict[AutomationId, LockedQueue] = {}
     for org, wanted in startable.items():
         if wanted:
-            lanes_of |= await lane.lock_many(tx, org, [automation.id for automation in wanted])
+            lanes_of |= await run_queue.lock_many(tx, org, [automation.id for automation in wanted])
     for org, own in works.items():
         obstacles: Mapping[AutomationId, Obstacle] = {}
         if startable[org]:
@@ -121,7 +121,7 @@ async def decide_many(
                     offers=offers,
                 )
         if offers:
-            await lane.enqueue_slots(tx, org, offers)
+            await run_queue.enqueue_slots(tx, org, offers)
         if decided:
             await occurrences.decide(tx, org, decided)
         if started is not None:
@@ -188,7 +188,7 @@ async def _why_taken(tx: Tx, automation: Automation, taken: LockedQueue) -> Skip
     """D4 only when nothing but a waiting run is there; a run queued behind it is D3 (engine 8)."""
     if taken.status is not RunStatus.WAITING_APPROVAL:
         return SkipReason.PREVIOUS_RUNNING
-    behind = await lanes.oldest_blocked(tx, automation.org, automation.id)
+    behind = await active_run.oldest_blocked(tx, automation.org, automation.id)
     return SkipReason.WAITING_APPROVAL if behind is None else SkipReason.PREVIOUS_RUNNING
 
 

@@ -13,7 +13,7 @@ from steward.database.automations import schedules, streaks
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.database.events import subscriptions
-from steward.database.runs import active_run as lanes
+from steward.database.runs import active_run
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, PausedBy
 from steward.model.ids import AutomationId, IntegrationId, OrgId
@@ -95,7 +95,7 @@ async def pause_for_connection(
         if integration in readiness.connections_of(automation, rules.templates)
     )
     if needing:  # a batch locks kind by kind (engine 2)
-        await lanes.lock(tx, org, needing)
+        await active_run.lock(tx, org, needing)
     return [
         automation
         for automation in needing

@@ -1,7 +1,7 @@
-"""Judges which due slots nothing stands in the way of; all others are left to automations/due.py.
+"""Decides which due slots qualify for the fast path; all others take the slow path of `automations/due.py`.
 
-Most due slots are alike: the automation's only one, in time, its lane free, its connections connected. Such a
-slot is D6 of schedule.md 5, and its automation is due again at its next slot; no whole record is needed.
+Most due slots are alike: the automation's only one, in time, no active run, its connections connected. Such a
+slot starts, and its automation is due again at its next slot; no whole record is needed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ import msgspec
 from steward.automations import readiness
 from steward.automations.rules import AutomationRules
 from steward.database.engine.base import Row, Tx, from_ms
-from steward.database.runs import fast_slots as plain_slots
-from steward.database.runs.fast_slots import PlainStart
+from steward.database.runs import fast_slots
+from steward.database.runs.fast_slots import SlotStart
 from steward.model.automation import AutomationKind, AutomationState
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId, new_id
 from steward.model.schedule import Schedule
@@ -30,8 +30,8 @@ _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """What one transaction made of the slots nothing stood in the way of."""
+class FastStarts:
+    """What one transaction started on the fast path."""
 
     automations: Collection[tuple[OrgId, AutomationId]]
     delays: Sequence[timedelta]
@@ -44,32 +44,38 @@ class _Candidate(NamedTuple):  # one is made for each slot: a third of what a fr
     needs: tuple[IntegrationId, ...]
 
 
-async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: AutomationRules) -> Started:
-    """Makes runs of the plain due slots among `keys`, of any number of organisations, in few statements."""
+async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: AutomationRules) -> FastStarts:
+    """Starts runs of qualifying due slots among `keys`, of any number of organizations, in few statements."""
     late = tx.now - rules.late_limit
     candidates = [
-        found
-        for row in await plain_slots.lock(tx, keys)
-        if (found := _candidate(row, now=tx.now, late=late, rules=rules)) is not None
+        candidate
+        for row in await fast_slots.lock(tx, keys)
+        if (candidate := _candidate(row, now=tx.now, late=late, rules=rules)) is not None
     ]
-    named = {(one.row["org_id"], number) for one in candidates for number in one.needs}
-    connected = await plain_slots.connected(tx, named) if named else frozenset()
+    named = {(candidate.row["org_id"], number) for candidate in candidates for number in candidate.needs}
+    connected = await fast_slots.connected(tx, named) if named else frozenset()
     starts = [
-        PlainStart(one.row, RunId(new_id(tx.now)), one.slot.slot_at, one.slot.local_key, one.next_at)
-        for one in candidates
-        if all((one.row["org_id"], number) in connected for number in one.needs)
+        SlotStart(
+            candidate.row,
+            RunId(new_id(tx.now)),
+            candidate.slot.slot_at,
+            candidate.slot.local_key,
+            candidate.next_at,
+        )
+        for candidate in candidates
+        if all((candidate.row["org_id"], number) in connected for number in candidate.needs)
     ]
-    made = await plain_slots.start(tx, starts)
-    return Started(
-        [(OrgId(one.row["org_id"]), AutomationId(one.row["id"])) for one in made],
-        [tx.now - one.slot_at for one in made],
+    started = await fast_slots.start(tx, starts)
+    return FastStarts(
+        [(OrgId(slot_start.row["org_id"]), AutomationId(slot_start.row["id"])) for slot_start in started],
+        [tx.now - slot_start.slot_at for slot_start in started],
     )
 
 
 def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRules) -> _Candidate | None:
-    """The row's slot when it is plain but for its connections; None when anything else is the matter.
+    """Returns the row's slot when it qualifies, connections aside; otherwise None.
 
-    A workflow's readiness has rules of its own, and is never judged here.
+    A workflow's readiness has rules of its own and never qualifies.
     """
     if (
         row["state"] != AutomationState.ACTIVE
@@ -78,7 +84,7 @@ def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRule
         or row["stored"]
         or not row["automations_on"]
         or row["next_slot_at"] is None
-        # Slots begin before the stream looks, so `slots_after` (R15) leaves none of them out.
+        # Slots begin before the stream looks, so `slots_after` leaves none of them out.
         or row["slots_after"] >= row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS
     ):
         return None
@@ -101,14 +107,14 @@ def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRule
 # Automations due at one time share few schedules; a look-up costs a fiftieth of working the slots out.
 @lru_cache(maxsize=16_384)
 def _from(schedule: str, timezone: str, spread: int, slot_ms: int) -> tuple[Slot | None, datetime | None]:
-    """The slot at exactly that instant, if the schedule has it, and the instant of the one after it."""
-    place = zone(timezone)
-    if place is None:
+    """Returns the slot at exactly that instant, if the schedule has it, and the instant of the next one."""
+    zone_info = zone(timezone)
+    if zone_info is None:
         return None, None
     slot_at = from_ms(slot_ms)
     stream = slots.slots(
         Schedule.from_wire(msgspec.json.decode(schedule)),
-        place,
+        zone_info,
         spread_minutes=spread,
         after=slot_at - _INSTANT,
         until=LAST,
@@ -120,11 +126,11 @@ def _from(schedule: str, timezone: str, spread: int, slot_ms: int) -> tuple[Slot
 
 
 def _two(stream: Iterator[Slot]) -> tuple[Slot | None, Slot | None]:
-    found = list(islice(stream, 2))
-    return (found[0] if found else None), (found[1] if len(found) == 2 else None)
+    first_two = list(islice(stream, 2))
+    return (first_two[0] if first_two else None), (first_two[1] if len(first_two) == 2 else None)
 
 
 @lru_cache(maxsize=1024)
 def _reads(connections: str) -> tuple[IntegrationId, ...]:
-    kept: Sequence[Mapping[str, int]] = msgspec.json.decode(connections)
-    return tuple(IntegrationId(one["integration_id"]) for one in kept)
+    stored_reads: Sequence[Mapping[str, int]] = msgspec.json.decode(connections)
+    return tuple(IntegrationId(read["integration_id"]) for read in stored_reads)

@@ -251,7 +251,7 @@ async def _automations(
             integration_id=shop,
         ),
     ]
-    rules = service.ctx.automation_rules
+    rules = service.worker_context.automation_rules
     automations = []
     for command in commands:
         create = partial(setup.create, actor=owner, ask=command, rules=rules)
@@ -266,8 +266,8 @@ async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[st
     owner = facts["people"][0]
     actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)
     command = RunNow(facts["automations"][0]["id"], "demo-first-run", Mode.LIVE)
-    templates = service.ctx.templates
-    run_now = partial(start.run_now, actor=actor, ask=command, templates=templates, max_waiting=1000)
+    templates = service.worker_context.templates
+    run_now = partial(start.run_now, actor=actor, command=command, templates=templates, max_waiting=1000)
     run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
     service.hints.wake("ready")
     until = service.clock.monotonic() + WAIT_SECONDS

@@ -67,7 +67,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
     listening = _listen(settings, options, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
     if options.handle is None:
-        await log_missing_isolation(settings, service.ctx.sandbox_pool, log)
+        await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
     stop = stop_on_signals()
     host, port = listening.getsockname()[:2]
     with _more_processes(settings, options, listening):
@@ -140,12 +140,12 @@ async def run_service(
 
 async def _registered(service: app.Wired) -> worker.Worker:
     poll = SECOND if service.engine.dialect == "sqlite" else SECOND / 4
-    return await worker.register(service.ctx, service.hints, poll=poll)
+    return await worker.register(service.worker_context, service.hints, poll=poll)
 
 
 async def _work(service: app.Wired, own_worker: worker.Worker, stop: asyncio.Event) -> None:
     tick = timedelta(seconds=service.settings.tick_seconds)
-    await worker.run(own_worker, worker.ticks(own_worker, tick=tick), stop)
+    await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
 
 
 async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> None:
@@ -157,15 +157,15 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
-    await log_missing_isolation(settings, service.ctx.sandbox_pool, log)
+    await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
-    own_worker = await worker.register(service.ctx, service.hints, poll=SECOND / 4)
+    own_worker = await worker.register(service.worker_context, service.hints, poll=SECOND / 4)
     spare_collector()
     ready({"worker_id": own_worker.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     try:
         tick = timedelta(seconds=settings.tick_seconds)
-        await worker.run(own_worker, worker.ticks(own_worker, tick=tick), stop)
+        await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
     finally:
         await service.close()
 

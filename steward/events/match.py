@@ -15,7 +15,7 @@ from steward.database.events import catch_ups, last_seen, own_changes, subscript
 from steward.database.events import records as events
 from steward.database.events.last_seen import Seen, Told
 from steward.database.events.records import KeptEvent
-from steward.database.runs import active_run as lanes
+from steward.database.runs import active_run
 from steward.events import telling
 from steward.events.apart import tried
 from steward.events.echoes import Echoes
@@ -25,7 +25,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject
 from steward.model.run import EventRef
 from steward.outbound.errors import UnusableResponse
-from steward.run_queue import queue as lane
+from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import TOO_LARGE, EventRunRequest
 from steward.runs.worker_context import WorkerContext
 
@@ -177,7 +177,7 @@ async def _commit(
     # paused here or anything is stamped: schedules are locked first.
     startable = {automation for *_, waiting in known for names in waiting.values() for automation in names}
     if startable:
-        await lanes.lock(tx, org, startable)
+        await active_run.lock(tx, org, startable)
     told = [await _hear(tx, ctx, *one, done=done) for one in known]
     for from_store in told:
         await _start(tx, ctx, from_store, done=done)
@@ -345,13 +345,13 @@ async def _offer(
         return
     found = await automations.among(tx, org, offers)
     obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=ctx.templates)
-    held = await lane.read_many(tx, org, sorted(offers))
+    held = await run_queue.read_many(tx, org, sorted(offers))
     for automation, own in sorted(offers.items()):
         what = obstacles.get(automation)
         if what is not None:
             own = [EventRunRequest(one.event, one.refused or (what.code, what.message)) for one in own]
-        made = await lane.enqueue_events(
-            tx, found[automation], held[automation], own, most_waiting=ctx.rules.max_waiting_events
+        made = await run_queue.enqueue_events(
+            tx, found[automation], held[automation], own, max_waiting=ctx.rules.max_waiting_events
         )
         done.not_run.update(one.code for one in made if one.code is not None)
 

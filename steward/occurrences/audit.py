@@ -1,4 +1,7 @@
-"""The slot auditor: every slot whose time has gone by has exactly one record, or somebody is told."""
+"""The slot auditor: checks that every past slot has exactly one record.
+
+See docs/design/schedule.md#slot-auditor.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +16,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId
 from steward.model.occurrence import OccurrenceState, SkipReason
-from steward.occurrences.slot import place_of
+from steward.occurrences.slot import zone_of
 from steward.scheduling.slots import Slot, slots
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
@@ -28,7 +31,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 @dataclass(slots=True)
 class _Findings:
-    """What one pass found, told once it is committed."""
+    """What one pass found; reported after its commit."""
 
     audited: int = 0
     late: int = 0
@@ -47,7 +50,7 @@ async def audit_slots(
 ) -> bool:
     """Audits one batch of automations: each once an hour, and all after `started`, the process's start.
 
-    True when there is more to do at once (engine 13, "Slot auditor").
+    Returns True when there is more to do at once.
     """
     until = now - late_limit - GRACE
     before = max(until - EVERY, min(until, started - late_limit - GRACE))
@@ -55,51 +58,61 @@ async def audit_slots(
     keys = await engine.read(now, partial(slot_audits.due, before=before, until=until, most=BATCH))
     if not keys:
         return False
-    own: dict[OrgId, list[AutomationId]] = {}
+    automations_by_org: dict[OrgId, list[AutomationId]] = {}
     for org, automation in keys:
-        own.setdefault(org, []).append(automation)
-    findings = await engine.write(now, partial(_audit, wanted=own, back=late_limit + GRACE), org=sorted(own))
-    _tell(findings, log, metrics)
+        automations_by_org.setdefault(org, []).append(automation)
+    findings = await engine.write(
+        now,
+        partial(_audit, automations_by_org=automations_by_org, back=late_limit + GRACE),
+        org=sorted(automations_by_org),
+    )
+    _report(findings, log, metrics)
     return len(keys) == BATCH and findings.audited > 0
 
 
-async def _audit(tx: Tx, *, wanted: dict[OrgId, list[AutomationId]], back: timedelta) -> _Findings:
+async def _audit(
+    tx: Tx, *, automations_by_org: dict[OrgId, list[AutomationId]], back: timedelta
+) -> _Findings:
     until = tx.now - back
     locked: dict[OrgId, list[Locked]] = {}
-    for org in sorted(wanted):
-        timings = await slot_audits.lock(tx, org, wanted[org])
-        found = await automations.among(tx, org, timings) if timings else {}
-        locked[org] = [Locked(one, timings[key]) for key, one in found.items()]
+    for org in sorted(automations_by_org):
+        timings = await slot_audits.lock(tx, org, automations_by_org[org])
+        automations_by_id = await automations.among(tx, org, timings) if timings else {}
+        locked[org] = [Locked(automation, timings[key]) for key, automation in automations_by_id.items()]
     findings = _Findings()
-    for org, own in locked.items():
-        await _audit_org(tx, org, own, until=until, findings=findings)
+    for org, locked_automations in locked.items():
+        await _audit_org(tx, org, locked_automations, until=until, findings=findings)
     return findings
 
 
 async def _audit_org(
-    tx: Tx, org: OrgId, own: Sequence[Locked], *, until: datetime, findings: _Findings
+    tx: Tx, org: OrgId, locked_automations: Sequence[Locked], *, until: datetime, findings: _Findings
 ) -> None:
-    """Compares the slots of one organisation's automations with their rows, and writes what is missing."""
-    ready = [one for one in own if one.timing.next_run_at is None or one.timing.next_run_at > until]
+    """Compares the slots of one organization's automations with their rows and writes what is missing."""
+    ready = [
+        locked
+        for locked in locked_automations
+        if locked.timing.next_run_at is None or locked.timing.next_run_at > until
+    ]
     since = {
-        one.automation.id: max(one.timing.audited_until, one.timing.slots_after + _INSTANT)  # R15
-        for one in ready
-        if one.automation.state is AutomationState.ACTIVE
+        locked.automation.id: max(locked.timing.audited_until, locked.timing.slots_after + _INSTANT)
+        for locked in ready
+        if locked.automation.state is AutomationState.ACTIVE
     }
     stored = await occurrences.open_of(tx, org, since) if since else {}
     lost: list[Decided] = []
-    for one in ready:
-        automation = one.automation
+    for locked in ready:
+        automation = locked.automation
         if automation.id in since:
             rows = [
                 row for row in stored.get(automation.id, []) if since[automation.id] <= row.slot_at < until
             ]
-            expected = list(_slots_of(automation, one.timing.slots_after, since[automation.id], until))
+            expected = list(_slots_of(automation, locked.timing.slots_after, since[automation.id], until))
             lost += _compare(automation, rows, expected, findings)
     if lost:
         await occurrences.decide(tx, org, lost, by_auditor=True)
     await slot_audits.set_audited(
-        tx, org, {one.automation.id: max(until, one.timing.audited_until) for one in ready}
+        tx, org, {locked.automation.id: max(until, locked.timing.audited_until) for locked in ready}
     )
     findings.audited += len(ready)
 
@@ -107,14 +120,14 @@ async def _audit_org(
 def _compare(
     automation: Automation, rows: Sequence[StoredSlot], expected: Sequence[Slot], findings: _Findings
 ) -> list[Decided]:
-    """What is missing, as rows to be written; what else is wrong goes into the findings."""
-    known = {row.slot_at for row in rows}
-    named = {slot.slot_at for slot in expected}
-    missing = [slot for slot in expected if slot.slot_at not in known]
+    """Returns missing slots as rows to write; everything else that is wrong goes into the findings."""
+    stored_instants = {row.slot_at for row in rows}
+    expected_instants = {slot.slot_at for slot in expected}
+    missing = [slot for slot in expected if slot.slot_at not in stored_instants]
     key = (automation.org, automation.id)
     findings.missing += [(*key, slot.slot_at) for slot in missing]
     findings.unexpected += [
-        (*key, row.slot_at) for row in rows if row.slot_at not in named and _is_unasked(row)
+        (*key, row.slot_at) for row in rows if row.slot_at not in expected_instants and _is_unedited(row)
     ]
     findings.late += sum(row.reason is SkipReason.TOO_LATE and not row.by_auditor for row in rows)
     return [
@@ -131,8 +144,8 @@ def _compare(
     ]
 
 
-def _is_unasked(row: StoredSlot) -> bool:
-    """Whether only the service itself can have made this row: no person edited it or kept it."""
+def _is_unedited(row: StoredSlot) -> bool:
+    """Whether only the service can have made this row: no person edited it or kept it."""
     is_edited = row.version > 0 or row.moved_from is not None or row.is_skipped_by_person
     return row.state is not OccurrenceState.PENDING and not row.kept and not is_edited
 
@@ -142,7 +155,7 @@ def _slots_of(
 ) -> Iterator[Slot]:
     return slots(
         automation.schedule,
-        place_of(automation),
+        zone_of(automation),
         spread_minutes=automation.spread_minutes,
         after=since - _INSTANT,
         until=until,
@@ -150,8 +163,8 @@ def _slots_of(
     )
 
 
-def _tell(findings: _Findings, log: Log, metrics: Metrics) -> None:
-    """Logs and counts; a missing slot is a lost promise."""
+def _report(findings: _Findings, log: Log, metrics: Metrics) -> None:
+    """Logs and counts the findings."""
     for org, automation, slot_at in findings.missing:
         log.error("slot_missing", org=org, automation=automation, slot_at=slot_at)
     for org, automation, slot_at in findings.unexpected:

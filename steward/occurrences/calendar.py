@@ -1,4 +1,4 @@
-"""The calendar: stored rows and the slots still to come, merged by time; changes nothing."""
+"""The calendar: stored rows and slots still to come, merged by time; read-only."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ _INSTANT = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class CalendarAsk:
-    """A page of the calendar as asked for (contract 2.5); `after` is the last row of the page before.
+class CalendarPageQuery:
+    """A page of the calendar; `after` is the last row of the page before.
 
-    `since` and `until` absent: the usual range. With `after` both are those of the first page, and are
-    not judged again: the days between two pages must not make a cursor useless.
+    Without `since` and `until`: the usual range. With `after` both are those of the first page and are not
+    checked again, because the days between two pages must not invalidate a cursor.
     """
 
     limit: int
@@ -45,7 +45,7 @@ class CalendarAsk:
 
 @dataclass(frozen=True, slots=True)
 class CalendarPage:
-    """Rows in order, the range they are of, and whether more follow."""
+    """Rows in order, their range, and whether more follow."""
 
     rows: tuple[Occurrence, ...]
     since: datetime
@@ -64,7 +64,7 @@ class _Slots:
     _stream: Iterator[Slot] | None = None
 
     def first(self, since: datetime) -> datetime | None:
-        """The first slot at or after `since`; None when it lies behind the page."""
+        """Returns the first slot at or after `since`; None when it lies beyond the page."""
         start = self.coming.next_slot_at
         if start is None or start > self.until:
             return None
@@ -74,7 +74,7 @@ class _Slots:
         return self.following(since)
 
     def following(self, slot_at: datetime) -> datetime | None:
-        """The slot after `slot_at`, which was the last one given."""
+        """Returns the slot after `slot_at`, which was the last one returned."""
         if self._stream is None:
             self._stream = self._after(slot_at)
         slot = next(self._stream, None)
@@ -91,7 +91,7 @@ class _Slots:
         )
 
     def occurrence(self, slot_at: datetime) -> Occurrence:
-        """The row of a slot nobody has edited."""
+        """Returns the row of an unedited slot."""
         coming = self.coming
         return Occurrence(
             coming.id,
@@ -110,75 +110,82 @@ class _Slots:
         )
 
 
-async def page(tx: Tx, org: OrgId, ask: CalendarAsk) -> CalendarPage:
-    """Coming and past rows with `run_at` in [since, until), by `run_at`, `slot_at`, automation.
+async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
+    """Returns coming and past rows with `run_at` in [since, until), by `run_at`, `slot_at`, automation.
 
-    Raises ValidationFailed on `from`, `to`, `automation_id` and `integration_id`, all at once
-    (schedule.md 6, contract 2.5).
+    Raises ValidationFailed on `from`, `to`, `automation_id` and `integration_id`, all at once.
     """
-    since, until = await _checked(tx, org, ask)
-    narrowing = Narrowing(ask.automation, ask.integration)
-    states = frozenset(ask.states or OccurrenceState)
-    start = since if ask.after is None else max(since, ask.after[0])
+    since, until = await _checked(tx, org, query)
+    narrowing = Narrowing(query.automation, query.integration)
+    states = frozenset(query.states or OccurrenceState)
+    start = since if query.after is None else max(since, query.after[0])
     rows = await calendar.stored(
         tx,
         org,
         narrowing,
         since=start,
         until=until,
-        after=ask.after,
+        after=query.after,
         states=states,
-        limit=ask.limit + 1,
+        limit=query.limit + 1,
     )
     if OccurrenceState.PENDING in states:
         # Past the page's last stored row nothing more is needed.
-        last = rows[-1].run_at if len(rows) > ask.limit else until - _INSTANT
-        rows += await _unstored(tx, org, narrowing, start=start, last=last, ask=ask)
+        last = rows[-1].run_at if len(rows) > query.limit else until - _INSTANT
+        rows += await _unstored(tx, org, narrowing, start=start, last=last, query=query)
         rows.sort(key=place_of)
-    return CalendarPage(tuple(rows[: ask.limit]), since, until, len(rows) > ask.limit)
+    return CalendarPage(tuple(rows[: query.limit]), since, until, len(rows) > query.limit)
 
 
 def place_of(row: Occurrence) -> Place:
-    """Where a row stands, for the cursor of the page after it."""
+    """Returns the sort key of a row, for the cursor of the page after it."""
     return row.run_at, row.slot_at, row.automation_id
 
 
 async def _unstored(
-    tx: Tx, org: OrgId, narrowing: Narrowing, *, start: datetime, last: datetime, ask: CalendarAsk
+    tx: Tx, org: OrgId, narrowing: Narrowing, *, start: datetime, last: datetime, query: CalendarPageQuery
 ) -> list[Occurrence]:
-    """The first slots from `start` to `last` without a stored row, one more than the page holds.
+    """Returns the first slots from `start` to `last` without a stored row, one more than the page holds.
 
-    An automation due after `start` has a row at its `next_run_at`, so one more of them than the page
-    holds are enough, and nothing after the last of these is needed.
+    An automation due after `start` has a row at its `next_run_at`, so one more of them than the page holds
+    are enough, and nothing after the last of these is needed.
     """
-    wanted = ask.limit + 1
-    found = await calendar.coming(tx, org, narrowing, due_by=start, until=last + _INSTANT, limit=wanted)
-    due_later = [one.next_run_at for one in found if one.next_run_at > start]
-    if len(due_later) == wanted:
+    limit = query.limit + 1
+    coming_automations = await calendar.coming(
+        tx, org, narrowing, due_by=start, until=last + _INSTANT, limit=limit
+    )
+    due_later = [
+        automation.next_run_at for automation in coming_automations if automation.next_run_at > start
+    ]
+    if len(due_later) == limit:
         last = min(last, due_later[-1])
-    if not found:
+    if not coming_automations:
         return []
-    known = await calendar.stored_slots(tx, org, [one.id for one in found], since=start, until=last)
-    return _merge(_streams(found, last, tx.now), known, start=start, after=ask.after, most=wanted)
+    stored_slots = await calendar.stored_slots(
+        tx, org, [automation.id for automation in coming_automations], since=start, until=last
+    )
+    return _merge(
+        _streams(coming_automations, last, tx.now), stored_slots, start=start, after=query.after, limit=limit
+    )
 
 
-def _streams(found: Sequence[Coming], last: datetime, now: datetime) -> list[_Slots]:
+def _streams(automations: Sequence[Coming], last: datetime, now: datetime) -> list[_Slots]:
     streams, nearness = [], Nearness(now)
-    for one in found:
-        place = zone(one.timezone)
-        if place is None:
-            raise LookupError(f"the zone database has no {one.timezone}")
-        streams.append(_Slots(one, place, last, nearness))
+    for automation in automations:
+        automation_zone = zone(automation.timezone)
+        if automation_zone is None:
+            raise LookupError(f"the zone database has no {automation.timezone}")
+        streams.append(_Slots(automation, automation_zone, last, nearness))
     return streams
 
 
 def _merge(
     streams: Sequence[_Slots],
-    known: Collection[tuple[str, datetime]],
+    stored_slots: Collection[tuple[str, datetime]],
     *,
     start: datetime,
     after: Place | None,
-    most: int,
+    limit: int,
 ) -> list[Occurrence]:
     heap = [
         (first, stream.coming.id, number)
@@ -187,11 +194,11 @@ def _merge(
     ]
     heapify(heap)
     rows: list[Occurrence] = []
-    while heap and len(rows) < most:
+    while heap and len(rows) < limit:
         slot_at, automation, number = heap[0]
         stream = streams[number]
-        is_behind = after is None or (slot_at, slot_at, automation) > after
-        if is_behind and (automation, slot_at) not in known:
+        is_after_cursor = after is None or (slot_at, slot_at, automation) > after
+        if is_after_cursor and (automation, slot_at) not in stored_slots:
             rows.append(stream.occurrence(slot_at))
         following = stream.following(slot_at)
         if following is None:
@@ -201,16 +208,16 @@ def _merge(
     return rows
 
 
-async def _checked(tx: Tx, org: OrgId, ask: CalendarAsk) -> tuple[datetime, datetime]:
-    """The range, judged together with the filters; of a later page as it was."""
-    since = tx.now if ask.since is None else ask.since
-    until = ask.until
+async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[datetime, datetime]:
+    """Returns the range, checked together with the filters; that of a later page unchecked."""
+    since = tx.now if query.since is None else query.since
+    until = query.until
     if until is None:  # the last days of the calendar have no fourteen behind them, nor even an instant
         until = since + USUAL_RANGE if since <= tx.now + FARTHEST else since
-    errors = {} if ask.after is not None else _range_faults(since, until, tx.now)
-    if ask.automation is not None and not await automations.among(tx, org, [ask.automation]):
+    errors = {} if query.after is not None else _range_faults(since, until, tx.now)
+    if query.automation is not None and not await automations.among(tx, org, [query.automation]):
         errors["automation_id"] = ["There is no such automation. Take an id of the list of automations."]
-    if ask.integration is not None and await connections.get(tx, org, ask.integration) is None:
+    if query.integration is not None and await connections.get(tx, org, query.integration) is None:
         errors["integration_id"] = ["There is no such store or account. Take an id of the list of stores."]
     if errors:
         raise ValidationFailed(errors=errors)

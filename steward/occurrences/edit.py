@@ -1,4 +1,4 @@
-"""A person moves, skips or un-skips one coming run; what moving all later ones does is later.py's."""
+"""A person moves, skips or un-skips one coming run; `later.py` moves all later ones too."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -14,106 +14,123 @@ from steward.model.automation import AutomationState
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import WrongState
 from steward.occurrences.later import move_later
-from steward.occurrences.slot import Edited, Found, SlotAsk, edited, find, generated, row_edits, write_row
+from steward.occurrences.slot import (
+    Edited,
+    LockedSlot,
+    SlotReference,
+    edited,
+    find,
+    generated,
+    row_edits,
+    write_row,
+)
 from steward.scheduling.moves import check_this, whole_seconds
 
 
 class MoveScope(StrEnum):
-    """How far a move reaches (interface 4.2)."""
+    """How far a move reaches."""
 
     THIS = "this"
     THIS_AND_LATER = "this_and_later"
 
 
 @dataclass(frozen=True, slots=True)
-class MoveAsk:
-    """A move as asked for (interface 4.2)."""
+class MoveCommand:
+    """Moves a coming run."""
 
-    slot: SlotAsk
+    slot: SlotReference
     run_at: datetime
     scope: MoveScope
 
 
-async def move(tx: Tx, actor: Actor, ask: MoveAsk, *, rules: AutomationRules) -> Edited:
-    """Moves a coming run, or the schedule with it and every later run (interface 4.2).
+async def move(tx: Tx, actor: Actor, command: MoveCommand, *, rules: AutomationRules) -> Edited:
+    """Moves a coming run, or the schedule with it and every later run.
 
-    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState, ValidationFailed on `scope`
-    or `run_at`, in this order (schedule.md 8.1).
+    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState, ValidationFailed on `scope` or
+    `run_at`, in this order (docs/design/schedule.md#order-of-checks-of-an-edit).
     """
-    found = await find(tx, actor, ask.slot)
-    _need_pending(found)
-    if ask.scope is MoveScope.THIS:
-        return await _move_this(tx, actor, found, ask)
-    if found.row.run_at <= tx.now:  # decided by the change's own transaction (engine 13)
+    slot = await find(tx, actor, command.slot)
+    _need_pending(slot)
+    if command.scope is MoveScope.THIS:
+        return await _move_this(tx, actor, slot, command)
+    if slot.row.run_at <= tx.now:  # decided by the change's own transaction
         raise WrongState("This run's time has come. Read it again to see what became of it.")
-    return await move_later(tx, actor, found, run_at=ask.run_at, rules=rules)
+    return await move_later(tx, actor, slot, run_at=command.run_at, rules=rules)
 
 
-async def skip(tx: Tx, actor: Actor, ask: SlotAsk) -> Edited:
-    """Skips one coming run. Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState:
-    also while it is projected (schedule.md 7)."""
-    found = await find(tx, actor, ask)
-    _need_pending(found)
-    if found.is_projected:
+async def skip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
+    """Skips one coming run.
+
+    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also while the run is
+    projected.
+    """
+    slot = await find(tx, actor, command)
+    _need_pending(slot)
+    if slot.is_projected:
         raise WrongState("This run is too far ahead to be skipped. Skip it once it has come closer.")
     row = replace(
-        found.row,
+        slot.row,
         state=OccurrenceState.SKIPPED,
         reason=SkipReason.BY_MERCHANT,
-        version=found.row.version + 1,
+        version=slot.row.version + 1,
     )
-    return await _store(tx, actor, found, row=row, action=HistoryAction.SKIPPED)
+    return await _store(tx, actor, slot, row=row, action=HistoryAction.SKIPPED)
 
 
-async def unskip(tx: Tx, actor: Actor, ask: SlotAsk) -> Edited:
-    """Takes a person's skip back. Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, WrongState:
-    also when the run's time has passed (schedule.md 7)."""
-    found = await find(tx, actor, ask)
-    row = found.row
+async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
+    """Reverts a person's skip.
+
+    Raises NotFound, StaleVersion, ValidationFailed on `slot_at`, and WrongState, also when the run's time has
+    passed.
+    """
+    slot = await find(tx, actor, command)
+    row = slot.row
     if not row.is_skipped_by_person:
         raise WrongState("Only a run that a person skipped can be taken up again.")
     if row.run_at <= tx.now:
         raise WrongState("The time of this run has passed. It can no longer be taken up again.")
-    _need_active(found)
+    _need_active(slot)
     row = replace(row, state=OccurrenceState.PENDING, reason=None, version=row.version + 1)
-    return await _store(tx, actor, found, row=row, action=HistoryAction.UNSKIPPED)
+    return await _store(tx, actor, slot, row=row, action=HistoryAction.UNSKIPPED)
 
 
-async def _move_this(tx: Tx, actor: Actor, found: Found, ask: MoveAsk) -> Edited:
-    """Moves one run alone (schedule.md 8.2)."""
-    row = found.row
-    wanted = whole_seconds(ask.run_at)
-    is_taken = await occurrences.is_taken(tx, actor.org, found.automation.id, run_at=wanted, but=row.slot_at)
-    if not is_taken and wanted != row.slot_at and generated(found.locked, wanted, tx.now) is not None:
-        is_taken = await occurrences.at_slot(tx, actor.org, found.automation.id, slot_at=wanted) is None
+async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveCommand) -> Edited:
+    """Moves one run alone (docs/design/schedule.md#moving-one-run)."""
+    row = slot.row
+    new_run_at = whole_seconds(command.run_at)
+    is_taken = await occurrences.is_taken(
+        tx, actor.org, slot.automation.id, run_at=new_run_at, but=row.slot_at
+    )
+    if not is_taken and new_run_at != row.slot_at and generated(slot.locked, new_run_at, tx.now) is not None:
+        is_taken = await occurrences.at_slot(tx, actor.org, slot.automation.id, slot_at=new_run_at) is None
     run_at = check_this(
-        ask.run_at, now=tx.now, present_run_at=row.run_at, taken=(wanted,) if is_taken else ()
+        command.run_at, now=tx.now, present_run_at=row.run_at, taken=(new_run_at,) if is_taken else ()
     )
     if run_at == row.run_at:
-        return edited(found.locked, row, is_projected=found.is_projected)
+        return edited(slot.locked, row, is_projected=slot.is_projected)
     moved = replace(row, run_at=run_at, moved_from=row.run_at, version=row.version + 1)
-    return await _store(tx, actor, found, row=moved, action=HistoryAction.MOVED)
+    return await _store(tx, actor, slot, row=moved, action=HistoryAction.MOVED)
 
 
 async def _store(
-    tx: Tx, actor: Actor, found: Found, *, row: occurrences.StoredSlot, action: HistoryAction
+    tx: Tx, actor: Actor, slot: LockedSlot, *, row: occurrences.StoredSlot, action: HistoryAction
 ) -> Edited:
-    """Writes the edited row, when the automation is due next, and the line of history."""
-    await write_row(tx, found, row)
-    locked = await due.rewrite_next(tx, found.locked)
-    await history.note(tx, actor, locked.automation, action=action, fields=row_edits(found.row, row))
+    """Writes the edited row, when the automation is due next, and a line of history."""
+    await write_row(tx, slot, row)
+    locked = await due.rewrite_next(tx, slot.locked)
+    await history.note(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
     return edited(locked, row)
 
 
-def _need_pending(found: Found) -> None:
-    """Raises WrongState (schedule.md 8.1, check 5)."""
-    if found.row.state is OccurrenceState.QUEUED:
+def _need_pending(slot: LockedSlot) -> None:
+    """Raises WrongState unless the run is still to come."""
+    if slot.row.state is OccurrenceState.QUEUED:
         raise WrongState("This run has been queued already. It can no longer be changed.")
-    if found.row.state is OccurrenceState.SKIPPED:
+    if slot.row.state is OccurrenceState.SKIPPED:
         raise WrongState("This run is skipped. Only a coming run can be changed.")
-    _need_active(found)
+    _need_active(slot)
 
 
-def _need_active(found: Found) -> None:
-    if found.automation.state is not AutomationState.ACTIVE:
+def _need_active(slot: LockedSlot) -> None:
+    if slot.automation.state is not AutomationState.ACTIVE:
         raise WrongState("The automation is not active. Resume it first.")

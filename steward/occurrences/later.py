@@ -1,4 +1,4 @@
-"""`this_and_later`: the schedule itself changes, and every row stored for the old one finds its place."""
+"""Moving this and all later runs: the schedule itself changes, and stored rows are refitted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from steward.model.account import Actor
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed
 from steward.model.schedule import SEVERAL_A_DAY, Cadence
-from steward.occurrences.slot import Edited, Found, edited, place_of, row_edits, write_row
+from steward.occurrences.slot import Edited, LockedSlot, edited, row_edits, write_row, zone_of
 from steward.scheduling.moves import Moved, move_this_and_later
 from steward.scheduling.skips import skips_after_move
 from steward.scheduling.slots import Slot, key_instant, slots
@@ -28,7 +28,7 @@ _LOOK_BACK = timedelta(days=366)
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Beside the chosen row the stored ones that still matter, each with its nominal instant."""
+    """The stored rows that still matter besides the chosen one, each with its nominal instant."""
 
     chosen: datetime
     others: dict[datetime, tuple[StoredSlot, datetime]]
@@ -39,55 +39,55 @@ class _Rows:
         return {slot_at: nominal_at for slot_at, (_, nominal_at) in self.others.items()}
 
     def earlier(self) -> list[StoredSlot]:
-        """Rows of the runs before the chosen one."""
+        """Returns the rows of the runs before the chosen one."""
         return [row for row, nominal_at in self.others.values() if nominal_at < self.chosen]
 
     def later(self) -> list[StoredSlot]:
-        """Rows of the runs after it."""
+        """Returns the rows of the runs after the chosen one."""
         return [row for row, nominal_at in self.others.values() if nominal_at > self.chosen]
 
 
 async def move_later(
-    tx: Tx, actor: Actor, found: Found, *, run_at: datetime, rules: AutomationRules
+    tx: Tx, actor: Actor, slot: LockedSlot, *, run_at: datetime, rules: AutomationRules
 ) -> Edited:
-    """Moves a pending run and every later one: schedule.md 8.3 with its five effects.
+    """Moves a pending run and every later one (docs/design/schedule.md#moving-this-and-later).
 
     Raises ValidationFailed on `scope` or `run_at`.
     """
-    automation, slots_after = found.automation, found.locked.timing.slots_after
-    rows = await _rows(tx, found)
+    automation, slots_after = slot.automation, slot.locked.timing.slots_after
+    rows = await _rows(tx, slot)
     moved = move_this_and_later(
         automation.schedule,
-        place_of(automation),
-        found.row.local_key,
+        zone_of(automation),
+        slot.row.local_key,
         new_run_at=run_at,
         now=tx.now,
         slots_after=slots_after,
         stored=rows.nominals,
     )
-    _check_free(found, rows, run_at)
-    locked = await due.decide_due(tx, found.locked, rules=rules)
-    rows = await _rows(tx, found)
-    kept = _between(locked, rows, found.row.slot_at)
-    carried = _carried(locked, moved, rows, found.row.slot_at, now=tx.now)
+    _check_free(slot, rows, run_at)
+    locked = await due.decide_due(tx, slot.locked, rules=rules)
+    rows = await _rows(tx, slot)
+    kept_rows = _between(locked, rows, slot.row.slot_at)
+    carried = _carried(locked, moved, rows, slot.row.slot_at, now=tx.now)
     await _drop(tx, locked, rows.later())
-    await _keep(tx, locked, rows.earlier(), kept)
+    await _keep(tx, locked, rows.earlier(), kept_rows)
     chosen = replace(
-        found.row,
+        slot.row,
         run_at=run_at,
         local_key=moved.local_key,
-        moved_from=found.row.run_at,
-        version=found.row.version + 1,
+        moved_from=slot.row.run_at,
+        version=slot.row.version + 1,
     )
-    await write_row(tx, found, chosen)
+    await write_row(tx, slot, chosen)
     await occurrences.insert_many(tx, automation.org, automation.id, carried)
-    return await _change(tx, actor, locked, moved, before=found.row, after=chosen)
+    return await _change(tx, actor, locked, moved, before=slot.row, after=chosen)
 
 
 async def _change(
     tx: Tx, actor: Actor, locked: Locked, moved: Moved, *, before: StoredSlot, after: StoredSlot
 ) -> Edited:
-    """The schedule as the automation's next version, its slots beginning after the new time (R15)."""
+    """Stores the schedule as the automation's next version, its slots beginning after the new time."""
     old = locked.automation
     automation = replace(old, schedule=moved.schedule, version=old.version + 1, updated_at=tx.now)
     if await automations.save(tx, old.org, automation, was=old.version) == 0:
@@ -100,39 +100,42 @@ async def _change(
     return edited(locked, after)
 
 
-async def _rows(tx: Tx, found: Found) -> _Rows:
-    """Stored rows but the chosen one; those that are over cannot be neighbours of a time still to come."""
-    automation, chosen = found.automation, found.row
-    place, cadence = place_of(automation), automation.schedule.cadence
+async def _rows(tx: Tx, slot: LockedSlot) -> _Rows:
+    """Reads the stored rows besides the chosen one.
+
+    Past ones cannot be neighbours of a time still to come.
+    """
+    automation, chosen = slot.automation, slot.row
+    automation_zone, cadence = zone_of(automation), automation.schedule.cadence
     stored: list[StoredSlot] = []
     if cadence not in SEVERAL_A_DAY:  # those are refused whatever is stored
         since = min(tx.now, chosen.slot_at) - _LOOK_BACK
         stored = await occurrences.open_rows(tx, automation.org, automation.id, since=since)
     others = {
-        row.slot_at: (row, key_instant(cadence, place, row.local_key))
+        row.slot_at: (row, key_instant(cadence, automation_zone, row.local_key))
         for row in stored
         if row.slot_at != chosen.slot_at
         and (row.slot_at > tx.now or row.run_at > tx.now or row.state is OccurrenceState.PENDING)
     }
-    return _Rows(key_instant(cadence, place, chosen.local_key), others)
+    return _Rows(key_instant(cadence, automation_zone, chosen.local_key), others)
 
 
-def _check_free(found: Found, rows: _Rows, run_at: datetime) -> None:
-    """No other pending run that stays is planned at that instant (contract 2.5)."""
-    stays = rows.earlier() + _between(found.locked, rows, found.row.slot_at)
+def _check_free(slot: LockedSlot, rows: _Rows, run_at: datetime) -> None:
+    """Raises ValidationFailed when another pending run that stays is planned at that instant."""
+    stays = rows.earlier() + _between(slot.locked, rows, slot.row.slot_at)
     if any(row.run_at == run_at and row.state is OccurrenceState.PENDING for row in stays):
         words = "Another run of this automation is planned then. Choose another time."
         raise ValidationFailed(errors={"run_at": [words]})
 
 
 def _between(locked: Locked, rows: _Rows, chosen: datetime) -> list[StoredSlot]:
-    """Effect 2: slots before the chosen one that nobody has stored, as rows that keep their times."""
+    """Returns unstored slots before the chosen one as rows that keep their times."""
     automation, timing = locked.automation, locked.timing
     if timing.next_slot_at is None or automation.schedule.cadence is Cadence.ONCE:
         return []
     stream = slots(
         automation.schedule,
-        place_of(automation),
+        zone_of(automation),
         spread_minutes=automation.spread_minutes,
         after=timing.next_slot_at - _INSTANT,
         until=rows.chosen + timedelta(minutes=automation.spread_minutes),
@@ -148,13 +151,13 @@ def _between(locked: Locked, rows: _Rows, chosen: datetime) -> list[StoredSlot]:
 def _carried(
     locked: Locked, moved: Moved, rows: _Rows, chosen: datetime, *, now: datetime
 ) -> list[StoredSlot]:
-    """Effect 3: a person's skip of the k-th slot after the chosen one stays with the k-th new slot."""
+    """Returns rows that move a person's skip of the k-th slot after the chosen one to the k-th new slot."""
     automation = locked.automation
     skipped = {row.slot_at: row for row in rows.later() if row.is_skipped_by_person and row.slot_at > now}
     places: dict[datetime, Slot] = skips_after_move(
         automation.schedule,
         moved,
-        place_of(automation),
+        zone_of(automation),
         slot_at=chosen,
         nominal_at=rows.chosen,
         spread_minutes=automation.spread_minutes,
@@ -176,7 +179,7 @@ def _carried(
 
 
 async def _drop(tx: Tx, locked: Locked, later: Sequence[StoredSlot]) -> None:
-    """Effect 3: rows of later runs go; one whose slot has come keeps its record as skipped (engine 13)."""
+    """Deletes rows of later runs; one whose slot has come is recorded as skipped."""
     org, automation = locked.automation.org, locked.automation.id
     past = [row.slot_at for row in later if row.slot_at <= tx.now and row.state is OccurrenceState.PENDING]
     await occurrences.skip_pending(tx, org, automation, slots=past, reason=SkipReason.BY_MERCHANT)
@@ -184,10 +187,12 @@ async def _drop(tx: Tx, locked: Locked, later: Sequence[StoredSlot]) -> None:
     await occurrences.delete_coming(tx, org, automation, slots=coming)
 
 
-async def _keep(tx: Tx, locked: Locked, earlier: Sequence[StoredSlot], kept: Sequence[StoredSlot]) -> None:
-    """Effect 2: earlier runs keep their times; skipped ones are marked as rows of the old schedule too."""
+async def _keep(
+    tx: Tx, locked: Locked, earlier: Sequence[StoredSlot], new_rows: Sequence[StoredSlot]
+) -> None:
+    """Keeps the times of earlier runs; skipped ones are marked as rows of the old schedule too."""
     org, automation = locked.automation.org, locked.automation.id
-    await occurrences.insert_many(tx, org, automation, kept)
+    await occurrences.insert_many(tx, org, automation, new_rows)
     for row in earlier:
         if row.is_skipped_by_person and not row.kept and row.slot_at > tx.now:
             await occurrences.update(tx, org, automation, row=replace(row, kept=True), was=row)

@@ -1,4 +1,4 @@
-"""Which slots are near enough to be answered as `projected: false`; whether rows are stored is no matter."""
+"""Which slots are near enough to be answered as `projected: false`, whether or not rows are stored."""
 
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -7,7 +7,7 @@ from steward.model.schedule import SEVERAL_A_DAY, Cadence, Schedule
 from steward.scheduling.slots import next_slot, next_slots
 
 NEAR = timedelta(days=14)
-MOST_NEAR = 50
+MAX_NEAR = 50
 
 # Fifty slots take at least and at most this long, whatever clocks of a zone do: full hours are 30 to
 # 90 minutes apart, six-hourly slots at least four hours.
@@ -16,7 +16,7 @@ _FIFTY_MOST = {Cadence.HOURLY: timedelta(days=4)}
 
 
 class Nearness:
-    """Tells for one instant which slots are projected; works out the fiftieth slot of a kind only once."""
+    """Tells for one instant which slots are projected; computes the fiftieth slot of a schedule only once."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -31,17 +31,17 @@ class Nearness:
         spread_minutes: int,
         slots_after: datetime,
     ) -> bool:
-        """Whether a slot without a stored row is answered as projected (schedule.md 6).
+        """Whether a slot without a stored row is answered as projected.
 
-        Not the very next slot; nor those within 14 days of now, up to 50 of them.
+        Not the very next slot, nor those within 14 days of now, up to 50 of them.
         """
         now, cadence = self._now, schedule.cadence
         if slot_at <= now + _FIFTY_LEAST.get(cadence, NEAR):
             return False
-        begin = max(slots_after, now)  # slots may begin late: the clock may have been set back since
-        if cadence in SEVERAL_A_DAY and slot_at > begin + _FIFTY_MOST.get(cadence, NEAR):
+        slots_begin = max(slots_after, now)  # slots may begin late: the clock may have been set back since
+        if cadence in SEVERAL_A_DAY and slot_at > slots_begin + _FIFTY_MOST.get(cadence, NEAR):
             return True
-        key = (schedule, zone.key, spread_minutes, begin)
+        key = (schedule, zone.key, spread_minutes, slots_begin)
         near_until = self._near_until.get(key)
         if near_until is None:
             near_until = self._near_until[key] = _near_until(
@@ -53,7 +53,7 @@ class Nearness:
 def _near_until(
     schedule: Schedule, zone: ZoneInfo, *, spread_minutes: int, slots_after: datetime, now: datetime
 ) -> datetime:
-    """The last instant up to which slots nobody edited are not projected."""
+    """Returns the last instant up to which unedited slots are not projected."""
     near = now + NEAR
     if schedule.cadence not in SEVERAL_A_DAY:  # at most one a day: fifty are never reached
         first = next_slot(schedule, zone, spread_minutes=spread_minutes, after=now, slots_after=slots_after)
@@ -63,7 +63,7 @@ def _near_until(
         zone,
         spread_minutes=spread_minutes,
         after=now,
-        count=MOST_NEAR,
+        count=MAX_NEAR,
         slots_after=slots_after,
     )
     return min(near, coming[-1].slot_at) if coming else near

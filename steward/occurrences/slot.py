@@ -1,4 +1,4 @@
-"""One slot under the lock of its automation: found, checked against what was read, written back."""
+"""One slot under the lock of its automation: read, checked against the caller's versions, written back."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -27,8 +27,8 @@ _FAR = timedelta(days=DAYS_AHEAD)
 
 
 @dataclass(frozen=True, slots=True)
-class SlotAsk:
-    """Which coming run is meant, and the versions it was read with (interface 4.2)."""
+class SlotReference:
+    """Which coming run is meant, and the versions it was read with."""
 
     automation: AutomationId
     slot_at: datetime
@@ -38,15 +38,15 @@ class SlotAsk:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The coming run after the change, and the automation as it now is."""
+    """The coming run after the edit, and its automation."""
 
     occurrence: Occurrence
     automation: Automation
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A slot as it is now; `row` of one that is not stored is the row it would get."""
+class LockedSlot:
+    """A slot as stored; `row` of one that is not stored is the row it would get."""
 
     locked: Locked
     row: StoredSlot
@@ -55,36 +55,36 @@ class Found:
 
     @property
     def automation(self) -> Automation:
-        """The automation as it is now."""
+        """The automation as stored."""
         return self.locked.automation
 
 
-async def find(tx: Tx, actor: Actor, ask: SlotAsk) -> Found:
-    """The slot that is meant, its automation's schedule locked.
+async def find(tx: Tx, actor: Actor, reference: SlotReference) -> LockedSlot:
+    """Returns the referenced slot with its automation's schedule locked.
 
     Raises NotFound, StaleVersion (`data` holds both records), ValidationFailed on `slot_at`
-    (schedule.md 8.1, checks 1, 3 and 4; interface 4.2 rule 1).
+    (docs/design/schedule.md#order-of-checks-of-an-edit).
     """
-    locked = await due.lock(tx, actor.org, ask.automation)
-    found = await _found(tx, locked, ask.slot_at)
-    is_stale = locked.automation.version != ask.automation_version
-    if is_stale or (found is not None and found.row.version != ask.occurrence_version):
+    locked = await due.lock(tx, actor.org, reference.automation)
+    current_slot = await _read_slot(tx, locked, reference.slot_at)
+    is_stale = locked.automation.version != reference.automation_version
+    if is_stale or (current_slot is not None and current_slot.row.version != reference.occurrence_version):
         raise StaleVersion(
             data={
-                "occurrence": None if found is None else await _current(tx, found),
+                "occurrence": None if current_slot is None else await _current(tx, current_slot),
                 "automation": locked.automation,
             }
         )
-    if found is None:
+    if current_slot is None:
         words = "This automation has no run planned then. Read the calendar again."
         raise ValidationFailed(errors={"slot_at": [words]})
-    return found
+    return current_slot
 
 
 def generated(locked: Locked, slot_at: datetime, now: datetime) -> Slot | None:
-    """The slot the present schedule has at `slot_at` and nobody has decided yet, stored or not.
+    """Returns the undecided slot the schedule has at `slot_at`, stored or not.
 
-    Of an automation that is not active the slots still to come, as if it were (schedule.md 8.1, check 4).
+    Of an automation that is not active: the slots still to come, as if it were active.
     """
     automation, timing = locked.automation, locked.timing
     if automation.state is AutomationState.ACTIVE:
@@ -95,34 +95,34 @@ def generated(locked: Locked, slot_at: datetime, now: datetime) -> Slot | None:
         return None
     return find_slot(
         automation.schedule,
-        place_of(automation),
+        zone_of(automation),
         slot_at,
         spread_minutes=automation.spread_minutes,
         slots_after=timing.slots_after,
     )
 
 
-def place_of(automation: Automation) -> ZoneInfo:
-    """The automation's zone. Raises LookupError when the zone package no longer has it."""
-    place = zone(automation.timezone)
-    if place is None:
+def zone_of(automation: Automation) -> ZoneInfo:
+    """Returns the automation's zone. Raises LookupError when the zone package no longer has it."""
+    automation_zone = zone(automation.timezone)
+    if automation_zone is None:
         raise LookupError(f"the zone database has no {automation.timezone}")
-    return place
+    return automation_zone
 
 
-async def write_row(tx: Tx, found: Found, row: StoredSlot) -> None:
-    """Writes the edited row over the one that was found, or as a new one."""
-    org, automation = found.automation.org, found.automation.id
-    if not found.is_stored:
+async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
+    """Writes the edited row over the one that was read, or as a new one."""
+    org, automation = current_slot.automation.org, current_slot.automation.id
+    if not current_slot.is_stored:
         await occurrences.insert_many(tx, org, automation, [row])
-    elif await occurrences.update(tx, org, automation, row=row, was=found.row) == 0:
+    elif await occurrences.update(tx, org, automation, row=row, was=current_slot.row) == 0:
         raise WrongState("This run was changed at the same moment. Read it again.")
 
 
 def edited(
     locked: Locked, row: StoredSlot, *, is_projected: bool = False, run_status: RunStatus | None = None
 ) -> Edited:
-    """The answer to an edit; a row that was written is no longer projected."""
+    """Returns the answer to an edit; a row that was written is no longer projected."""
     automation = locked.automation
     occurrence = Occurrence(
         automation_id=automation.id,
@@ -143,7 +143,7 @@ def edited(
 
 
 def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
-    """What an edit did to a run, for the history; `slot_at` says which run it was."""
+    """Returns what an edit changed, for the history; `slot_at` identifies the run."""
     slot_at = wire_time(before.slot_at)
     edits = [FieldEdit("slot_at", slot_at, slot_at)]
     if before.run_at != after.run_at:
@@ -153,27 +153,27 @@ def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
     return edits
 
 
-async def _found(tx: Tx, locked: Locked, slot_at: datetime) -> Found | None:
+async def _read_slot(tx: Tx, locked: Locked, slot_at: datetime) -> LockedSlot | None:
     automation = locked.automation
     row = await occurrences.at_slot(tx, automation.org, automation.id, slot_at=slot_at)
     if row is not None:
-        return Found(locked, row, is_stored=True, is_projected=False)
+        return LockedSlot(locked, row, is_stored=True, is_projected=False)
     slot = generated(locked, slot_at, tx.now)
     if slot is None:
         return None
     projected = Nearness(tx.now).is_projected(
         slot_at,
         automation.schedule,
-        place_of(automation),
+        zone_of(automation),
         spread_minutes=automation.spread_minutes,
         slots_after=locked.timing.slots_after,
     )
     row = StoredSlot(slot_at=slot_at, run_at=slot_at, local_key=slot.local_key)
-    return Found(locked, row, is_stored=False, is_projected=projected)
+    return LockedSlot(locked, row, is_stored=False, is_projected=projected)
 
 
-async def _current(tx: Tx, found: Found) -> Occurrence:
-    run = found.row.run_id
-    status = None if run is None else await runs.status(tx, found.automation.org, run)
-    answer = edited(found.locked, found.row, is_projected=found.is_projected)
+async def _current(tx: Tx, current_slot: LockedSlot) -> Occurrence:
+    run = current_slot.row.run_id
+    status = None if run is None else await runs.status(tx, current_slot.automation.org, run)
+    answer = edited(current_slot.locked, current_slot.row, is_projected=current_slot.is_projected)
     return replace(answer.occurrence, run_status=status)

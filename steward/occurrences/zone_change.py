@@ -12,7 +12,7 @@ from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Engine, Tx
 from steward.model.automation import AutomationState
 from steward.model.occurrence import OccurrenceState
-from steward.occurrences.slot import place_of
+from steward.occurrences.slot import zone_of
 from steward.scheduling.slots import key_instant, slot_of_key, slots
 from steward.scheduling.zones import LAST, tzdata_version
 
@@ -23,17 +23,17 @@ _LOOK_BACK = timedelta(days=40)
 
 
 async def follow_package(engine: Engine, now: datetime) -> int:
-    """At the start of a process, before its ticks: lets every automation follow another zone package.
+    """Lets every automation follow a changed zone package, before a process starts its periodic tasks.
 
-    How many there were; 0 when the package is the one known, or the database is new. Broken off it
+    Returns how many automations; 0 when the package is known or the database is new. An interrupted pass
     begins again at the next start.
     """
     version = tzdata_version()
-    known = await engine.read(now, slot_audits.time_zone_data)
-    if known == version:
+    known_version = await engine.read(now, slot_audits.time_zone_data)
+    if known_version == version:
         return 0
     followed, last = 0, slot_audits.FIRST
-    while known is not None:
+    while known_version is not None:
         keys = await engine.read(now, partial(slot_audits.after, key=last, most=BATCH))
         if not keys:
             break
@@ -49,10 +49,11 @@ async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
 
 
 async def follow_zones(tx: Tx, locked: Locked) -> Locked:
-    """Fits an automation's rows and its next slot to the zone package in use (schedule.md 4).
+    """Fits an automation's rows and its next slot to the installed zone package
+    (docs/design/schedule.md#zones).
 
-    A run a person moved keeps its instant, a skip goes over to the new slot of the same local key. Slots
-    are audited again from now on. Done twice it changes nothing more.
+    A moved run keeps its instant; a skip moves to the new slot of the same local key. Slots are audited again
+    from now on. It is idempotent.
     """
     automation, timing = locked.automation, locked.timing
     await _follow_rows(tx, locked)
@@ -80,14 +81,14 @@ async def _follow_rows(tx: Tx, locked: Locked) -> None:
 
 
 def _slot_now(locked: Locked, row: StoredSlot) -> datetime | None:
-    """Where the slot of a row lies now; None when the schedule no longer has it."""
+    """Returns where the slot of a row lies now; None when the schedule no longer has it."""
     automation = locked.automation
-    place, spread = place_of(automation), timedelta(minutes=automation.spread_minutes)
+    automation_zone, spread = zone_of(automation), timedelta(minutes=automation.spread_minutes)
     if row.kept and row.moved_from is None:  # of the schedule before the present one
-        return key_instant(automation.schedule.cadence, place, row.local_key) + spread
+        return key_instant(automation.schedule.cadence, automation_zone, row.local_key) + spread
     slot = slot_of_key(
         automation.schedule,
-        place,
+        automation_zone,
         row.local_key,
         spread_minutes=automation.spread_minutes,
         slots_after=locked.timing.slots_after,
@@ -96,7 +97,7 @@ def _slot_now(locked: Locked, row: StoredSlot) -> datetime | None:
 
 
 async def _next_slot(tx: Tx, locked: Locked, was: datetime) -> datetime | None:
-    """The first slot whose local key comes after that of the last one decided."""
+    """Returns the first slot whose local key comes after that of the last decided one."""
     automation, slots_after = locked.automation, locked.timing.slots_after
     decided = await occurrences.of_automation(
         tx, automation.org, automation.id, since=max(slots_after, was - _LOOK_BACK), until=was
@@ -104,7 +105,7 @@ async def _next_slot(tx: Tx, locked: Locked, was: datetime) -> datetime | None:
     last_key = max((row.local_key for row in decided if not row.kept), default="")
     for slot in slots(
         automation.schedule,
-        place_of(automation),
+        zone_of(automation),
         spread_minutes=automation.spread_minutes,
         after=was - _SHIFT,
         until=LAST,

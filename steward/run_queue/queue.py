@@ -1,14 +1,12 @@
-"""One live run per automation at a time: offering, holding, releasing and promoting (engine 8)."""
+"""The queue of an automation: at most one live run is active, others wait (docs/design/runs.md#run-queue)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import Tx
-from steward.database.runs import active_run as lanes
-from steward.database.runs import fairness as fair
+from steward.database.runs import active_run, fairness, transitions
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
 from steward.model.account import BY_SERVICE, Maker
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
@@ -17,7 +15,7 @@ from steward.model.run import EventRef, Mode, Queue, RunStatus, StartedBy
 
 @dataclass(frozen=True, slots=True)
 class LockedQueue:
-    """An automation's locked lane: the live run that holds it, if any."""
+    """An automation's locked queue, with its active run, if any."""
 
     active_run: RunId | None
     status: RunStatus | None
@@ -25,7 +23,7 @@ class LockedQueue:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A run to be made: of which automation, why, by whom; `refused` makes it final at once."""
+    """A run to enqueue: of which automation, why, by whom; `refused` ends it at once."""
 
     automation: Automation
     mode: Mode
@@ -40,13 +38,13 @@ class RunRequest:
 
 TOO_MANY_WAITING = ("too_many_waiting", "Too many runs of this automation were waiting already.")
 TOO_LARGE = ("event_too_large", "The store's event was larger than 256 KB.")
-# Refusals that count as dropped events (interface 2.5).
+# Refusals that count as dropped events.
 DROPPED_CODES = (TOO_MANY_WAITING[0], TOO_LARGE[0])
 
 
 @dataclass(frozen=True, slots=True)
 class EventRunRequest:
-    """A store event that starts a run of an automation; `refused` makes the run final at once."""
+    """A store event that starts a run of an automation; `refused` ends the run at once."""
 
     event: EventRef
     refused: tuple[str, str] | None = None
@@ -54,7 +52,7 @@ class EventRunRequest:
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedRun:
-    """The run that was made; its code when it was refused at once."""
+    """The created run; `refused` is its code when it was refused at once."""
 
     run_id: RunId
     status: RunStatus
@@ -62,51 +60,51 @@ class EnqueuedRun:
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> LockedQueue:
-    """Locks the lane and tells which live run holds it; offers of one automation exclude each other."""
+    """Locks the queue and returns it; requests of one automation exclude each other."""
     return (await lock_many(tx, org, [automation]))[automation]
 
 
 async def lock_many(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, LockedQueue]:
-    """As `lock`, for several automations of an organisation, in order of their ids."""
-    await lanes.lock(tx, org, automations)
+    """Locks the queues of several automations of an organization, in order of their ids."""
+    await active_run.lock(tx, org, automations)
     return await read_many(tx, org, automations)
 
 
 async def read_many(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, LockedQueue]:
-    """Which live runs hold lanes that this transaction has locked already."""
-    held = await lanes.active_runs(tx, org, automations)
-    return {automation: LockedQueue(*held.get(automation, (None, None))) for automation in automations}
+    """Reads queues that this transaction has locked already."""
+    active = await active_run.active_runs(tx, org, automations)
+    return {automation: LockedQueue(*active.get(automation, (None, None))) for automation in automations}
 
 
-async def enqueue_slots(tx: Tx, org: OrgId, offers: Sequence[RunRequest]) -> None:
-    """Makes the runs of slots, each with its `run_id`: refused, or ready on a lane that is free.
+async def enqueue_slots(tx: Tx, org: OrgId, requests: Sequence[RunRequest]) -> None:
+    """Creates the runs of slots, each with its `run_id`: refused, or ready because the queue is empty.
 
-    Call it with the lanes locked by `lock_many`; at most one offer of an automation may be ready.
+    Call it with the queues locked by `lock_many`; at most one request of an automation may be ready.
     """
-    ready = [offer for offer in offers if not offer.refused]
-    vt = await fair.stamp(tx, org, len(ready)) if ready else 0
+    ready = [offer for offer in requests if not offer.refused]
+    vt = await fairness.stamp(tx, org, len(ready)) if ready else 0
     new = []
-    for wanted in offers:
-        assert wanted.run_id is not None
-        is_ready = not wanted.refused
+    for request in requests:
+        assert request.run_id is not None
+        is_ready = not request.refused
         new.append(
             runs.NewRun(
-                id=wanted.run_id,
-                automation=wanted.automation,
+                id=request.run_id,
+                automation=request.automation,
                 mode=Mode.LIVE,
                 started_by=StartedBy.SCHEDULE,
                 status=RunStatus.QUEUED if is_ready else RunStatus.REFUSED,
                 queue=Queue.READY if is_ready else Queue.DONE,
                 vt=vt if is_ready else 0,
-                slot_at=wanted.slot_at,
+                slot_at=request.slot_at,
                 event=None,
                 idempotency_key=None,
                 maker=BY_SERVICE,
-                refused=wanted.refused,
+                refused=request.refused,
             )
         )
         vt += is_ready
@@ -114,20 +112,25 @@ async def enqueue_slots(tx: Tx, org: OrgId, offers: Sequence[RunRequest]) -> Non
 
 
 async def enqueue_events(
-    tx: Tx, automation: Automation, lane: LockedQueue, events: Sequence[EventRunRequest], *, most_waiting: int
+    tx: Tx,
+    automation: Automation,
+    queue_before: LockedQueue,
+    events: Sequence[EventRunRequest],
+    *,
+    max_waiting: int,
 ) -> list[EnqueuedRun]:
-    """Makes a run of each event, in order: ready or blocked while fewer than `most_waiting` wait, the others
-    refused `too_many_waiting`; what is refused for other reasons waits for nothing (engine 8).
+    """Creates a run of each event, in order: ready or blocked while fewer than `max_waiting` wait, else
+    refused as `too_many_waiting`; what is refused for other reasons takes no place.
 
-    Call it with the lane locked, so that the limit is never passed and every dropped event is counted.
+    Call it with the queue locked, so that the limit is never exceeded and every dropped event is counted.
     """
     org = automation.org
-    room = most_waiting - await lanes.waiting(tx, org, automation.id, most_waiting)
+    room = max_waiting - await active_run.waiting(tx, org, automation.id, max_waiting)
     new: list[runs.NewRun] = []
-    is_free = lane.active_run is None
+    is_free = queue_before.active_run is None
     dropped, ids = 0, RisingIds()  # what waits starts in the order of the events
-    for wanted in events:
-        refused = wanted.refused
+    for request in events:
+        refused = request.refused
         if refused is None and room <= 0:
             refused = TOO_MANY_WAITING
         queue, vt = Queue.DONE, 0
@@ -136,7 +139,7 @@ async def enqueue_events(
             room -= 1
             queue = Queue.BLOCKED
             if is_free:
-                queue, vt, is_free = Queue.READY, await fair.stamp(tx, org), False
+                queue, vt, is_free = Queue.READY, await fairness.stamp(tx, org), False
         elif refused[0] in DROPPED_CODES:
             dropped += 1
         new.append(
@@ -149,7 +152,7 @@ async def enqueue_events(
                 queue=queue,
                 vt=vt,
                 slot_at=None,
-                event=wanted.event,
+                event=request.event,
                 idempotency_key=None,
                 maker=BY_SERVICE,
                 refused=refused,
@@ -157,57 +160,61 @@ async def enqueue_events(
         )
     await runs.insert_many(tx, org, new)
     if dropped:
-        await lanes.count_dropped(tx, org, automation.id, dropped)
-    return [EnqueuedRun(one.id, one.status, one.refused[0] if one.refused else None) for one in new]
+        await active_run.count_dropped(tx, org, automation.id, dropped)
+    return [
+        EnqueuedRun(new_run.id, new_run.status, new_run.refused[0] if new_run.refused else None)
+        for new_run in new
+    ]
 
 
-async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
-    """Runs queued or waiting for approval, counted up to `most` + 1; call it under the lane's lock."""
-    return await lanes.waiting(tx, org, automation, most)
+async def waiting(tx: Tx, org: OrgId, automation: AutomationId, limit: int) -> int:
+    """Counts runs that are queued or wait for approval, up to `limit` + 1; call it with the queue locked."""
+    return await active_run.waiting(tx, org, automation, limit)
 
 
-async def enqueue(tx: Tx, lane: LockedQueue, wanted: RunRequest) -> EnqueuedRun:
-    """Makes one run: ready when the lane is free or it is a test, blocked behind the holder, or refused.
+async def enqueue(tx: Tx, locked: LockedQueue, request: RunRequest) -> EnqueuedRun:
+    """Creates one run: ready when no run is active or it is a test, blocked behind the active run, or
+    refused.
 
-    Call it with the lane locked; whether a slot may start at all is the caller's to judge (schedule 5).
+    Call it with the queue locked; whether a slot may start at all is the caller's decision.
     """
-    automation = wanted.automation
-    run = wanted.run_id or RunId(new_id(tx.now))
+    automation = request.automation
+    run = request.run_id or RunId(new_id(tx.now))
     status, queue, vt = RunStatus.QUEUED, Queue.READY, 0
-    if wanted.refused:
+    if request.refused:
         status, queue = RunStatus.REFUSED, Queue.DONE
-    elif wanted.mode is Mode.LIVE and lane.active_run:
+    elif request.mode is Mode.LIVE and locked.active_run:
         queue = Queue.BLOCKED
     else:
-        vt = await fair.stamp(tx, automation.org)
+        vt = await fairness.stamp(tx, automation.org)
     await runs.insert(
         tx,
         automation.org,
         runs.NewRun(
             id=run,
             automation=automation,
-            mode=wanted.mode,
-            started_by=wanted.started_by,
+            mode=request.mode,
+            started_by=request.started_by,
             status=status,
             queue=queue,
             vt=vt,
-            slot_at=wanted.slot_at,
-            event=wanted.event,
-            idempotency_key=wanted.idempotency_key,
-            maker=wanted.maker,
-            refused=wanted.refused,
+            slot_at=request.slot_at,
+            event=request.event,
+            idempotency_key=request.idempotency_key,
+            maker=request.maker,
+            refused=request.refused,
         ),
     )
     return EnqueuedRun(run, status)
 
 
 async def promote_next(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
-    """Promotes the oldest blocked run when nothing holds the lane any more; the promoted one.
+    """Promotes the oldest blocked run when no run is active any more and returns it.
 
-    Call it after a run has ended, under the lane's lock.
+    Call it after a run has ended, with the queue locked.
     """
-    following = await lanes.oldest_blocked(tx, org, automation)
-    if following is None or await lanes.active_runs(tx, org, [automation]):
+    following = await active_run.oldest_blocked(tx, org, automation)
+    if following is None or await active_run.active_runs(tx, org, [automation]):
         return None
-    await run_queue.promote(tx, org, following, vt=await fair.stamp(tx, org))
+    await transitions.promote(tx, org, following, vt=await fairness.stamp(tx, org))
     return following

@@ -1,4 +1,4 @@
-"""Makes a run's summary: its numbers from its steps and recorded changes, its text from its template."""
+"""Builds a run's summary: its numbers from its steps and changes, its text from its template."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ START = "@start"
 # Codes of runs that walked to the end of their plan, and failed by what became of their changes.
 VERDICTS = frozenset({"outcome_unknown", "some_changes_failed", "all_conflicted"})
 # The round of messages that are sent at their step: no approval's set holds them.
-NEVER_ASKED = 0
+NO_APPROVAL_ROUND = 0
 _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 
 
@@ -30,8 +30,8 @@ _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 class RunTotals:
     """What is recorded of a run: what its steps counted and handed on, and the outcome of each change.
 
-    Steps and changes are held by execution (`execution_key`). Without a template the text tells in general
-    words: of a workflow, and of a template that is no longer offered.
+    Steps and changes are keyed by execution (`execution_key`). Without a template the text is generic: of a
+    workflow, and of a template that is no longer offered.
     """
 
     mode: Mode
@@ -74,10 +74,10 @@ class RunTotals:
         if self._is_judged():
             return sentences(lead, self.run_summary().text)
         word = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"
-        return sentences(lead, f"{word} {self._place()}; {self._undone()}.")
+        return sentences(lead, f"{word} {self._position()}; {self._undone()}.")
 
     def _is_judged(self) -> bool:
-        """Whether the template's deciding steps have run: before, it knows nothing worth telling."""
+        """Whether the template's deciding steps have run: before, it has nothing to report."""
         if self.template is None:
             return True
         deciding = [step for step in self.template.plan.steps if step.kind is StepKind.DECIDE]
@@ -87,10 +87,10 @@ class RunTotals:
         value = self.journal.get(step.name)
         return value is not None and value.state in _SETTLED
 
-    def _place(self) -> str:
+    def _position(self) -> str:
         """Returns where in its plan the run was, such as `while reading the products`."""
         assert self.template is not None
-        step = next(each for each in self.template.plan.steps if not self._has_ended(each))
+        step = next(planned for planned in self.template.plan.steps if not self._has_ended(planned))
         verb, _, what = step.title.partition(" ")
         return f"while reading {what}" if verb == "Read" and what else f"at the step “{step.title}”"
 
@@ -104,7 +104,7 @@ class RunTotals:
         return " and ".join([", ".join([first, *more[:-1]]), *more[-1:]])
 
     def _general(self) -> RunSummary:
-        """Returns the run in one sentence, and how often its steps ran."""
+        """Returns a generic summary: the run in one sentence, and which steps ran."""
         counts = self.counts()
         tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
         waiting = tally[Outcome.PROPOSED] + tally[Outcome.APPROVED]
@@ -116,26 +116,26 @@ class RunTotals:
             (tally[Outcome.REFUSED_TEST], "would change"),
             (waiting, "proposed"),
         ]
-        rest = {each: words for each, words in OTHER_OUTCOMES.items() if each is not Outcome.UNCHANGED}
-        numbers += [(tally[each], words) for each, words in rest.items()]
-        told = ", ".join(f"{number} {words}" for number, words in numbers if number)
+        rest = {kind: words for kind, words in OTHER_OUTCOMES.items() if kind is not Outcome.UNCHANGED}
+        numbers += [(tally[kind], words) for kind, words in rest.items()]
+        phrases = ", ".join(f"{number} {words}" for number, words in numbers if number)
         ran = len(self.executions)
-        text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {told}." if told else ".")
+        text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {phrases}." if phrases else ".")
         names = sorted({execution.partition("\x00")[0] for execution in self.executions})
         return RunSummary(text, {"steps_run": ran, "steps": names[:200]})
 
 
 def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:
-    """Returns what steps so far have handed on, by execution; of held ones what they will hand on."""
+    """Returns what steps have handed on so far, by execution; of held ones what they will hand on."""
     return {
-        name: value.handed_on
+        name: value.visible_output
         for name, value in journal.items()
         if not name.startswith("@") and not (value.state is ValueState.FAILED and value.output is None)
     }
 
 
 def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
-    """Returns what became of a step's changes, in numbers; a message that went out counts as sent."""
+    """Returns the outcomes of a step's changes as counts; a message that went out counts as sent."""
     done = tally.get(Outcome.APPLIED, 0)
     return Counts(
         applied=0 if sends else done,
@@ -149,16 +149,16 @@ def change_counts(tally: Mapping[Outcome, int], *, sends: bool) -> Counts:
 
 
 def step_counts(row: Counts, *, status: str, has_changes: bool) -> Counts:
-    """Returns the numbers of a step's row without those of its changes, which their own records give."""
+    """Returns the counts of a step's row without those of its changes, which have records of their own."""
     tells_outcomes = has_changes and status not in ("held", "refused")
     return Counts(read=row.read, matched=row.matched, unchanged=0 if tells_outcomes else row.unchanged)
 
 
-async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False) -> RunTotals:
-    """Reads the record of a run that has started; `in_general`: for a text that asks no template."""
+async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, without_template: bool = False) -> RunTotals:
+    """Reads the totals of a run that has started; `without_template` for a generic text."""
     run = await runs.get(tx, org, run_id)
-    kept = [] if in_general else await steps.values(tx, org, run_id)
-    journal = {execution_key(value.name, value.iteration): value for value in kept}
+    values = [] if without_template else await steps.values(tx, org, run_id)
+    journal = {execution_key(value.name, value.iteration): value for value in values}
     outcomes, sends = await outcomes_of(tx, org, run_id)
     counted = Counts()
     executions = {name for name in journal if not name.startswith("@")}
@@ -166,14 +166,14 @@ async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, in_general: bool = False)
         row = msgspec.json.decode(wire)
         execution = execution_key(row["name"], iteration)
         executions.add(execution)
-        own = step_counts(Counts(**row["counts"]), status=row["status"], has_changes=execution in outcomes)
-        counted = counted.plus(own)
+        counts = step_counts(Counts(**row["counts"]), status=row["status"], has_changes=execution in outcomes)
+        counted = counted.plus(counts)
         if row["kind"] == StepKind.SEND:
             sends.add(execution)
     start = journal.get(START)
     return RunTotals(
         mode=run.mode,
-        template=None if in_general else templates.find(run.template_id),
+        template=None if without_template else templates.find(run.template_id),
         inputs=start.output["inputs"] if start is not None and isinstance(start.output, dict) else {},
         journal=journal,
         executions=executions,
@@ -187,9 +187,9 @@ async def outcomes_of(tx: Tx, org: OrgId, run: RunId) -> tuple[dict[str, list[Ou
     """Returns the outcomes of a run's changes by execution, and which executions sent at their step."""
     outcomes: dict[str, list[Outcome]] = {}
     sends: set[str] = set()
-    for one in await changes.outcomes(tx, org, run):
-        execution = execution_key(one.name, one.iteration)
-        outcomes.setdefault(execution, []).append(one.outcome)
-        if one.round == NEVER_ASKED:
+    for change in await changes.outcomes(tx, org, run):
+        execution = execution_key(change.name, change.iteration)
+        outcomes.setdefault(execution, []).append(change.outcome)
+        if change.round == NO_APPROVAL_ROUND:
             sends.add(execution)
     return outcomes, sends

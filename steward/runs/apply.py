@@ -1,4 +1,4 @@
-"""The only file that changes stores: re-read, intent, one call, outcome."""
+"""The only file that changes stores: read again, store the intent, make one call, store the outcome."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -29,7 +29,7 @@ ATTEMPTS = 5
 SHORT_WAIT_SECONDS = 2.0
 GONE = "It no longer exists."
 # Errors of the key and its rights say the same of every object.
-_OF_ACCOUNT = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN})
+_ACCOUNT_ERRORS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.FORBIDDEN})
 # How many objects in a row, read one by one, may fail because the account is away before all others do.
 MAX_UNAVAILABLE = 3
 UNREACHABLE = "The account could not be reached. Nothing was sent; run it again later."
@@ -38,70 +38,70 @@ UNREACHABLE = "The account could not be reached. Nothing was sent; run it again 
 class MustWait(Exception):
     """The account asks for a pause longer than a worker should hold: the run sleeps until it is over.
 
-    `reading` names the execution whose read failed, for how long such a one is tried is bounded; `shown` is
-    the run's `current_step` while it sleeps.
+    `reading` names the execution whose read failed, because retries of a read are bounded in time;
+    `current_step` is what the run shows while it sleeps.
     """
 
     def __init__(
-        self, seconds: float, *, reading: str | None = None, shown: JsonObject | None = None
+        self, seconds: float, *, reading: str | None = None, current_step: JsonObject | None = None
     ) -> None:
         super().__init__(f"{seconds:.0f} s")
         self.seconds = seconds
         self.reading = reading
-        self.shown = shown
+        self.current_step = current_step
 
 
 async def apply(applying: Applying) -> None:
-    """Applies every change to its end, each part at most once, the parts of a change in order.
+    """Applies every change, each part at most once and the parts of a change in order.
 
-    Raises LeaseLost (the lease is gone), CancelRequested (between two requests), MustWait.
+    Raises LeaseLost, MustWait, and CancelRequested between two requests.
     """
     await ledger.settle_known(applying)
     while unsettled := applying.unsettled():
-        applying.tell()
-        planned = rounds.next_round(unsettled, applying.known, applying, max_parts=applying.max_parts)
+        applying.report_progress()
+        planned = rounds.next_round(unsettled, applying.results, applying, max_parts=applying.max_parts)
         await ledger.settle_unsent(applying, planned.blocked)
-        await _play(applying, planned)
-    applying.tell()
+        await _send_round(applying, planned)
+    applying.report_progress()
 
 
-async def _play(applying: Applying, planned: Round) -> None:
-    """Reads the round's objects again and sends its requests one after the other, until one has to wait."""
+async def _send_round(applying: Applying, planned: Round) -> None:
+    """Reads the round's objects again and sends its requests in turn until one has to wait."""
     pieces = [piece for request in planned.requests for piece in request]
     if not pieces:
         return
     reread_at = applying.ctx.clock.monotonic()
-    going = {piece.key for piece in rounds.one_of_each_object(await _reread(applying, pieces))}
+    still_sendable = {piece.key for piece in rounds.one_of_each_object(await _reread(applying, pieces))}
     is_first = True
     for request in planned.requests:
-        left = [piece for piece in request if piece.key in going]
-        while left:
-            size = _size(applying, left)
-            batch, left = left[:size], left[size:]
+        unsent = [piece for piece in request if piece.key in still_sendable]
+        while unsent:
+            size = _size(applying, unsent)
+            batch, unsent = unsent[:size], unsent[size:]
             wait = await _send(applying, batch, reread_at=reread_at, is_first=is_first)
             if wait is not None:
                 await _wait(applying, wait)
                 return
             is_first = False
-            applying.tell()
+            applying.report_progress()
 
 
 def _size(applying: Applying, pieces: Sequence[Piece]) -> int:
     part = pieces[0].part
-    if not applying.goes_beside_others(part):
+    if not applying.is_order_free(part):
         return len(pieces)
-    return applying.ctx.batch_sizes.next(part, most=len(pieces))
+    return applying.ctx.batch_sizes.next(part, limit=len(pieces))
 
 
 async def _wait(applying: Applying, seconds: float) -> None:
-    """Waits before the next round. Raises MustWait for a wait that is long."""
+    """Waits before the next round. Raises MustWait when the wait is long."""
     if seconds > SHORT_WAIT_SECONDS:
         raise MustWait(seconds)
     await applying.ctx.clock.sleep(seconds)
 
 
 async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
-    """Those whose object still is as it was when shown; the others are settled without a call."""
+    """Returns the parts whose object is unchanged since it was shown; settles the others without a call."""
     operation = applying.operation(pieces[0].part)
     is_blind = operation.recovery_of(pieces[0].part) is Recovery.AT_MOST_ONCE
     if is_blind or operation.guard == "compare_and_swap":
@@ -115,7 +115,7 @@ async def _reread(applying: Applying, pieces: list[Piece]) -> list[Piece]:
         await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, refusal.message) for piece in pieces])
         return []
     except CallError as error:
-        await _unreadable(applying, pieces, error)
+        await _handle_read_error(applying, pieces, error)
         return []
     applying.max_parts, applying.unavailable = None, 0
     going, settled = [], []
@@ -142,18 +142,18 @@ def _verdict(
     return Outcome.CONFLICT, CHANGED_MEANWHILE
 
 
-async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError) -> None:
-    """Reads half as many next, so that one object that cannot be read fails alone. Raises MustWait.
+async def _handle_read_error(applying: Applying, pieces: list[Piece], error: CallError) -> None:
+    """Halves the number of parts read next, so that one unreadable object fails alone. Raises MustWait.
 
-    Without the key or its rights all of the page fail together. Once several objects in a row failed because
-    the account is away, everything left for it fails: each read may take a minute.
+    Errors of the key or its rights fail the whole page. After several objects in a row failed because the
+    account is unavailable, every remaining part of that account fails, for each read may take a minute.
     """
     wait = error.wait_s
     if wait is not None and wait > SHORT_WAIT_SECONDS:
         raise MustWait(wait)
-    await _doubt(applying, pieces, [error.kind])
-    is_of_account = error.kind in _OF_ACCOUNT
-    if len(pieces) > 1 and not is_of_account and applying.goes_beside_others(pieces[0].part):
+    await _schedule_check(applying, pieces, [error.kind])
+    is_account_error = error.kind in _ACCOUNT_ERRORS
+    if len(pieces) > 1 and not is_account_error and applying.is_order_free(pieces[0].part):
         applying.max_parts = len(pieces) // 2
         return
     if error.kind is ErrorKind.UNAVAILABLE:
@@ -164,25 +164,27 @@ async def _unreadable(applying: Applying, pieces: list[Piece], error: CallError)
     await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, words) for piece in pieces])
 
 
-async def _doubt(applying: Applying, pieces: Sequence[Piece], kinds: Sequence[ErrorKind | None]) -> None:
-    asked = [piece.part.integration_id for piece in pieces]
-    await connection_checks.look_soon(applying.ctx, applying.lease.org, asked, kinds=kinds)
+async def _schedule_check(
+    applying: Applying, pieces: Sequence[Piece], kinds: Sequence[ErrorKind | None]
+) -> None:
+    integrations = [piece.part.integration_id for piece in pieces]
+    await connection_checks.schedule_check(applying.ctx, applying.lease.org, integrations, kinds=kinds)
 
 
 async def _send(
     applying: Applying, pieces: Sequence[Piece], *, reread_at: float, is_first: bool
 ) -> float | None:
-    """Stores the intents, makes the call and stores its outcomes; returns None when the next request may
-    follow, else the seconds to wait before a new round.
+    """Stores the intents, makes the call and stores its outcomes.
 
-    `is_first`: no request was sent since the objects were read again. Raises LeaseLost, CancelRequested.
+    `is_first`: no request was sent since the objects were read again. Returns None when the next request may
+    follow, else the seconds to wait before a new round. Raises LeaseLost, CancelRequested.
     """
     ctx, lease = applying.ctx, applying.lease
     await ctx.wait_for_lease(lease)
     if ctx.clock.monotonic() - reread_at > REREAD_AFTER.total_seconds():
         # What was read is too old to be written on. Where not even the first request was in time, that is an
         # attempt: the account is too slow to be read.
-        await _give_up(applying, _again(applying, pieces) if is_first else [])
+        await _fail_unreachable(applying, _count_attempt(applying, pieces) if is_first else [])
         return 0.0
     keys = tuple(piece.key for piece in pieces)
     batch = Batch(tuple(piece.part for piece in pieces), keys, batch_key(keys))
@@ -191,41 +193,41 @@ async def _send(
     try:
         await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
     except AttemptsSpent as spent:
-        await _give_up(applying, [piece for piece in pieces if piece.key in spent.keys])
+        await _fail_unreachable(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
     failpoint("after_intent")
-    outcomes = await _call(applying, batch)
+    outcomes = await _send_batch(applying, batch)
     failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)
     failpoint("after_outcome")
-    await _doubt(applying, pieces, [outcome.error for outcome in outcomes])
-    return await _learn(applying, pieces, outcomes)
+    await _schedule_check(applying, pieces, [outcome.error for outcome in outcomes])
+    return await _wait_after(applying, pieces, outcomes)
 
 
-async def _call(applying: Applying, batch: Batch) -> list[WriteOutcome]:
-    """Makes the one request of a batch whose intents are stored, and learns the size of the next from it."""
+async def _send_batch(applying: Applying, batch: Batch) -> list[WriteOutcome]:
+    """Makes the one request of a batch whose intents are stored and learns the next batch size from it."""
     ctx, part = applying.ctx, batch.parts[0]
     connection = applying.connections[part.integration_id]
     effects = {key: part.integration_id for key in batch.effect_keys}
     grant = _grant(ctx, applying.lease, effects, change_hash=applying.change_hash)
     try:
         writer: Writer = await ctx.access.writer(applying.lease.org, connection, grant)
-        began = ctx.clock.monotonic()
+        started = ctx.clock.monotonic()
         outcomes = await writer.apply(batch)
     except NotConnected as refusal:  # disconnected since it was read: nothing left
         return [WriteOutcome(WriteState.REFUSED, reason=refusal.message)] * len(batch.parts)
     states = {outcome.state for outcome in outcomes}
     if states & {WriteState.APPLIED, WriteState.UNKNOWN}:
-        seconds, is_answered = ctx.clock.monotonic() - began, WriteState.APPLIED in states
+        seconds, is_answered = ctx.clock.monotonic() - started, WriteState.APPLIED in states
         ctx.batch_sizes.note(part, items=len(batch.parts), seconds=seconds, is_answered=is_answered)
     return outcomes
 
 
-async def _learn(
+async def _wait_after(
     applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
 ) -> float | None:
-    """Remembers the outcomes; returns the longest wait the account asks for, None without one."""
+    """Records the outcomes and returns the longest wait the account asks for, or None."""
     waits, unsent = [], []
     for piece, outcome in zip(pieces, outcomes, strict=True):
         if outcome.state is WriteState.NOT_SENT:
@@ -233,22 +235,22 @@ async def _learn(
             unsent.append(piece)
         else:
             state, words = ledger.effect_of(outcome)
-            applying.known[piece.key] = (OUTCOME_OF_EFFECT[state], words)
+            applying.results[piece.key] = (OUTCOME_OF_EFFECT[state], words)
     if not waits:
         return None
     if max(waits) <= SHORT_WAIT_SECONDS:
-        await _give_up(applying, _again(applying, unsent))
+        await _fail_unreachable(applying, _count_attempt(applying, unsent))
     return max(waits)
 
 
-def _again(applying: Applying, pieces: Sequence[Piece]) -> list[Piece]:
-    """Counts an attempt at each of `pieces`; returns those that have had their last."""
+def _count_attempt(applying: Applying, pieces: Sequence[Piece]) -> list[Piece]:
+    """Counts an attempt for each of `pieces` and returns those that have used their last."""
     for piece in pieces:
         applying.attempts[piece.key] = applying.attempts.get(piece.key, 0) + 1
     return [piece for piece in pieces if applying.attempts[piece.key] >= ATTEMPTS]
 
 
-async def _give_up(applying: Applying, pieces: Sequence[Piece]) -> None:
+async def _fail_unreachable(applying: Applying, pieces: Sequence[Piece]) -> None:
     await ledger.settle_unsent(applying, [(piece, Outcome.FAILED, UNREACHABLE) for piece in pieces])
 
 
@@ -272,21 +274,23 @@ async def repeat(
     connection: Connection,
     *,
     parts: Sequence[Part],
-    found: Sequence[Effect],
+    effects_of_batch: Sequence[Effect],
 ) -> list[WriteOutcome] | None:
-    """Asks the account once more for a whole batch under the key it was sent with (engine 11.1, keyed).
+    """Repeats a whole batch under the idempotency key it was first sent with.
 
-    `found` are all effects of that batch; their intents are kept since it was first sent. What the account
-    did then it does not do again. None when the batch cannot be made again as it was. Raises LeaseLost,
-    NotConnected.
+    `effects_of_batch` are all effects of that batch, in order; the account does not repeat what it did under
+    the key before. Returns None when the batch cannot be rebuilt as it was. Raises LeaseLost, NotConnected.
     """
-    keys = tuple(effect.key for effect in found)
-    if batch_key(keys) != found[0].batch_key:
+    keys = tuple(effect.key for effect in effects_of_batch)
+    if batch_key(keys) != effects_of_batch[0].batch_key:
         return None
-    if any(effect.request_sha256 != request_hash([part]) for effect, part in zip(found, parts, strict=True)):
-        raise RuntimeError(f"batch {found[0].batch_key} would be another request than it was")
+    if any(
+        effect.request_sha256 != request_hash([part])
+        for effect, part in zip(effects_of_batch, parts, strict=True)
+    ):
+        raise RuntimeError(f"batch {effects_of_batch[0].batch_key} would be another request than it was")
     await ctx.wait_for_lease(lease)
-    effects = {effect.key: connection.integration_id for effect in found}
+    effects = {effect.key: connection.integration_id for effect in effects_of_batch}
     grant = _grant(ctx, lease, effects, change_hash=request_hash(parts))
     writer: Writer = await ctx.access.writer(lease.org, connection, grant)
     failpoint("before_repeat")

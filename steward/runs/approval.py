@@ -1,4 +1,4 @@
-"""Asking a person, and the person's answer, bound to exactly one set of changes (engine 12)."""
+"""Approvals: asking a person and storing the decision, bound to exactly one set of changes."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,11 +9,8 @@ from decimal import Decimal, InvalidOperation
 from steward.database.accounts import audit
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
-from steward.database.runs import active_run as lanes
-from steward.database.runs import approvals, changes
-from steward.database.runs import fairness as fair
+from steward.database.runs import active_run, approvals, changes, fairness, transitions
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
 from steward.database.runs.transitions import Lease
 from steward.model.account import Actor
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
@@ -28,7 +25,7 @@ from steward.runs.worker_context import CancelRequested, LeaseLost
 
 LARGE_PERCENT = 20
 MANY_OBJECTS = 200
-REJECTED = ending.Ending(
+REJECTED = ending.RunEnding(
     RunStatus.CANCELLED,
     "rejected",
     "The changes were rejected and were not made.",
@@ -38,58 +35,61 @@ REJECTED = ending.Ending(
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What a run parks with: its collected changes, in order, and the words for them."""
+class ApprovalRequest:
+    """What a run asks approval for: its collected changes, in order, and the summary shown meanwhile."""
 
     run: Run
     automation: Automation
     round: int
     items: Sequence[Change]
-    lasts: timedelta
+    valid_for: timedelta
     leased_ms: int
     summary: JsonObject
 
 
-async def ask(tx: Tx, lease: Lease, asked: Asked) -> ApprovalId:
-    """Turns all held changes of the run into one approval and parks it. Raises LeaseLost, CancelRequested."""
+async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> ApprovalId:
+    """Turns all held changes of the run into one approval and parks the run.
+
+    Raises LeaseLost, CancelRequested.
+    """
     approval = ApprovalId(new_id(tx.now))
-    only_sends = all(item.proposal.action is Action.SEND for item in asked.items)
-    actions = Counter(str(item.proposal.action) for item in asked.items)
-    irreversible = sum(not item.proposal.reversible for item in asked.items)
-    expires_at = tx.now + asked.lasts
+    only_sends = all(item.proposal.action is Action.SEND for item in request.items)
+    actions = Counter(str(item.proposal.action) for item in request.items)
+    irreversible = sum(not item.proposal.reversible for item in request.items)
+    expires_at = tx.now + request.valid_for
     record = Approval(
         org=lease.org,
         id=approval,
         run_id=lease.run,
-        automation_id=asked.automation.id,
-        automation_name=asked.run.automation_name,
-        store_label=asked.automation.store_label,
-        round=asked.round,
+        automation_id=request.automation.id,
+        automation_name=request.run.automation_name,
+        store_label=request.automation.store_label,
+        round=request.round,
         kind=ApprovalKind.SENDS if only_sends else ApprovalKind.CHANGES,
         version=1,
         status=ApprovalStatus.PENDING,
-        change_hash=change_set(asked.run, asked.round, asked.items).change_hash(),
-        counts={"total": len(asked.items), "by_action": dict(actions), "irreversible": irreversible},
-        warnings=tuple(_warnings(asked.items, irreversible)),
+        change_hash=change_set(request.run, request.round, request.items).change_hash(),
+        counts={"total": len(request.items), "by_action": dict(actions), "irreversible": irreversible},
+        warnings=tuple(_warnings(request.items, irreversible)),
         created_at=tx.now,
         expires_at=expires_at,
         decided_at=None,
         decided_by=None,
         comment=None,
     )
-    parked = await run_queue.park(
-        tx, lease, approval=approval, expires_at=expires_at, leased_ms=asked.leased_ms
+    parked = await transitions.park(
+        tx, lease, approval=approval, expires_at=expires_at, leased_ms=request.leased_ms
     )
     if not parked:
-        ours, cancel = await run_queue.lock_lease(tx, lease)
+        ours, cancel = await transitions.lock_lease(tx, lease)
         raise CancelRequested(cancel) if ours and cancel is not None else LeaseLost(lease)
-    await approvals.insert(tx, lease.org, record, integration=asked.automation.integration_id)
-    await run_queue.set_outcome(tx, lease.org, lease.run, code=None, message=None, summary=asked.summary)
+    await approvals.insert(tx, lease.org, record, integration=request.automation.integration_id)
+    await transitions.set_outcome(tx, lease.org, lease.run, code=None, message=None, summary=request.summary)
     return approval
 
 
 def change_set(run: Run, round_: int, items: Sequence[Change]) -> ChangeSet:
-    """What one approval's hash is made of (engine 12)."""
+    """Returns the change set whose hash binds an approval (docs/design/approvals.md#change-set-hash)."""
     return ChangeSet(
         org=run.org,
         run=run.id,
@@ -103,8 +103,8 @@ def change_set(run: Run, round_: int, items: Sequence[Change]) -> ChangeSet:
 
 
 @dataclass(frozen=True, slots=True)
-class ApproveAsk:
-    """A decision to approve, but for the changes left out."""
+class ApproveCommand:
+    """Approves all changes of an approval except `except_`."""
 
     approval: ApprovalId
     version: int
@@ -114,8 +114,8 @@ class ApproveAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class RejectAsk:
-    """A decision to reject all."""
+class RejectCommand:
+    """Rejects all changes of an approval."""
 
     approval: ApprovalId
     version: int
@@ -123,62 +123,67 @@ class RejectAsk:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """The approval and its run after a decision."""
+class DecidedApproval:
+    """An approval and its run after the decision."""
 
     approval: Approval
     run: Run
 
 
-async def approve(tx: Tx, actor: Actor, wish: ApproveAsk, *, not_starter: bool) -> Decided:
-    """Approves an approval's changes but those left out; the run goes on with exactly the others.
+async def approve(tx: Tx, actor: Actor, command: ApproveCommand, *, not_starter: bool) -> DecidedApproval:
+    """Approves an approval's changes except those left out; the run goes on with exactly the approved ones.
 
-    Raises NotFound, StaleVersion, WrongState, ValidationFailed (`except`), Forbidden (contract 2.9).
+    Raises NotFound, StaleVersion, WrongState, ValidationFailed (`except`), Forbidden.
     """
-    current = await _locked(tx, actor, wish.approval)
-    run = await _decidable(tx, actor, current, version=wish.version, change_hash=wish.change_hash)
+    current = await _locked(tx, actor, command.approval)
+    run = await _decidable(tx, actor, current, version=command.version, change_hash=command.change_hash)
     items = await changes.of_round(tx, actor.org, current.run_id, round_=current.round)
-    strangers = set(wish.except_) - {item.id for item in items}
-    if strangers:
-        words = f"{len(strangers)} of these are not changes of this approval. Load it again."
+    unknown_ids = set(command.except_) - {item.id for item in items}
+    if unknown_ids:
+        words = f"{len(unknown_ids)} of these are not changes of this approval. Load it again."
         raise ValidationFailed(errors={"except": [words]})
     if not_starter and run.maker.created_by == actor.person:
         raise Forbidden("You started this run. Somebody else has to decide on its changes.")
-    if len(set(wish.except_)) == len(items):
-        return await _reject(tx, actor, current, comment=wish.comment, excepted=wish.except_)
-    status = ApprovalStatus.PARTLY_APPROVED if wish.except_ else ApprovalStatus.APPROVED
-    await _decide(tx, actor, current, status=status, comment=wish.comment, excepted=wish.except_)
-    if wish.except_:
+    if len(set(command.except_)) == len(items):
+        return await _reject(tx, actor, current, comment=command.comment, excepted=command.except_)
+    status = ApprovalStatus.PARTLY_APPROVED if command.except_ else ApprovalStatus.APPROVED
+    await _decide(tx, actor, current, status=status, comment=command.comment, excepted=command.except_)
+    if command.except_:
         await changes.decide(
-            tx, actor.org, run.id, round_=current.round, to=Outcome.DECLINED, only=wish.except_
+            tx, actor.org, run.id, round_=current.round, to=Outcome.DECLINED, only=command.except_
         )
     await changes.decide(tx, actor.org, run.id, round_=current.round, to=Outcome.APPROVED)
-    vt = await fair.present(tx)
-    if not await run_queue.resume(tx, actor.org, run.id, approval=current.id, vt=vt):
+    vt = await fairness.present(tx)
+    if not await transitions.resume(tx, actor.org, run.id, approval=current.id, vt=vt):
         raise WrongState
-    return Decided(await approvals.get(tx, actor.org, current.id), await runs.get(tx, actor.org, run.id))
+    return DecidedApproval(
+        await approvals.get(tx, actor.org, current.id), await runs.get(tx, actor.org, run.id)
+    )
 
 
-async def reject(tx: Tx, actor: Actor, wish: RejectAsk, *, not_starter: bool) -> Decided:
-    """Rejects an approval's changes; the run ends. Raises NotFound, StaleVersion, WrongState, Forbidden."""
-    current = await _locked(tx, actor, wish.approval)
-    run = await _decidable(tx, actor, current, version=wish.version, change_hash=None)
+async def reject(tx: Tx, actor: Actor, command: RejectCommand, *, not_starter: bool) -> DecidedApproval:
+    """Rejects an approval's changes and ends the run.
+
+    Raises NotFound, StaleVersion, WrongState, Forbidden.
+    """
+    current = await _locked(tx, actor, command.approval)
+    run = await _decidable(tx, actor, current, version=command.version, change_hash=None)
     if not_starter and run.maker.created_by == actor.person:
         raise Forbidden("You started this run. Somebody else has to decide on its changes.")
-    return await _reject(tx, actor, current, comment=wish.comment, excepted=())
+    return await _reject(tx, actor, current, comment=command.comment, excepted=())
 
 
 async def _locked(tx: Tx, actor: Actor, approval: ApprovalId) -> Approval:
-    """The approval as it is under its lane's lock: of two deciders the second sees the first's decision."""
-    seen = await approvals.get(tx, actor.org, approval)
-    await lanes.lock(tx, actor.org, [seen.automation_id])
+    """Returns the approval under its queue's lock: a second decider sees the first decision."""
+    approval_before_lock = await approvals.get(tx, actor.org, approval)
+    await active_run.lock(tx, actor.org, [approval_before_lock.automation_id])
     return await approvals.get(tx, actor.org, approval)
 
 
 async def _decidable(
     tx: Tx, actor: Actor, current: Approval, *, version: int, change_hash: str | None
 ) -> Run:
-    """The approval's run. Raises StaleVersion, WrongState, in this order (contract 1.4)."""
+    """Returns the approval's run. Raises StaleVersion, then WrongState."""
     run = await runs.get(tx, actor.org, current.run_id)
     automation = await automations.get(tx, actor.org, current.automation_id)
     if current.version != version or (change_hash is not None and change_hash != current.change_hash):
@@ -213,7 +218,7 @@ async def _decide(
 
 async def _reject(
     tx: Tx, actor: Actor, current: Approval, *, comment: str | None, excepted: Sequence[ChangeId]
-) -> Decided:
+) -> DecidedApproval:
     await _decide(tx, actor, current, status=ApprovalStatus.REJECTED, comment=comment, excepted=excepted)
     await ending.end(
         tx,
@@ -224,11 +229,11 @@ async def _reject(
         how=REJECTED,
     )
     run = await runs.get(tx, actor.org, current.run_id)
-    return Decided(await approvals.get(tx, actor.org, current.id), run)
+    return DecidedApproval(await approvals.get(tx, actor.org, current.id), run)
 
 
 async def expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
-    """Ends an approval whose time is over, with its run; nothing when it was decided meanwhile."""
+    """Expires a pending approval whose time is over and ends its run."""
     current = await approvals.get(tx, org, approval)
     if current.status is not ApprovalStatus.PENDING or tx.now < current.expires_at:
         return
@@ -243,17 +248,19 @@ async def expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
 
 
 def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
-    found: list[JsonObject] = []
+    warnings: list[JsonObject] = []
     large = sum(_is_large(item) for item in items)
     if large:
         words = "1 price changes" if large == 1 else f"{large} prices change"
-        found.append({"code": "large_change_percent", "message": f"{words} by more than {LARGE_PERCENT} %."})
+        warnings.append(
+            {"code": "large_change_percent", "message": f"{words} by more than {LARGE_PERCENT} %."}
+        )
     if irreversible:
         words = "1 change" if irreversible == 1 else f"{irreversible} changes"
-        found.append({"code": "irreversible", "message": f"{words} cannot be taken back."})
+        warnings.append({"code": "irreversible", "message": f"{words} cannot be taken back."})
     if len(items) >= MANY_OBJECTS:
-        found.append({"code": "many_objects", "message": f"{len(items)} objects would be changed."})
-    return found
+        warnings.append({"code": "many_objects", "message": f"{len(items)} objects would be changed."})
+    return warnings
 
 
 def _is_large(change: Change) -> bool:

@@ -1,9 +1,8 @@
-"""A person cancels a run: at once while it waits, at its next border while it runs (engine 15)."""
+"""A person cancels a run: at once while it waits, at its next checkpoint while it runs."""
 
 from steward.database.engine.base import Tx
-from steward.database.runs import fairness as fair
+from steward.database.runs import fairness, transitions
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
 from steward.model.account import Actor
 from steward.model.ids import AutomationId, RunId
 from steward.model.refusals import WrongState
@@ -15,7 +14,7 @@ TRIES = 4
 
 
 async def cancel(tx: Tx, actor: Actor, run: RunId) -> Run:
-    """Cancels the run, or notes the wish while it runs. Raises NotFound, WrongState (already ended)."""
+    """Cancels the run, or requests it while it runs. Raises NotFound, WrongState (already ended)."""
     automation = await runs.automation_of(tx, actor.org, run)
     for _ in range(TRIES):
         if await _try(tx, actor, run, automation):
@@ -24,12 +23,15 @@ async def cancel(tx: Tx, actor: Actor, run: RunId) -> Run:
 
 
 async def _try(tx: Tx, actor: Actor, run: RunId, automation: AutomationId) -> bool:
-    """One try by the run's present state; False when a worker or a decision moved it meanwhile."""
-    hot = await run_queue.read_state(tx, actor.org, run)
+    """Tries once, by the run's current state.
+
+    Returns False when a worker or a decision changed it meanwhile.
+    """
+    hot = await transitions.read_state(tx, actor.org, run)
     if hot is None or hot.status in TERMINAL:
         raise WrongState("This run has ended. It can no longer be cancelled.")
     begun = hot.status is RunStatus.RUNNING or (hot.status is RunStatus.QUEUED and hot.started_at is not None)
     if begun:
-        vt = await fair.present(tx)
-        return await run_queue.request_cancel(tx, actor.org, run, code="by_person", vt=vt)
+        vt = await fairness.present(tx)
+        return await transitions.request_cancel(tx, actor.org, run, code="by_person", vt=vt)
     return await ending.end(tx, actor.org, run, automation=automation, since=hot.status, how=ending.BY_PERSON)

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from steward.database.engine.base import Tx
-from steward.database.runs import changes
-from steward.database.runs import write_ledger as effects
+from steward.database.runs import changes, write_ledger
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.write_ledger import Effect, EffectState
 from steward.model.change import Change, Outcome, Part, worst
@@ -28,55 +27,62 @@ _NAMES = {
 }
 
 
-def part_results(change: Change, known: Sequence[Effect]) -> list[PartResult | None]:
-    """Returns what the ledger says of each part of the change, in order; None for a part not yet settled."""
+def part_results(change: Change, effects: Sequence[Effect]) -> list[PartResult | None]:
+    """Returns the ledger's result for each part of the change, in order; None for an unsettled part."""
     results = {
         effect.part: (OUTCOME_OF_EFFECT[effect.state], effect.message)
-        for effect in known
+        for effect in effects
         if effect.state in OUTCOME_OF_EFFECT
     }
     return [results.get(number) for number in range(1, len(change.proposal.parts) + 1)]
 
 
 def change_result(
-    parts: Sequence[Part], results: Sequence[PartResult | None], *, goes_on: bool
+    parts: Sequence[Part], results: Sequence[PartResult | None], *, run_continues: bool
 ) -> PartResult | None:
     """Returns the outcome and message of a change from the results of its parts.
 
-    Parts are made in order, each after those before it went well. While the run goes on, a change whose last
-    part is open has no outcome yet: None. Once the run has stopped, such a change has failed if one of its
-    parts was written. The message of a failed change names the parts that were written.
+    Parts are applied in order, each after the ones before it succeeded. While the run continues, a change
+    whose last part is open has no outcome (None). Once the run has stopped, such a change has failed if one
+    of its parts was written. The message of a failed change names the parts that were written.
     """
-    known = [result for result in results if result is not None]
-    if not known:
+    settled_results = [result for result in results if result is not None]
+    if not settled_results:
         return None
-    outcome = worst([each for each, _ in known])
+    outcome = worst([part_outcome for part_outcome, _ in settled_results])
     if outcome is Outcome.UNKNOWN:
         return outcome, changes.STILL_OPEN
     written = [part for part, result in zip(parts, results, strict=True) if _is(result, Outcome.APPLIED)]
     if outcome in (Outcome.FAILED, Outcome.CONFLICT):
-        words = next((said for each, said in known if said and each is not Outcome.APPLIED), None)
+        message = next(
+            (
+                part_message
+                for part_outcome, part_message in settled_results
+                if part_message and part_outcome is not Outcome.APPLIED
+            ),
+            None,
+        )
     elif results[-1] is not None:
         return outcome, None
-    elif goes_on or not written:
+    elif run_continues or not written:
         return None
     else:
-        words = _STOPPED
+        message = _STOPPED
     if not written:
-        return outcome, words
+        return outcome, message
     missing = [
         part
         for part, result in zip(parts, results, strict=True)
         if not _is(result, Outcome.APPLIED) and not _is(result, Outcome.UNCHANGED)
     ]
-    return Outcome.FAILED, _partly_made(written, missing, words)
+    return Outcome.FAILED, _partly_written(written, missing, message)
 
 
 def _is(result: PartResult | None, outcome: Outcome) -> bool:
     return result is not None and result[0] is outcome
 
 
-def _partly_made(written: Sequence[Part], missing: Sequence[Part], reason: str | None) -> str:
+def _partly_written(written: Sequence[Part], missing: Sequence[Part], reason: str | None) -> str:
     sentences = [
         f"Only a part of it was made: {_names(written)}.",
         f"Not made: {_names(missing)}.",
@@ -91,7 +97,7 @@ def _names(parts: Sequence[Part]) -> str:
 
 
 def _name(part: Part) -> str:
-    """Returns what a part writes, as a person knows it."""
+    """Returns what a part writes, in words for a merchant."""
     if part.operation == "product_tag.create":
         return f"the new tag “{part.target}”"
     if part.operation in _NAMES:
@@ -107,11 +113,11 @@ def _name(part: Part) -> str:
 
 
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> None:
-    """Ends every change of the run that is still open: as `to`, as unknown, or as failed when partly made."""
+    """Ends every open change of the run: as `to`, as unknown, or as failed when partly written."""
     outcomes = []
     for change in await changes.partly_written(tx, org, run):
-        results = part_results(change, await effects.of_change(tx, org, change.id))
-        result = change_result(change.proposal.parts, results, goes_on=False)
+        results = part_results(change, await write_ledger.of_change(tx, org, change.id))
+        result = change_result(change.proposal.parts, results, run_continues=False)
         if result is not None:
             outcomes.append(SettledChange(change.id, *result))
     await changes.settle(tx, org, run, outcomes)

@@ -1,4 +1,4 @@
-"""Writes what an ended step left behind, in one fenced transaction (engine 6); leaves walking to walk.py."""
+"""Writes what a step leaves behind in one fenced transaction."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,9 +9,8 @@ import msgspec
 
 from steward.database.automations import memory
 from steward.database.engine.base import Batchable, Engine, Tx
-from steward.database.runs import changes, checkpoints, steps
-from steward.database.runs import transitions as run_queue
-from steward.database.runs.checkpoints import MARK, Point
+from steward.database.runs import changes, checkpoints, steps, transitions
+from steward.database.runs.checkpoints import END_PLACEHOLDER, Point
 from steward.database.runs.steps import StepRow, StepValue
 from steward.database.runs.transitions import Lease
 from steward.model.change import Change, truncated_value
@@ -25,7 +24,7 @@ from steward.steps.base import MemoryWrite
 
 
 class Ended(NamedTuple):  # as a checkpoint below
-    """An execution that ended or began to wait, as its public row tells it (contract 3.3)."""
+    """A step execution that ended or is held, with the fields of its public row."""
 
     step: PlanStep
     title: str
@@ -54,17 +53,17 @@ class Checkpoint(NamedTuple):  # one is made for each step: half of what a froze
 
 
 async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
-    """Writes the checkpoint durably; the code of a wish to cancel, if any. Raises LeaseLost.
+    """Writes the checkpoint durably and returns the code of a cancel request, if any. Raises LeaseLost.
 
-    What most steps leave behind, a row and a value, may share one call with other runs' (engine 2).
+    A checkpoint without changes and memory, the usual case, may share a database call with other runs'.
     """
     lease = point.lease
     if point.ended is None or point.value is None or point.changes or point.memory:
         return await engine.write(now, partial(write, point=point), org=lease.org)
     shared = Batchable(
         plain_point(point, point.ended, point.value, now),
-        checkpoints.keep,
-        checkpoints.keep_together,
+        checkpoints.write_one,
+        checkpoints.write_batch,
         on_sqlite=True,
         weight=len(point.output),
         autocommit=True,
@@ -76,24 +75,24 @@ async def keep(engine: Engine, now: datetime, point: Checkpoint) -> str | None:
 
 
 def plain_point(point: Checkpoint, ended: Ended, value: StepValue, now: datetime) -> Point:
-    """A step's row and value, as they are kept together with those of other runs."""
-    row = _row(point.seq, ended, now, finished=MARK)
+    """Returns a step's row and value in the form that is written in a batch."""
+    row = _row(point.seq, ended, now, finished=END_PLACEHOLDER)
     return Point(point.lease, row, value, point.output)
 
 
 async def write(tx: Tx, point: Checkpoint) -> str | None:
-    """Writes the checkpoint; the code of a wish to cancel, if any. Raises LeaseLost."""
+    """Writes the checkpoint and returns the code of a cancel request, if any. Raises LeaseLost."""
     lease = point.lease
     if point.ended is not None:
-        ours, cancel = await run_queue.advance(tx, lease, seq=point.seq)
+        ours, cancel = await transitions.advance(tx, lease, seq=point.seq)
     else:
-        ours, cancel = await run_queue.lock_lease(tx, lease)
+        ours, cancel = await transitions.lock_lease(tx, lease)
     if not ours:
         raise LeaseLost(lease)
     if point.ended is not None:
         await steps.append(tx, lease.org, lease.run, row(point.seq, point.ended, tx.now))
     if point.value is not None:
-        await steps.keep_value(tx, lease.org, lease.run, value=point.value, output=point.output)
+        await steps.save_value(tx, lease.org, lease.run, value=point.value, output=point.output)
     for change in point.changes:
         await changes.insert(tx, lease.org, change, wire=change_wire(change))
     for write_ in point.memory:
@@ -110,7 +109,7 @@ async def write(tx: Tx, point: Checkpoint) -> str | None:
 
 
 def row(seq: int, ended: Ended, finished_at: datetime) -> StepRow:
-    """The public row of an ended step, without its changes."""
+    """Returns the public row of an ended step, without its changes."""
     return _row(seq, ended, finished_at, finished=wire_time(finished_at))
 
 
@@ -144,7 +143,7 @@ def _row(seq: int, ended: Ended, finished_at: datetime, *, finished: str) -> Ste
 
 
 def change_wire(change: Change) -> JsonObject:
-    """The public record of a change but for outcome, message and applied_at (contract 3.4)."""
+    """Returns the public record of a change without outcome, message and applied_at."""
     proposal = change.proposal
     fields: list[dict[str, JsonValue]] = []
     for field in proposal.fields:

@@ -1,4 +1,4 @@
-"""Takes ready runs in fair order and judges those taken for the first time (engine 6)."""
+"""Claims ready runs in fair order and checks, at the first start, whether a run may start."""
 
 import json
 from collections.abc import Sequence
@@ -13,12 +13,9 @@ from steward.database.automations import records as automations
 from steward.database.automations import streaks
 from steward.database.engine.base import Autocommit, Batchable, Tx
 from steward.database.events import records as events
-from steward.database.runs import fairness as fair
-from steward.database.runs import fast_runs as plain_runs
+from steward.database.runs import fairness, fast_runs, steps, transitions
 from steward.database.runs import records as runs
-from steward.database.runs import steps
-from steward.database.runs import transitions as run_queue
-from steward.database.runs.fast_runs import Beginning, Leased
+from steward.database.runs.fast_runs import LeasedRun, RunToBegin
 from steward.database.runs.steps import StepValue, ValueState
 from steward.database.runs.transitions import Lease, RunState
 from steward.failpoint import failpoint
@@ -33,104 +30,104 @@ from steward.runs.worker_context import LeaseLost, WorkerContext
 from steward.steps.base import StoreEvent
 
 BATCH = 50
-# A run is stopped after so long from its start, sleeping and waiting for people included (engine 10.1.9).
+# A run is stopped after so long from its start, sleeping and waiting for people included .
 LONGEST = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimedRun:
-    """A run in hand: what it runs, and its journal so far."""
+    """A run leased to this worker, its automation as of the start, and its journal."""
 
     lease: Lease
     run: Run
-    hot: RunState
+    state: RunState
     automation: Automation
     journal: tuple[StepValue, ...]
-    is_old: bool = False  # it began so long ago that it takes no further step
+    is_past_longest: bool = False  # it began so long ago that it takes no further step
 
 
 async def claim(ctx: WorkerContext, worker: WorkerId, *, free: int, full: Sequence[OrgId]) -> list[Lease]:
-    """Leases up to `free` runs, none of the organisations that are at their cap."""
-    wanted = min(free, BATCH)
-    if wanted <= 0:
+    """Leases up to `free` ready runs, none of the organizations in `full`, which are at their limit."""
+    limit = min(free, BATCH)
+    if limit <= 0:
         return []
-    take = partial(_take, worker=worker, free=wanted, full=list(full))
+    take = partial(_claim, worker=worker, free=limit, full=list(full))
     leases = await ctx.engine.write(ctx.clock.now(), Autocommit(take))
     failpoint("after_claim")
     return leases
 
 
-async def _take(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> list[Lease]:
-    found = await run_queue.claim(tx, worker, free=free, full=full)
-    if found and tx.dialect == "sqlite":
-        await fair.advance(tx, max(vt for _, vt in found))
-    return [lease for lease, _ in found]
+async def _claim(tx: Tx, *, worker: WorkerId, free: int, full: list[OrgId]) -> list[Lease]:
+    leases_and_stamps = await transitions.claim(tx, worker, free=free, full=full)
+    if leases_and_stamps and tx.dialect == "sqlite":
+        await fairness.advance(tx, max(vt for _, vt in leases_and_stamps))
+    return [lease for lease, _ in leases_and_stamps]
 
 
 @dataclass(frozen=True, slots=True)
-class _Taking:
-    """A lease to be judged, and with what."""
+class _StartRequest:
+    """A lease to start, and the worker's context."""
 
     lease: Lease
     ctx: WorkerContext
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """A judged run; `apart`: it is not of the usual kind, and has to be judged by itself."""
+class _StartResult:
+    """A started run; `needs_slow_path` when it must be started on its own."""
 
-    taken: ClaimedRun | None = None
-    apart: bool = False
+    claimed: ClaimedRun | None = None
+    needs_slow_path: bool = False
 
 
 async def start_claimed(ctx: WorkerContext, lease: Lease) -> ClaimedRun | None:
-    """As `begin`, durably; most runs share one call with others taken at the same time. Raises LeaseLost."""
+    """Starts a claimed run durably, most in one call with others; None when it ended. Raises LeaseLost."""
     now = ctx.clock.now()
     if lease.is_first_start:
-        shared = Batchable(_Taking(lease, ctx), _begin_alone, _begin_together, autocommit=True)
-        begun = await ctx.engine.write(now, shared, org=lease.org)
-        if not begun.apart:
-            return begun.taken
-    return await ctx.engine.write(now, partial(begin, lease=lease, ctx=ctx), org=lease.org)
+        shared = Batchable(_StartRequest(lease, ctx), _start_one, _start_batch, autocommit=True)
+        result = await ctx.engine.write(now, shared, org=lease.org)
+        if not result.needs_slow_path:
+            return result.claimed
+    return await ctx.engine.write(now, partial(start_one, lease=lease, ctx=ctx), org=lease.org)
 
 
-async def _begin_alone(tx: Tx, taking: _Taking) -> _Begun:
-    return _Begun(await begin(tx, lease=taking.lease, ctx=taking.ctx))
+async def _start_one(tx: Tx, request: _StartRequest) -> _StartResult:
+    return _StartResult(await start_one(tx, lease=request.lease, ctx=request.ctx))
 
 
-async def _begin_together(tx: Tx, takings: Sequence[_Taking]) -> list[_Begun]:
-    """Makes those running that are taken for the first time and that nothing refuses (engine 6)."""
-    read = await plain_runs.leased(tx, [taking.lease for taking in takings])
-    templates = takings[0].ctx.templates
+async def _start_batch(tx: Tx, requests: Sequence[_StartRequest]) -> list[_StartResult]:
+    """Starts in one call the runs that can take the fast path."""
+    read = await fast_runs.read_leased(tx, [request.lease for request in requests])
+    templates = requests[0].ctx.templates
     starts = {
-        one.lease.run: (one, _start(one.automation))
-        for one in read
-        if one is not None and _is_usual(one, templates)
+        leased.lease.run: (leased, _start_output(leased.automation))
+        for leased in read
+        if leased is not None and _takes_fast_path(leased, templates)
     }
-    held = await plain_runs.begin(
+    started_at = await fast_runs.begin_runs(
         tx,
         [
-            Beginning(one, one.run.mode is Mode.LIVE, steps.packed(started))
-            for one, started in starts.values()
+            RunToBegin(leased, leased.run.mode is Mode.LIVE, steps.packed(started))
+            for leased, started in starts.values()
         ],
     )
     return [
-        _Begun(_taken(*starts[taking.lease.run], held[taking.lease.run]))
-        if taking.lease.run in held
-        else _Begun(apart=True)
-        for taking in takings
+        _StartResult(_claimed_run(*starts[request.lease.run], started_at[request.lease.run]))
+        if request.lease.run in started_at
+        else _StartResult(needs_slow_path=True)
+        for request in requests
     ]
 
 
-def _is_usual(one: Leased, templates: Templates) -> bool:
+def _takes_fast_path(leased: LeasedRun, templates: Templates) -> bool:
     """Whether nothing refuses the run, and only its own rows are to be written."""
-    run, hot, automation = one.run, one.hot, one.automation
+    run, hot, automation = leased.run, leased.hot, leased.automation
     return (
         hot.status is RunStatus.QUEUED
         and hot.started_at is None
         and run.event is None
-        and one.is_on
-        and readiness.is_clear(automation, templates, one.connected)
+        and leased.is_on
+        and readiness.is_clear(automation, templates, leased.connected)
         and automation.state is not AutomationState.ARCHIVED
         and run.plan_version == automation.plan_version
         and (run.automation_version, run.template_version)
@@ -138,24 +135,26 @@ def _is_usual(one: Leased, templates: Templates) -> bool:
     )
 
 
-def _start(automation: Automation) -> dict[str, JsonValue]:
-    """What a run starts with, kept as its journal's first row."""
+def _start_output(automation: Automation) -> dict[str, JsonValue]:
+    """Returns what a run starts with: the first row of its journal."""
     return {
         "inputs": automation.inputs,
         "integration_id": automation.integration_id,
-        "connections": [[one.integration_id, one.kind] for one in automation.connections],
+        "connections": [
+            [connection.integration_id, connection.kind] for connection in automation.connections
+        ],
     }
 
 
-def _taken(one: Leased, started: dict[str, JsonValue], now: datetime) -> ClaimedRun:
+def _claimed_run(leased: LeasedRun, started: dict[str, JsonValue], now: datetime) -> ClaimedRun:
     value = StepValue(START, "", 0, ValueState.DONE, started)
-    run = replace(one.run, status=RunStatus.RUNNING, started_at=now)
-    return ClaimedRun(one.lease, run, replace(one.hot, started_at=now), one.automation, (value,))
+    run = replace(leased.run, status=RunStatus.RUNNING, started_at=now)
+    return ClaimedRun(leased.lease, run, replace(leased.hot, started_at=now), leased.automation, (value,))
 
 
-async def begin(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun | None:
-    """Judges a run taken for the first time and makes it running; None when it ended. Raises LeaseLost."""
-    hot = await run_queue.read_state(tx, lease.org, lease.run)
+async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun | None:
+    """Starts one run, or refuses it at its first start; None when it ended. Raises LeaseLost."""
+    hot = await transitions.read_state(tx, lease.org, lease.run)
     if hot is None:
         return None
     automation = await automations.get(tx, lease.org, hot.automation)
@@ -167,69 +166,69 @@ async def begin(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun | Non
             await finish.finish(tx, lease, refused, automation=automation.id, mode=run.mode, rules=rules)
             return None
         if fresh and run.mode is Mode.LIVE:
-            await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run (engine 2)
-        if not await run_queue.start(tx, lease):
+            await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run
+        if not await transitions.start(tx, lease):
             raise LeaseLost(lease)
         if fresh:
-            return await _fresh(tx, lease, run, hot, automation)
-    elif not (await run_queue.lock_lease(tx, lease))[0]:  # ended or lost since it was claimed (engine 6)
+            return await _first_start(tx, lease, run, hot, automation)
+    elif not (await transitions.lock_lease(tx, lease))[0]:  # ended or lost since it was claimed
         raise LeaseLost(lease)
     journal = await steps.values(tx, lease.org, lease.run)
     is_old = run.started_at is not None and tx.now - run.started_at >= LONGEST
     return ClaimedRun(lease, run, hot, _as_started(automation, journal), tuple(journal), is_old)
 
 
-async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run) -> finish.End | None:
-    """Contract 4.3, "a worker takes it", in the order of engine 4.2."""
+async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run) -> finish.RunEnd | None:
+    """Returns why the run may not start, or None (docs/design/runs.md#claim)."""
     if automation.state is AutomationState.ARCHIVED:
-        return finish.End(RunStatus.REFUSED, "archived", "The automation was archived.")
-    found = await readiness.obstacle(tx, automation, templates=ctx.templates)
-    if found is not None and found.code == "switched_off":
-        return finish.End(RunStatus.REFUSED, found.code, found.message)
+        return finish.RunEnd(RunStatus.REFUSED, "archived", "The automation was archived.")
+    obstacle = await readiness.obstacle(tx, automation, templates=ctx.templates)
+    if obstacle is not None and obstacle.code == "switched_off":
+        return finish.RunEnd(RunStatus.REFUSED, obstacle.code, obstacle.message)
     if run.plan_version is not None and run.plan_version != automation.plan_version:
         words = "The automation's steps were changed after this run was queued. Run it again."
-        return finish.End(RunStatus.REFUSED, "superseded", words)
-    return finish.End(RunStatus.REFUSED, found.code, found.message) if found is not None else None
+        return finish.RunEnd(RunStatus.REFUSED, "superseded", words)
+    return finish.RunEnd(RunStatus.REFUSED, obstacle.code, obstacle.message) if obstacle is not None else None
 
 
-async def _fresh(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:
-    """What only the first start does: versions, the journal's first row, the automation's last run."""
+async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:
+    """Stores what only the first start writes: versions and the journal's first row."""
     versions = (automation.version, automation.template_version)
     if versions != (run.automation_version, run.template_version):
-        await runs.take_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
+        await runs.set_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
         run = replace(run, automation_version=versions[0], template_version=versions[1])
-    started = _start(automation)
-    if automation.kind is AutomationKind.WORKFLOW:  # a run keeps the send mode it started with (contract 2.3)
+    started = _start_output(automation)
+    if automation.kind is AutomationKind.WORKFLOW:  # a run keeps the send mode it started with
         organization = await organizations.get(tx, lease.org)
         may = organization is not None and organization.send_without_approval
         started["asks"] = not may or automation.send_mode != "send"
     if run.event is not None:
-        started["event"] = await _event(
+        started["event"] = await _event_output(
             tx, run, run.event, is_workflow=automation.kind is AutomationKind.WORKFLOW
         )
     value = StepValue(START, "", 0, ValueState.DONE, started)
-    await steps.keep_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
+    await steps.save_value(tx, lease.org, lease.run, value=value, output=steps.packed(started))
     started_run = replace(run, status=RunStatus.RUNNING, started_at=tx.now)
     return ClaimedRun(lease, started_run, replace(hot, started_at=tx.now), automation, (value,))
 
 
-async def _event(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:
-    """What the run is told of its event, kept with it: the event itself is not kept as long."""
+async def _event_output(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:
+    """Returns what the run keeps of its event, which itself is deleted earlier."""
     pointer, body = await events.handed(tx, run.org, event.id, with_body=is_workflow)
     return pointer if body is None else {**pointer, "payload": json.loads(body)}
 
 
-def asks(taken: "ClaimedRun") -> bool:
-    """Whether the sends of a workflow's run wait for approval, as when it started."""
-    kept = next((value.output for value in taken.journal if value.name == START), None)
-    return not isinstance(kept, dict) or kept.get("asks") is not False
+def sends_wait_for_approval(claimed: "ClaimedRun") -> bool:
+    """Whether the sends of a workflow's run wait for approval, as decided at its start."""
+    start_output = next((value.output for value in claimed.journal if value.name == START), None)
+    return not isinstance(start_output, dict) or start_output.get("asks") is not False
 
 
-def event_of(taken: "ClaimedRun") -> StoreEvent | None:
-    """The event the run came from, as it was told when it first started; None for other runs."""
-    event = taken.run.event
-    kept = next((value.output for value in taken.journal if value.name == START), None)
-    pointer = kept.get("event") if isinstance(kept, dict) else None
+def event_of(claimed: "ClaimedRun") -> StoreEvent | None:
+    """Returns the event the run came from, as at its first start; None for other runs."""
+    event = claimed.run.event
+    start_output = next((value.output for value in claimed.journal if value.name == START), None)
+    pointer = start_output.get("event") if isinstance(start_output, dict) else None
     if event is None or not isinstance(pointer, dict):
         return None
     occurred = pointer.get("occurred_at")
@@ -246,16 +245,17 @@ def event_of(taken: "ClaimedRun") -> StoreEvent | None:
 
 
 def _as_started(automation: Automation, journal: Sequence[StepValue]) -> Automation:
-    """The automation with the inputs and connections its run started with."""
+    """Returns the automation with the inputs and connections its run started with."""
     for value in journal:
         if value.name == START and isinstance(value.output, dict):
-            kept = value.output
+            start_output = value.output
             return replace(
                 automation,
-                inputs=kept["inputs"],
-                integration_id=kept["integration_id"],
+                inputs=start_output["inputs"],
+                integration_id=start_output["integration_id"],
                 connections=tuple(
-                    AutomationConnection(IntegrationId(number), kind) for number, kind in kept["connections"]
+                    AutomationConnection(IntegrationId(number), kind)
+                    for number, kind in start_output["connections"]
                 ),
             )
     return automation

@@ -1,7 +1,4 @@
-"""A call of a run that the account refused for its key brings the connection's own check forward.
-
-Whether the key is good is that check's to find out, and only after a second no (connectors 4).
-"""
+"""Brings a connection's own check forward after a run's call was refused because of its key."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -11,18 +8,18 @@ from steward.model.ids import IntegrationId, OrgId
 from steward.outbound.errors import ErrorKind
 from steward.runs.worker_context import WorkerContext
 
-_OF_KEYS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.WRONG_ADDRESS})
+_KEY_ERRORS = frozenset({ErrorKind.UNAUTHORIZED, ErrorKind.WRONG_ADDRESS})
 
 
-async def look_soon(
+async def schedule_check(
     ctx: WorkerContext,
     org: OrgId,
     integrations: Iterable[IntegrationId],
     *,
     kinds: Iterable[ErrorKind | None],
 ) -> None:
-    """Has the connections looked at when one of `kinds`, of errors, says that a key no longer opens."""
-    asked = set(integrations)
-    if asked and not _OF_KEYS.isdisjoint(kinds):
-        soon = partial(connections.check_soon, org=org, integrations=asked)
+    """Schedules a check of the connections when one of the error `kinds` concerns their key."""
+    connection_ids = set(integrations)
+    if connection_ids and not _KEY_ERRORS.isdisjoint(kinds):
+        soon = partial(connections.check_soon, org=org, integrations=connection_ids)
         await ctx.engine.write(ctx.clock.now(), soon, org=org)

@@ -1,4 +1,4 @@
-"""Builds what a step may see: opened connections, earlier outputs, memory; never a writer."""
+"""Builds what a step may see: open connections, earlier outputs, memory; never a writer."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,58 +29,58 @@ I = TypeVar("I")  # noqa: E741
 
 
 @dataclass(slots=True)
-class Noting:
-    """A reader that notes that its connection was read, so that the step's row can name it."""
+class RecordingReader:
+    """A reader that records which connections a step read, so that the step's row can name one."""
 
     reader: Reader
     connection: Connection
     touched: dict[IntegrationId, str]
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """As the reader."""
+        """Reads pages."""
         self.touched.setdefault(self.connection.integration_id, self.connection.kind)
         return self.reader.read(op, params)
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """As the reader."""
+        """Reads the current values of parts."""
         self.touched.setdefault(self.connection.integration_id, self.connection.kind)
         return await self.reader.current(parts)
 
     async def confirm(self, part: Part) -> WriteOutcome:
-        """As the reader."""
+        """Reads back whether a write took effect."""
         return await self.reader.confirm(part)
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """As the reader."""
+        """Searches for the marker of a write."""
         return await self.reader.find_marker(part, key)
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """The automation's memory, read when a step asks."""
+class AutomationMemory:
+    """The automation's memory, read on demand."""
 
     ctx: WorkerContext
     org: OrgId
     automation: AutomationId
 
     async def all(self, space: str) -> Mapping[str, JsonValue]:
-        """Everything remembered in one space."""
+        """Returns everything stored in one space."""
         return await self.of(self.automation, space)
 
     async def of(self, automation: AutomationId, space: str) -> Mapping[str, JsonValue]:
-        """What another automation of the organisation remembers in a space."""
+        """Returns what another automation of the organization stored in a space."""
         look = partial(memory.of_space, org=self.org, automation=automation, space=space)
         return await self.ctx.engine.read(self.ctx.clock.now(), look, org=self.org)
 
     async def of_template(self, template_id: str, space: str) -> Mapping[str, JsonValue]:
-        """What all the organisation's automations of a template remember."""
+        """Returns what all the organization's automations of a template stored in a space."""
         look = partial(memory.of_template, org=self.org, template_id=template_id, space=space)
         return await self.ctx.engine.read(self.ctx.clock.now(), look, org=self.org)
 
 
 @dataclass(slots=True)
-class Opened:
-    """The connections of a run, opened once for all its steps, and which the present step has read."""
+class OpenConnections:
+    """The connections of a run, opened once for all its steps, and those the current step has read."""
 
     connections: Mapping[IntegrationId, Connection]
     access: Mapping[IntegrationId, AccountAccess]
@@ -88,42 +88,46 @@ class Opened:
     touched: dict[IntegrationId, str]
 
     def row(self) -> JsonObject | None:
-        """The connection the step touched first, as its row names it (contract 3.3)."""
+        """Returns the connection the step read first, as its public row names it."""
         for integration, kind in self.touched.items():
             return {"integration_id": integration, "kind": kind}
         return None
 
 
-NOTHING = Opened({}, {}, None, {})  # for a run that only ends: it reads and writes nothing more
+NO_CONNECTIONS = OpenConnections(
+    {}, {}, None, {}
+)  # for a run that only ends: it reads and writes nothing more
 
 
-async def open_connections(ctx: WorkerContext, taken: ClaimedRun) -> Opened:
+async def open_connections(ctx: WorkerContext, claimed: ClaimedRun) -> OpenConnections:
     """Opens every connection the automation names for reading. Raises NotConnected."""
-    automation = taken.automation
+    automation = claimed.automation
     named = readiness.connections_of(automation, ctx.templates)
     if not named and automation.kind is not AutomationKind.WORKFLOW:
-        return Opened({}, {}, None, {})
+        return OpenConnections({}, {}, None, {})
     look = partial(connections.among, org=automation.org, integrations=named)
-    found = dict(await ctx.engine.read(ctx.clock.now(), look, org=automation.org)) if named else {}
+    connections_by_id = (
+        dict(await ctx.engine.read(ctx.clock.now(), look, org=automation.org)) if named else {}
+    )
     touched: dict[IntegrationId, str] = {}
     access: dict[IntegrationId, AccountAccess] = {}
-    still_wanted = partial(check_run_wanted, ctx, taken.lease)
+    still_wanted = partial(check_run_wanted, ctx, claimed.lease)
     store: StoreAccess | None = None
-    for integration, connection in found.items():
+    for integration, connection in connections_by_id.items():
         opened = await ctx.access.reader(automation.org, connection, still_wanted=still_wanted)
-        reader = Noting(opened, connection, touched)
+        reader = RecordingReader(opened, connection, touched)
         changes = ctx.access.changes(connection.kind)
         if integration == automation.integration_id:
             store = StoreAccess(connection, reader, changes)
         else:
             access[integration] = AccountAccess(connection, reader, changes)
     if automation.kind is AutomationKind.WORKFLOW:
-        found[NO_CONNECTION] = _nowhere(automation.org, ctx)
-    return Opened(found, access, store, touched)
+        connections_by_id[NO_CONNECTION] = _web_connection(automation.org, ctx)
+    return OpenConnections(connections_by_id, access, store, touched)
 
 
-def _nowhere(org: OrgId, ctx: WorkerContext) -> Connection:
-    """What stands for "no connection" where a workflow's request goes to an address of its own."""
+def _web_connection(org: OrgId, ctx: WorkerContext) -> Connection:
+    """Returns the placeholder connection of a workflow's requests to addresses of its own."""
     return Connection(
         org=org,
         integration_id=NO_CONNECTION,
@@ -147,13 +151,13 @@ def _nowhere(org: OrgId, ctx: WorkerContext) -> Connection:
 
 def step_context(
     ctx: WorkerContext,
-    taken: ClaimedRun,
-    opened: Opened,
+    claimed: ClaimedRun,
+    opened: OpenConnections,
     outputs: Mapping[str, JsonValue],
     outcomes: Mapping[str, Sequence[Outcome]],
 ) -> StepContext:
-    """What the next step may see."""
-    run, automation = taken.run, taken.automation
+    """Returns the context of the next step."""
+    run, automation = claimed.run, claimed.automation
     return StepContext(
         org=run.org,
         run_id=run.id,
@@ -163,24 +167,24 @@ def step_context(
         zone=automation.timezone,
         now=ctx.clock.now(),
         day=nominal_day(run, automation),
-        event=event_of(taken),
+        event=event_of(claimed),
         store=opened.store,
         accounts=opened.access,
         outputs=outputs,
-        memory=Remembered(ctx, run.org, run.automation_id),
-        web=_web(ctx, taken) if automation.kind is AutomationKind.WORKFLOW else None,
-        reads=tuple(one.integration_id for one in automation.connections),
+        memory=AutomationMemory(ctx, run.org, run.automation_id),
+        web=_web(ctx, claimed) if automation.kind is AutomationKind.WORKFLOW else None,
+        reads=tuple(connection.integration_id for connection in automation.connections),
         automation_created_at=automation.created_at,
         outcomes=outcomes,
     )
 
 
-def _web(ctx: WorkerContext, taken: ClaimedRun) -> WebReadClient:
-    return ctx.access.web(taken.run.org, still_wanted=partial(check_run_wanted, ctx, taken.lease))
+def _web(ctx: WorkerContext, claimed: ClaimedRun) -> WebReadClient:
+    return ctx.access.web(claimed.run.org, still_wanted=partial(check_run_wanted, ctx, claimed.lease))
 
 
 def nominal_day(run: Run, automation: Automation) -> date:
-    """The slot's nominal date; without a slot the local day the run was queued on (templates E16)."""
+    """Returns the slot's nominal date; without a slot the local date on which the run was queued."""
     zone = zones.zone(automation.timezone)
     if zone is None:
         return run.queued_at.date()

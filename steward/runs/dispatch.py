@@ -1,4 +1,4 @@
-"""The dispatch tick: which automations are due, in batches; automations/due.py decides their slots."""
+"""Dispatch of due automations in batches; `automations/due.py` decides their slots."""
 
 import asyncio
 from bisect import bisect_left
@@ -9,9 +9,9 @@ from functools import partial
 
 from steward.automations import due, lifecycle, plain, readiness
 from steward.automations.due import Locked
-from steward.automations.plain import Started
+from steward.automations.plain import FastStarts
 from steward.automations.rules import AutomationRules
-from steward.database import due_rows as ticks
+from steward.database import due_rows
 from steward.database.automations import records as automations
 from steward.database.automations import schedules
 from steward.database.automations.schedules import Timing
@@ -26,20 +26,20 @@ from steward.telemetry.log import Log
 # transactions at once; automations in one look. SQLite gains by looking further: neighbours then share a
 # transaction, and so the pages it writes.
 BATCH = {"sqlite": 500, "postgresql": 200}
-AT_ONCE = {"sqlite": 1, "postgresql": 4}
-LOOK = {"sqlite": 6_000, "postgresql": 800}
-# Slots of an automation, and automations, in one transaction of the long way: after a standstill each may
-# have as many slots as go at once.
-MOST_SLOTS = 100
-LONG_WAY = 50
+CONCURRENCY = {"sqlite": 1, "postgresql": 4}
+READ_LIMIT = {"sqlite": 6_000, "postgresql": 800}
+# Slots of an automation, and automations, in one transaction of the slow path: after a standstill each may
+# have the largest number of slots.
+SLOTS_PER_AUTOMATION = 100
+SLOW_PATH_BATCH = 50
 FAILURES_TO_PAUSE = 5
 
 Key = tuple[OrgId, AutomationId]
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """What one transaction decided: the automations' timings, and how late each started run was made."""
+class Decisions:
+    """What one transaction decided: the automations' timings, and how late each started run was."""
 
     timings: list[Timing]
     delays: list[timedelta]
@@ -54,77 +54,84 @@ async def dispatch_due(
     log: Log,
     delays: list[timedelta] | None = None,
 ) -> bool:
-    """Decides slots that are due, of one batch of automations; True when there is more to do at once.
+    """Decides due slots of one batch of automations; returns True when there is more to do at once.
 
-    An automation that cannot be decided never stops the others: it is put off, and paused by the service
-    after five failures (engine 16). `delays` takes how late each started run was made.
+    An automation that cannot be decided never stops the others: it is deferred, and paused after five
+    failures. `delays` collects how late each started run was.
     """
-    made = [] if delays is None else delays
-    most = LOOK[engine.dialect]
+    start_delays = [] if delays is None else delays
+    limit = READ_LIMIT[engine.dialect]
     # One statement needs no snapshot: on PostgreSQL two round trips less for a tick that finds nothing.
-    found = await engine.read(now, Autocommit(partial(schedules.due, most=most)))
-    if not found:
+    due_keys = await engine.read(now, Autocommit(partial(schedules.due, most=limit)))
+    if not due_keys:
         return False
     failpoint("before_dispatch")
-    parts = _parts(found, engine.dialect)
+    parts = _parts(due_keys, engine.dialect)
     keys = [key for part in parts for key in part]
-    more = len(found) == most or len(keys) < len(found)
-    started = await _plain(engine, now, parts, rules)
-    made += started.delays
-    left = sorted(set(keys) - set(started.automations))
-    if not left:
+    more = len(due_keys) == limit or len(keys) < len(due_keys)
+    started = await _fast_path(engine, now, parts, rules)
+    start_delays += started.delays
+    remaining = sorted(set(keys) - set(started.automations))
+    if not remaining:
         failpoint("after_dispatch")
         return more
-    # Of these as many as before: a look that goes further must not make a tick of minutes.
-    most = BATCH[engine.dialect] * AT_ONCE[engine.dialect]
-    more = more or len(left) > most
-    decided = await _the_long_way(engine, now, left[:most], rules=rules, log=log)
+    # As many as one round of the fast path: the larger read limit must not make a task of minutes.
+    limit = BATCH[engine.dialect] * CONCURRENCY[engine.dialect]
+    more = more or len(remaining) > limit
+    decided = await _slow_path(engine, now, remaining[:limit], rules=rules, log=log)
     failpoint("after_dispatch")
-    made += decided.delays
-    behind = any(timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings)
-    return behind or (more and bool(decided.timings or started.automations))
+    start_delays += decided.delays
+    is_behind = any(
+        timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings
+    )
+    return is_behind or (more and bool(decided.timings or started.automations))
 
 
-async def _the_long_way(
+async def _slow_path(
     engine: Engine, now: datetime, keys: Sequence[Key], *, rules: AutomationRules, log: Log
-) -> Done:
-    """Decides the slots of `keys`, some automations at a time; where one of them fails, each by itself."""
+) -> Decisions:
+    """Decides the slots of `keys` in batches; when a batch fails, each automation on its own."""
     timings: list[Timing] = []
     delays: list[timedelta] = []
-    for first in range(0, len(keys), LONG_WAY):
-        some = keys[first : first + LONG_WAY]
+    for first in range(0, len(keys), SLOW_PATH_BATCH):
+        some = keys[first : first + SLOW_PATH_BATCH]
         decided = await _attempt(engine, now, some, rules)
-        parts = [decided] if isinstance(decided, Done) else await _one_by_one(engine, now, some, rules, log)
-        timings += [timing for one in parts for timing in one.timings]
-        delays += [late for one in parts for late in one.delays]
-    return Done(timings, delays, [])
+        parts = (
+            [decided] if isinstance(decided, Decisions) else await _one_by_one(engine, now, some, rules, log)
+        )
+        timings += [timing for part in parts for timing in part.timings]
+        delays += [late for part in parts for late in part.delays]
+    return Decisions(timings, delays, [])
 
 
 def _parts(keys: Sequence[Key], dialect: Dialect) -> list[list[Key]]:
-    """`keys` in parts of one transaction each. Of those at once no organisation is in two, for its stamps are
-    taken in turn (engine 9): of one with more than a transaction holds, the rest is left out."""
-    most = BATCH[dialect]
-    if AT_ONCE[dialect] == 1:
+    """Splits `keys` into one list per transaction.
+
+    Of lists that run concurrently no two hold the same organization, because its fairness stamps are taken in
+    turn: what exceeds a transaction's limit is left for the next call.
+    """
+    limit = BATCH[dialect]
+    if CONCURRENCY[dialect] == 1:
         ordered = sorted(keys)
-        return [ordered[first : first + most] for first in range(0, len(ordered), most)]
+        return [ordered[first : first + limit] for first in range(0, len(ordered), limit)]
     by_org: dict[OrgId, list[Key]] = {}
     for key in keys:
         by_org.setdefault(key[0], []).append(key)
-    parts: list[list[Key]] = [[] for _ in range(min(AT_ONCE[dialect], len(by_org)))]
-    for own in sorted(by_org.values(), key=len, reverse=True):
-        min(parts, key=len).extend(own)
-    return [part[:most] for part in parts]
+    parts: list[list[Key]] = [[] for _ in range(min(CONCURRENCY[dialect], len(by_org)))]
+    for keys_of_org in sorted(by_org.values(), key=len, reverse=True):
+        min(parts, key=len).extend(keys_of_org)
+    return [part[:limit] for part in parts]
 
 
-async def _plain(
+async def _fast_path(
     engine: Engine, now: datetime, parts: Sequence[Sequence[Key]], rules: AutomationRules
-) -> Started:
-    """Makes runs of the slots nothing stands in the way of.
+) -> FastStarts:
+    """Starts the runs of slots that qualify for the fast path.
 
-    None at all of a part that cannot be dealt with at once: its slots go the long way, row by row.
+    A list that fails as a whole starts none: its slots take the slow path.
     """
-    done: list[Started] = []
-    at_once = AT_ONCE[engine.dialect]
+    done: list[FastStarts] = []
+    at_once = CONCURRENCY[engine.dialect]
     for first in range(0, len(parts), at_once):
         acts = [
             engine.write(
@@ -132,86 +139,87 @@ async def _plain(
             )
             for part in parts[first : first + at_once]
         ]
-        # Gathered, because only the worker's loop may catch everything (house 7).
+        # Gathered, because only the worker's loop may catch everything ..
         for outcome in await asyncio.gather(*acts, return_exceptions=True):
-            if isinstance(outcome, Unavailable) or not isinstance(outcome, Started | Exception):
+            if isinstance(outcome, Unavailable) or not isinstance(outcome, FastStarts | Exception):
                 raise outcome
-            if isinstance(outcome, Started):
+            if isinstance(outcome, FastStarts):
                 done.append(outcome)
-    return Started(
-        [key for one in done for key in one.automations], [late for one in done for late in one.delays]
+    return FastStarts(
+        [key for starts in done for key in starts.automations],
+        [late for starts in done for late in starts.delays],
     )
 
 
 async def _attempt(
     engine: Engine, now: datetime, keys: Sequence[Key], rules: AutomationRules
-) -> Done | Exception:
-    """Decides the slots of `keys` in one transaction; the exception of a row that cannot be decided.
+) -> Decisions | Exception:
+    """Decides the slots of `keys` in one transaction; returns the exception of a row that cannot be decided.
 
-    Raises Unavailable: then it is the database that cannot go on, not a row.
+    Raises Unavailable when it is the database that cannot go on.
     """
     act = partial(_decide, keys=keys, rules=rules)
     orgs = sorted({org for org, _ in keys})
-    # Gathered, because only the worker's loop may catch everything (house 7).
+    # Gathered, because only the worker's loop may catch everything ..
     [outcome] = await asyncio.gather(engine.write(now, act, org=orgs), return_exceptions=True)
-    if isinstance(outcome, Unavailable) or not isinstance(outcome, Done | Exception):
+    if isinstance(outcome, Unavailable) or not isinstance(outcome, Decisions | Exception):
         raise outcome
-    if isinstance(outcome, Done):
-        for org, automation in outcome.withdrawn:  # apart: a batch that started runs locks no more (engine 2)
+    if isinstance(outcome, Decisions):
+        for org, automation in outcome.withdrawn:  # not in the batch: it locks nothing after starting runs
             pause = partial(_pause_withdrawn, org=org, automation=automation, rules=rules)
             await engine.write(now, pause, org=org)
     return outcome
 
 
-async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Done:
-    wanted: dict[OrgId, list[AutomationId]] = {}
+async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Decisions:
+    automations_by_org: dict[OrgId, list[AutomationId]] = {}
     for org, automation in keys:
-        wanted.setdefault(org, []).append(automation)
-    timings = {org: await schedules.lock_due(tx, org, own) for org, own in sorted(wanted.items())}
+        automations_by_org.setdefault(org, []).append(automation)
+    timings = {org: await schedules.lock_due(tx, org, ids) for org, ids in sorted(automations_by_org.items())}
     locked: dict[OrgId, dict[AutomationId, Locked]] = {}
-    for org, own in timings.items():
-        found = await automations.own_rows(tx, org, own) if own else {}
-        locked[org] = {key: Locked(automation, own[key]) for key, automation in found.items()}
+    for org, due_timings in timings.items():
+        rows = await automations.own_rows(tx, org, due_timings) if due_timings else {}
+        locked[org] = {key: Locked(automation, due_timings[key]) for key, automation in rows.items()}
     started: list[timedelta] = []
     decided = await due.decide_many(
         tx,
-        {org: own for org, own in locked.items() if own},
+        {org: by_id for org, by_id in locked.items() if by_id},
         rules=rules,
-        most=MOST_SLOTS,
+        most=SLOTS_PER_AUTOMATION,
         started=started,
     )
-    done = [automation for own in decided.values() for automation in own]
+    done = [automation for by_id in decided.values() for automation in by_id]
     if done:
-        await ticks.clear(tx, lifecycle.DISPATCH, done)
+        await due_rows.clear(tx, lifecycle.DISPATCH, done)
     withdrawn = [
-        (one.automation.org, one.automation.id)
-        for own_locked in locked.values()
-        for one in own_locked.values()
-        if readiness.is_withdrawn(one.automation, rules.templates)
+        (row.automation.org, row.automation.id)
+        for by_id in locked.values()
+        for row in by_id.values()
+        if readiness.is_withdrawn(row.automation, rules.templates)
     ]
-    return Done([timing for own in decided.values() for timing in own.values()], started, withdrawn)
+    return Decisions([timing for by_id in decided.values() for timing in by_id.values()], started, withdrawn)
 
 
 async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rules: AutomationRules) -> None:
-    """A template that is no longer offered pauses its automations (contract 4.1)."""
+    """Pauses an automation whose template is no longer offered."""
     words = "Its template is no longer part of the service."
     await lifecycle.pause_by_service(tx, org, automation, reason=words, rules=rules)
 
 
 async def _one_by_one(
     engine: Engine, now: datetime, keys: Sequence[Key], rules: AutomationRules, log: Log
-) -> list[Done]:
-    """Each automation in a transaction of its own; what was decided of those that can be."""
+) -> list[Decisions]:
+    """Decides each automation in a transaction of its own and returns what could be decided."""
     decided = []
     for key in keys:
         outcome = await _attempt(engine, now, [key], rules)
-        if isinstance(outcome, Done):
+        if isinstance(outcome, Decisions):
             decided.append(outcome)
             continue
         org, automation = key
         message = f"{type(outcome).__name__}: {outcome}"
-        put_off = partial(ticks.defer, tick=lifecycle.DISPATCH, key=automation, message=message)
-        failures = await engine.write(now, put_off)
+        defer = partial(due_rows.defer, tick=lifecycle.DISPATCH, key=automation, message=message)
+        failures = await engine.write(now, defer)
         log.error("dispatch_failed", outcome, org=org, automation=automation, failures=failures)
         if failures >= FAILURES_TO_PAUSE:
             pause = partial(lifecycle.pause_broken, org=org, automation=automation)
@@ -219,14 +227,16 @@ async def _one_by_one(
     return decided
 
 
-async def tell(tx: Tx, *, delays: Sequence[timedelta]) -> None:
-    """Adds to the row in which the scheduler says how it goes, for the last hour (engine 3.5)."""
+async def record_delays(tx: Tx, *, delays: Sequence[timedelta]) -> None:
+    """Adds the delays to the scheduler's histogram of the last hour."""
     before = await stats.scheduler(tx)
     present = ms(tx.now) // 60_000
-    kept = {minute: counts for minute, counts in (before.minutes if before else ()) if minute > present - 60}
-    counts = kept.setdefault(present, [0] * (len(stats.DELAY_STEPS) + 1))
+    minutes = {
+        minute: counts for minute, counts in (before.minutes if before else ()) if minute > present - 60
+    }
+    counts = minutes.setdefault(present, [0] * (len(stats.DELAY_STEPS) + 1))
     for delay in delays:
         counts[bisect_left(stats.DELAY_STEPS, delay.total_seconds())] += 1
     oldest = await schedules.next_due(tx)
     due_since = oldest if oldest is not None and oldest <= tx.now else None
-    await stats.write_scheduler(tx, sorted(kept.items()), due_since)
+    await stats.write_scheduler(tx, sorted(minutes.items()), due_since)

@@ -1,4 +1,4 @@
-"""Ends a run a worker has: status, last words, failures in a row, lane and promotion (engine 4.5)."""
+"""Ends a run: status, summary, consecutive failures, promotion of the next run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,18 +9,15 @@ from steward.automations import lifecycle
 from steward.automations.rules import AutomationRules
 from steward.database.automations import streaks
 from steward.database.engine.base import Batchable, Engine, Tx
-from steward.database.runs import active_run as lanes
-from steward.database.runs import checkpoints
-from steward.database.runs import fast_runs as plain_runs
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import active_run, checkpoints, fast_runs, transitions
 from steward.database.runs.checkpoints import Point
-from steward.database.runs.fast_runs import Closed, Success
+from steward.database.runs.fast_runs import FinishResult, RunToFinish
 from steward.database.runs.transitions import Lease
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode, RunStatus
-from steward.run_queue import queue as lane
+from steward.run_queue import queue as run_queue
 from steward.runs import change_outcomes
 from steward.runs.worker_context import LeaseLost
 
@@ -31,7 +28,7 @@ INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RunEnd:
     """How a run ends."""
 
     status: RunStatus
@@ -42,14 +39,14 @@ class End:
 
 
 async def finish(
-    tx: Tx, lease: Lease, end: End, *, automation: AutomationId, mode: Mode, rules: AutomationRules
+    tx: Tx, lease: Lease, end: RunEnd, *, automation: AutomationId, mode: Mode, rules: AutomationRules
 ) -> None:
-    """Ends the run under its lane's lock and promotes the next. Raises LeaseLost."""
+    """Ends the run under its queue's lock and promotes the next. Raises LeaseLost."""
     org = lease.org
-    await lanes.lock(tx, org, [automation])
-    if not await run_queue.finish(tx, lease, end.status):
+    await active_run.lock(tx, org, [automation])
+    if not await transitions.finish(tx, lease, end.status):
         raise LeaseLost(lease)
-    await run_queue.set_outcome(
+    await transitions.set_outcome(
         tx,
         org,
         lease.run,
@@ -62,97 +59,105 @@ async def finish(
         await change_outcomes.drop_open(tx, org, lease.run, to=Outcome.CANCELLED)
     if mode is Mode.TEST:
         return
-    await lane.promote_next(tx, org, automation)
+    await run_queue.promote_next(tx, org, automation)
     await _streak(tx, lease, end, automation, rules=rules)
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
-    """A run to be ended, and how."""
+class FinishRequest:
+    """A run to end, and how."""
 
     lease: Lease
-    end: End
+    end: RunEnd
     automation: AutomationId
     mode: Mode
     rules: AutomationRules
 
     @property
-    def went_well(self) -> bool:
-        """Whether nothing but the run, its lane and its schedule has to be written."""
+    def is_success(self) -> bool:
+        """Whether the fast path can end it: only the run, its queue and its streak are written."""
         return self.end.status is RunStatus.SUCCEEDED and self.end.code is None
 
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """A run to be ended well, with its last step where that is not kept yet."""
+    """A run to end, with its last step when that is not stored yet."""
 
-    wanted: Finish
+    request: FinishRequest
     point: Point | None = None
 
 
-async def end_run(engine: Engine, now: datetime, wanted: Finish) -> None:
-    """Ends a run durably; what ended well may share one call with other runs'. Raises LeaseLost."""
-    org = wanted.lease.org
-    if wanted.went_well:
-        shared = Batchable(_Ending(wanted), _alone, _together, autocommit=True)
+async def end_run(engine: Engine, now: datetime, request: FinishRequest) -> None:
+    """Ends a run durably; successful ones may share a database call with others. Raises LeaseLost."""
+    org = request.lease.org
+    if request.is_success:
+        shared = Batchable(_Ending(request), _finish_one_with_step, _finish_batch, autocommit=True)
         if (await engine.write(now, shared, org=org)).ended:
             return
-    await engine.write(now, partial(_by_itself, wanted=wanted), org=org)
+    await engine.write(now, partial(_finish_one, request=request), org=org)
 
 
-async def end_with_step(engine: Engine, now: datetime, wanted: Finish, point: Point) -> Closed:
-    """Keeps the last step of a run that went well and ends it, in one commit and maybe in one call with other
-    runs'; one that is to be cancelled, or has lost its lane, takes the step alone. Raises LeaseLost."""
-    shared = Batchable(_Ending(wanted, point), _alone, _together, weight=len(point.output), autocommit=True)
-    closed = await engine.write(now, shared, org=wanted.lease.org)
-    if not closed.ours:
-        raise LeaseLost(wanted.lease)
+async def end_with_step(engine: Engine, now: datetime, request: FinishRequest, point: Point) -> FinishResult:
+    """Stores the last step of a successful run and ends the run in one commit, maybe in one call with others.
+
+    When the run was asked to cancel, only the step is stored. Raises LeaseLost.
+    """
+    shared = Batchable(
+        _Ending(request, point),
+        _finish_one_with_step,
+        _finish_batch,
+        weight=len(point.output),
+        autocommit=True,
+    )
+    closed = await engine.write(now, shared, org=request.lease.org)
+    if not closed.is_owner:
+        raise LeaseLost(request.lease)
     return closed
 
 
-async def _alone(tx: Tx, ending: _Ending) -> Closed:
+async def _finish_one_with_step(tx: Tx, ending: _Ending) -> FinishResult:
     if ending.point is not None:
-        if tx.dialect == "postgresql":  # the run's row comes last in the lock order (engine 2)
-            await lanes.lock(tx, ending.wanted.lease.org, [ending.wanted.automation])
-        ours, cancel = await checkpoints.keep(tx, ending.point)
+        if tx.dialect == "postgresql":  # the run's row comes last in the lock order
+            await active_run.lock(tx, ending.request.lease.org, [ending.request.automation])
+        ours, cancel = await checkpoints.write_one(tx, ending.point)
         if not ours or cancel is not None:
-            return Closed(ours, False, cancel)
-    await _by_itself(tx, ending.wanted)
-    return Closed(True, True, None)
+            return FinishResult(ours, False, cancel)
+    await _finish_one(tx, ending.request)
+    return FinishResult(True, True, None)
 
 
-async def _by_itself(tx: Tx, wanted: Finish) -> None:
+async def _finish_one(tx: Tx, request: FinishRequest) -> None:
     await finish(
         tx,
-        wanted.lease,
-        wanted.end,
-        automation=wanted.automation,
-        mode=wanted.mode,
-        rules=wanted.rules,
+        request.lease,
+        request.end,
+        automation=request.automation,
+        mode=request.mode,
+        rules=request.rules,
     )
 
 
-async def _together(tx: Tx, endings: Sequence[_Ending]) -> Sequence[Closed]:
-    """What became of each; what is not ended is lost, or not of the usual kind."""
-    return await plain_runs.close(
+async def _finish_batch(tx: Tx, endings: Sequence[_Ending]) -> Sequence[FinishResult]:
+    """Ends successful runs in one call; what it does not end was lost or needs the slow path."""
+    return await fast_runs.finish_runs(
         tx,
         [
-            Success(
-                one.wanted.lease,
-                one.wanted.automation,
-                one.wanted.mode is Mode.LIVE,
-                one.wanted.end.message,
-                run_queue.json_text(one.wanted.end.summary),
-                run_queue.json_text(one.wanted.end.result),
-                one.point,
+            RunToFinish(
+                ending.request.lease,
+                ending.request.automation,
+                ending.request.mode is Mode.LIVE,
+                ending.request.end.message,
+                transitions.json_text(ending.request.end.summary),
+                transitions.json_text(ending.request.end.result),
+                ending.point,
             )
-            for one in endings
+            for ending in endings
         ],
     )
 
 
 async def _streak(
-    tx: Tx, lease: Lease, end: End, automation: AutomationId, *, rules: AutomationRules
+    tx: Tx, lease: Lease, end: RunEnd, automation: AutomationId, *, rules: AutomationRules
 ) -> None:
     if end.status is RunStatus.SUCCEEDED:
         await streaks.succeeded(tx, lease.org, automation)
@@ -163,9 +168,9 @@ async def _streak(
             await lifecycle.pause_by_service(tx, lease.org, automation, reason=reason, rules=rules)
 
 
-def fitting(result: JsonObject | None) -> JsonObject | None:
-    """A result of at most 64 KiB: its longest list is halved until it fits (contract 3.2)."""
-    while result is not None and len((run_queue.json_text(result) or "").encode()) > RESULT_BYTES:
+def shrink_result(result: JsonObject | None) -> JsonObject | None:
+    """Returns a result of at most 64 KiB: its longest list is halved until it fits."""
+    while result is not None and len((transitions.json_text(result) or "").encode()) > RESULT_BYTES:
         lists = {key: value for key, value in result.items() if _is_list(value)}
         longest = max(lists, key=lambda key: len(_items(lists[key])), default=None)
         if longest is None or not _items(lists[longest]):
@@ -184,7 +189,7 @@ def _items(value: JsonValue) -> Sequence[JsonValue]:
 
 
 def verdict(totals: Counts) -> tuple[RunStatus, str | None]:
-    """Status and code of a run that walked to its end, by what became of its changes (contract 4.3)."""
+    """Returns status and code of a run that reached the end of its plan, by its changes' outcomes."""
     if totals.unknown:
         return RunStatus.FAILED, "outcome_unknown"
     if totals.failed:
@@ -194,24 +199,24 @@ def verdict(totals: Counts) -> tuple[RunStatus, str | None]:
     return RunStatus.SUCCEEDED, None
 
 
-def words(code: str | None, totals: Counts) -> str | None:
-    """The run's message for a code of `verdict`; counts honestly (engine 11.4)."""
-    asked = (
+def verdict_message(code: str | None, totals: Counts) -> str | None:
+    """Returns the run's message for a code of `verdict`."""
+    total = (
         totals.applied + totals.unchanged + totals.conflicts + totals.failed + totals.unknown + totals.sent
     )
     done = totals.applied + totals.sent
     if code == "outcome_unknown" and not totals.unknown:
         return (
-            f"{done} of {asked} done. When the run ended it could not be told of all of them whether they"
+            f"{done} of {total} done. When the run ended it could not be told of all of them whether they"
             " took effect; it was found out since."
         )
     if code == "outcome_unknown":
         return (
-            f"{done} of {asked} done; of {totals.unknown} it cannot be told whether they took effect."
+            f"{done} of {total} done; of {totals.unknown} it cannot be told whether they took effect."
             " Look at them before repeating them."
         )
     if code == "some_changes_failed":
-        return f"{done} of {asked} done, {totals.conflicts} left alone, {totals.failed} failed."
+        return f"{done} of {total} done, {totals.conflicts} left alone, {totals.failed} failed."
     if code == "all_conflicted":
-        return f"All {asked} had been changed by somebody else meanwhile and were left alone."
+        return f"All {total} had been changed by somebody else meanwhile and were left alone."
     return None

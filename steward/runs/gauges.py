@@ -4,22 +4,21 @@ from datetime import datetime
 
 from steward.database.automations import schedules
 from steward.database.engine.base import Tx
-from steward.database.operator import gauges as figures
-from steward.database.operator import health
+from steward.database.operator import gauges, health
 from steward.runs.worker_context import WorkerContext
 
 
-async def tell(ctx: WorkerContext) -> None:
-    """Sets the gauges of what waits, what is late and who works."""
+async def export_gauges(ctx: WorkerContext) -> None:
+    """Sets the gauges of what waits, what is late and which workers live."""
     metrics = ctx.metrics
 
     async def look(
         tx: Tx,
-    ) -> tuple[datetime, list[figures.Waiting], dict[str, int], datetime | None, health.Leases]:
+    ) -> tuple[datetime, list[gauges.Waiting], dict[str, int], datetime | None, health.Leases]:
         return (
             tx.now,
-            await figures.queues(tx),
-            await figures.open_effects(tx),
+            await gauges.queues(tx),
+            await gauges.open_effects(tx),
             await schedules.next_due(tx),
             await health.leases(tx),
         )
@@ -33,10 +32,10 @@ async def tell(ctx: WorkerContext) -> None:
     metrics.set("steward_schedule_behind_seconds", _age(now, due))
     metrics.set("steward_workers", leases.alive, lease="held")
     metrics.set("steward_workers", leases.expired, lease="expired")
-    left = ctx.lease_confirmation.until - ctx.clock.monotonic()
-    metrics.set("steward_lease_left_seconds", round(max(left, 0.0), 3))
+    lease_left = ctx.lease_confirmation.until - ctx.clock.monotonic()
+    metrics.set("steward_lease_left_seconds", round(max(lease_left, 0.0), 3))
 
 
 def _age(now: datetime, since: datetime | None) -> float:
-    """Seconds since an instant; 0 for none and for one still to come."""
+    """Returns the seconds since an instant; 0 for None and for an instant still to come."""
     return 0.0 if since is None else max((now - since).total_seconds(), 0.0)

@@ -1,4 +1,4 @@
-"""Writes intents and outcomes of approved changes, each in one transaction fenced by the run's epoch."""
+"""Stores intents and outcomes of approved changes, each in one transaction fenced by the run's epoch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,9 +10,7 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
 from steward.database.events.own_changes import Touched
-from steward.database.runs import changes
-from steward.database.runs import transitions as run_queue
-from steward.database.runs import write_ledger as effects
+from steward.database.runs import changes, transitions, write_ledger
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect, EffectOutcome, EffectState, Intent
@@ -29,7 +27,7 @@ from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
 from steward.runs import change_outcomes
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
-from steward.runs.rounds import Known, Piece, UnsentOutcome
+from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext
 
 SEND_WITHIN = timedelta(seconds=5)
@@ -37,7 +35,7 @@ CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
 
 
 class AttemptsSpent(Exception):
-    """Five attempts at some effects were not sent: no sixth is made. Nothing of the batch was stored."""
+    """Five attempts at some effects were not sent, and no sixth is made; nothing was stored."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"{len(keys)} effects")
@@ -46,7 +44,7 @@ class AttemptsSpent(Exception):
 
 @dataclass(slots=True)
 class Applying:
-    """The changes of one step being applied, and what is known of their parts so far."""
+    """The changes of one step being applied, and the results of their parts so far."""
 
     ctx: WorkerContext
     lease: Lease
@@ -55,7 +53,7 @@ class Applying:
     change_hash: str
     version: int
     done: int = 0  # changes of the step whose outcome was known before
-    known: dict[str, tuple[Outcome, str | None]] = field(default_factory=dict)
+    results: dict[str, tuple[Outcome, str | None]] = field(default_factory=dict)
     modified: dict[str, datetime | None] = field(default_factory=dict)  # before the write, by effect key
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
     max_parts: int | None = None  # of a round, once one could not be read
@@ -64,7 +62,7 @@ class Applying:
     _unsettled: list[list[Piece]] | None = None
 
     def pieces(self, change: Change) -> list[Piece]:
-        """The change's parts in order, with the keys they have for good."""
+        """Returns the change's parts in order, with their permanent keys."""
         pieces = self._pieces.get(change.id)
         if pieces is None:
             pieces = self._pieces[change.id] = [
@@ -84,23 +82,23 @@ class Applying:
         )
 
     def unsettled(self) -> list[list[Piece]]:
-        """The parts of every change of which one is not settled, in order."""
+        """Returns the parts of every change that has an unsettled part, in order."""
         if self._unsettled is None:
             self._unsettled = [self.pieces(change) for change in self.changes]
         self._unsettled = [
-            pieces for pieces in self._unsettled if any(piece.key not in self.known for piece in pieces)
+            pieces for pieces in self._unsettled if any(piece.key not in self.results for piece in pieces)
         ]
         return self._unsettled
 
     def next_of(self, integration: IntegrationId) -> list[Piece]:
-        """Returns the next part of each unsettled change whose next part touches the connection."""
+        """Returns the next part of each unsettled change whose next part uses the connection."""
         following = [
-            next(piece for piece in pieces if piece.key not in self.known) for pieces in self.unsettled()
+            next(piece for piece in pieces if piece.key not in self.results) for pieces in self.unsettled()
         ]
         return [piece for piece in following if piece.part.integration_id == integration]
 
-    def tell(self) -> None:
-        """Lets the run's `current_step` say how many of the step's changes are done."""
+    def report_progress(self) -> None:
+        """Updates how many of the step's changes the run's `current_step` shows as done."""
         progress = self.ctx.progress.get(self.lease.run)
         if progress is not None:
             total = self.done + len(self.changes)
@@ -108,46 +106,49 @@ class Applying:
             self.ctx.progress[self.lease.run] = replace(progress, done=done, total=total)
 
     def operation(self, part: Part) -> WriteOperation[Any]:
-        """The connector's definition of what the part does."""
+        """Returns the connector's definition of the part's operation."""
         kind = self.connections[part.integration_id].kind
         return self.ctx.access.changes(kind)[part.operation]
 
-    def goes_beside_others(self, part: Part) -> bool:
-        """Whether the part sets a value of a store's object that can be put back, so that the order among
-        objects does not matter. Messages, rows of a sheet and what cannot be undone are sent in turn."""
+    def is_order_free(self, part: Part) -> bool:
+        """Whether the part sets a reversible value of a store's object, so that the order among objects is
+        free.
+
+        Messages, rows of a sheet and irreversible operations are sent in order.
+        """
         operation = self.operation(part)
         is_blind = operation.recovery_of(part) is Recovery.AT_MOST_ONCE
         return self.connections[part.integration_id].is_store and operation.reversible and not is_blind
 
 
 def remember(applying: Applying, settled: Sequence[Effect]) -> None:
-    """Takes over what the ledger says of effects that are settled."""
+    """Takes over the ledger's results of settled effects."""
     for effect in settled:
         if effect.state in OUTCOME_OF_EFFECT:
-            applying.known[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
+            applying.results[effect.key] = (OUTCOME_OF_EFFECT[effect.state], effect.message)
 
 
 async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
     """Stores the intents of one call. Raises LeaseLost, CancelRequested, AttemptsSpent."""
     lease = applying.lease
-    is_held, cancel = await run_queue.lock_lease(tx, lease)
+    is_held, cancel = await transitions.lock_lease(tx, lease)
     if not is_held:
         raise LeaseLost(lease)
     if cancel is not None:
         raise CancelRequested(cancel)
     intents = [_intent(applying, piece, key) for piece in pieces]
-    stored = await effects.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
-    left = {intent.key: intent for intent in intents if intent.key not in stored}
-    if not left:
+    stored = await write_ledger.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
+    not_stored = {intent.key: intent for intent in intents if intent.key not in stored}
+    if not not_stored:
         return
-    for effect in await effects.of_run(tx, lease.org, lease.run):
-        intent = left.get(effect.key)
+    for effect in await write_ledger.of_run(tx, lease.org, lease.run):
+        intent = not_stored.get(effect.key)
         if intent is None:
             continue
         is_same = effect.request_sha256 == intent.request_sha256
         if effect.state is not EffectState.NOT_SENT or not is_same:
             raise RuntimeError(f"effect {effect.key} would be sent again in state {effect.state}")
-    raise AttemptsSpent(list(left))
+    raise AttemptsSpent(list(not_stored))
 
 
 def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
@@ -171,28 +172,28 @@ def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:
 async def settle(
     tx: Tx, *, applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
 ) -> None:
-    """Stores the outcomes of one call, and of the changes that are complete with it. Raises LeaseLost."""
+    """Stores the outcomes of one call and of the changes it completes. Raises LeaseLost."""
     lease = applying.lease
-    is_held, _ = await run_queue.lock_lease(tx, lease)
+    is_held, _ = await transitions.lock_lease(tx, lease)
     if not is_held:
         raise LeaseLost(lease)
     settled = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
     ended = [EffectOutcome(piece.key, state, words) for piece, state, words in settled]
-    await effects.settle(tx, lease.org, ended, by="call")
-    known = dict(applying.known)
-    known |= {
+    await write_ledger.settle(tx, lease.org, ended, by="call")
+    results = dict(applying.results)
+    results |= {
         piece.key: (OUTCOME_OF_EFFECT[state], words)
         for piece, state, words in settled
         if state is not EffectState.NOT_SENT
     }
-    await _settle_changes(tx, applying, [piece.change for piece in pieces], known)
+    await _settle_changes(tx, applying, [piece.change for piece in pieces], results)
     if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in settled):
-        await run_queue.forget_losses(tx, lease)
+        await transitions.forget_losses(tx, lease)
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
 
 
 def _touched(applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]) -> list[Touched]:
-    """The objects of stores that were changed: their events are this automation's own."""
+    """Returns the store objects that were changed: their events are echoes of this automation."""
     return [
         Touched(
             piece.part.integration_id,
@@ -209,7 +210,7 @@ def _touched(applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[Wri
 
 
 def effect_of(outcome: WriteOutcome) -> tuple[EffectState, str | None]:
-    """The state of an effect after its call, and the words about it."""
+    """Returns the state of an effect after its call, and its message."""
     if outcome.state is WriteState.APPLIED:
         return EffectState.DONE, None
     if outcome.state is WriteState.CONFLICT:
@@ -227,13 +228,13 @@ async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -
         return
     lease = applying.lease
     for piece, outcome, words in verdicts:
-        applying.known[piece.key] = (outcome, words)
+        applying.results[piece.key] = (outcome, words)
 
     async def store(tx: Tx) -> str | None:
-        is_held, cancel = await run_queue.lock_lease(tx, lease)
+        is_held, cancel = await transitions.lock_lease(tx, lease)
         if not is_held:
             raise LeaseLost(lease)
-        await _settle_changes(tx, applying, [piece.change for piece, _, _ in verdicts], applying.known)
+        await _settle_changes(tx, applying, [piece.change for piece, _, _ in verdicts], applying.results)
         return cancel
 
     cancel = await applying.ctx.engine.write(applying.ctx.clock.now(), store, org=lease.org)
@@ -243,24 +244,26 @@ async def settle_unsent(applying: Applying, verdicts: Sequence[UnsentOutcome]) -
 
 
 async def settle_known(applying: Applying) -> None:
-    """Changes all of whose parts the ledger knows, after a crash or a settling, get their outcome."""
+    """Stores the outcome of changes whose parts the ledger knows all, as after a crash. Raises LeaseLost."""
 
     async def store(tx: Tx) -> None:
-        is_held, _ = await run_queue.lock_lease(tx, applying.lease)
+        is_held, _ = await transitions.lock_lease(tx, applying.lease)
         if not is_held:
             raise LeaseLost(applying.lease)
-        await _settle_changes(tx, applying, applying.changes, applying.known)
+        await _settle_changes(tx, applying, applying.changes, applying.results)
 
-    if applying.known:
+    if applying.results:
         await applying.ctx.engine.write(applying.ctx.clock.now(), store, org=applying.lease.org)
 
 
-async def _settle_changes(tx: Tx, applying: Applying, touched: Sequence[Change], known: Known) -> None:
-    """Stores the outcome of each change whose every part is known (`change_outcomes.py`)."""
+async def _settle_changes(
+    tx: Tx, applying: Applying, touched: Sequence[Change], part_results: KnownResults
+) -> None:
+    """Stores the outcome of each change whose every part is known."""
     settled = []
     for change in {change.id: change for change in touched}.values():
-        results = [known.get(piece.key) for piece in applying.pieces(change)]
-        result = change_outcomes.change_result(change.proposal.parts, results, goes_on=True)
+        results = [part_results.get(piece.key) for piece in applying.pieces(change)]
+        result = change_outcomes.change_result(change.proposal.parts, results, run_continues=True)
         if result is not None and None not in results:
             settled.append(SettledChange(change.id, *result))
     await changes.settle(tx, applying.lease.org, applying.lease.run, settled)

@@ -1,19 +1,19 @@
-"""What a worker does besides runs: months, room on the disk, the operator's figures (engine 16)."""
+"""Periodic tasks beside runs: partitions, free disk space, gauges."""
 
 from steward.runs import gauges, retention
 from steward.runs.worker_context import WorkerContext
 
 
-async def turn_months(ctx: WorkerContext) -> bool:
-    """Makes and drops the months of the tables that grow with every run."""
-    made, dropped = await retention.turn_months(ctx.engine, ctx.clock.now())
-    if made or dropped:
-        ctx.log.info("months_turned", made=made, dropped=dropped)
+async def rotate_partitions(ctx: WorkerContext) -> bool:
+    """Creates and drops monthly partitions of the tables that grow with every run."""
+    created, dropped = await retention.rotate_partitions(ctx.engine, ctx.clock.now())
+    if created or dropped:
+        ctx.log.info("partitions_rotated", created=created, dropped=dropped)
     return False
 
 
 async def watch_space(ctx: WorkerContext) -> bool:
-    """Looks how full the disk is, and while it is full whether there is room again (engine 18)."""
+    """Measures the disk, and while it is full tests whether there is room again."""
     space = ctx.space
     if space is None:
         return False
@@ -23,7 +23,7 @@ async def watch_space(ctx: WorkerContext) -> bool:
     if not space.is_full:
         space.make_reserve()
     elif await space.try_again(ctx.engine, ctx.clock.now()):
-        ctx.log.warning("disk_has_room", free=round(space.free_share, 3))
+        ctx.log.warning("disk_recovered", free=round(space.free_share, 3))
         ctx.wake("ready")
         ctx.wake("due")
     else:
@@ -32,7 +32,7 @@ async def watch_space(ctx: WorkerContext) -> bool:
     return False
 
 
-async def tell_figures(ctx: WorkerContext) -> bool:
-    """Tells the operator's metrics what waits, what is late and who works."""
-    await gauges.tell(ctx)
+async def export_gauges(ctx: WorkerContext) -> bool:
+    """Exports the operator's gauges."""
+    await gauges.export_gauges(ctx)
     return False

@@ -1,4 +1,4 @@
-"""What becomes of a step's proposals: held for a person, sent at the step, refused in a test, or applied."""
+"""What becomes of a step's proposals: held for approval, sent at once, refused in a test, or applied."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -7,9 +7,7 @@ from datetime import datetime
 from functools import partial
 
 from steward.database.engine.base import Tx
-from steward.database.runs import approvals, changes, steps
-from steward.database.runs import transitions as run_queue
-from steward.database.runs import write_ledger as effects
+from steward.database.runs import approvals, changes, steps, transitions, write_ledger
 from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.database.runs.write_ledger import OPEN, Effect
 from steward.failpoint import failpoint
@@ -18,7 +16,7 @@ from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
-from steward.run_queue.summaries import NEVER_ASKED, change_counts
+from steward.run_queue.summaries import NO_APPROVAL_ROUND, change_counts
 from steward.runs import apply, change_outcomes, checkpoint, ledger, reconcile
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Checkpoint, Ended
@@ -27,7 +25,7 @@ from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.runs.worker_context import CancelRequested, LeaseLost
 from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
 
-MOST_CHANGES = 5000
+MAX_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
 WAITING = (Outcome.PROPOSED,)
 TO_APPLY = (Outcome.APPROVED, Outcome.UNKNOWN)
@@ -37,7 +35,7 @@ NOT_BEGUN = (Outcome.DECLINED, Outcome.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class HeldStep:
-    """What a held execution keeps until it is decided and applied."""
+    """What a held execution stores until it is decided and applied."""
 
     output: JsonValue
     title: str
@@ -46,38 +44,38 @@ class HeldStep:
     counts: Counts
     item_of: tuple[int, ...] | None = None  # a workflow's step: the item each proposal makes true
 
-    def kept(self) -> JsonObject:
-        """As journaled."""
+    def to_json(self) -> JsonObject:
+        """Returns the journal's form."""
         return {
             "output": self.output,
             "title": self.title,
             "message": self.message,
-            "memory": [one.to_json() for one in self.memory],
+            "memory": [write.to_json() for write in self.memory],
             "counts": self.counts.wire(),
             **({} if self.item_of is None else {"item_of": list(self.item_of)}),
         }
 
     @classmethod
-    def read(cls, kept: JsonValue) -> "HeldStep":
-        """From the journal."""
-        assert isinstance(kept, dict)
+    def from_json(cls, stored: JsonValue) -> "HeldStep":
+        """Reads the journal's form."""
+        assert isinstance(stored, dict)
         return cls(
-            output=kept["output"],
-            title=kept["title"],
-            message=kept["message"],
-            memory=tuple(MemoryWrite.from_json(one) for one in kept["memory"]),
-            counts=Counts(**kept["counts"]),
-            item_of=tuple(kept["item_of"]) if "item_of" in kept else None,
+            output=stored["output"],
+            title=stored["title"],
+            message=stored["message"],
+            memory=tuple(MemoryWrite.from_json(write) for write in stored["memory"]),
+            counts=Counts(**stored["counts"]),
+            item_of=tuple(stored["item_of"]) if "item_of" in stored else None,
         )
 
     def after(self, outcomes: Mapping[int, Outcome]) -> JsonValue:
-        """The output once decided; of a workflow without the items nothing became of (engine 10.1.7)."""
+        """Returns the output once decided; a workflow's without the items whose change was not made."""
         if self.item_of is None or not isinstance(self.output, dict):
             return self.output
-        lost = {item for place, item in enumerate(self.item_of) if outcomes.get(place) not in DID}
+        dropped_items = {item for index, item in enumerate(self.item_of) if outcomes.get(index) not in DID}
         first, *rest = self.output["out"]
-        kept = [item for place, item in enumerate(first) if place not in lost]
-        return {**self.output, "out": [kept, *rest]}
+        remaining_items = [item for index, item in enumerate(first) if index not in dropped_items]
+        return {**self.output, "out": [remaining_items, *rest]}
 
 
 async def propose(
@@ -89,15 +87,15 @@ async def propose(
     iteration: str = "",
     asks: bool = False,
 ) -> None:
-    """Takes a change or send step's proposals to where its class and the run's mode lead (engine 10).
+    """Handles a step's proposals according to the step's kind and the run's mode.
 
-    `asks`: a send waits for approval as a change does (`send_mode: ask`). Of a workflow's step `iteration`
-    says which of its runs it is.
+    `asks`: a send waits for approval as a change does (`send_mode: ask`). `iteration` tells the executions of
+    a workflow's step apart. Raises TooManyChanges, LeaseLost, CancelRequested, MustWait.
     """
-    if await walk.proposed_so_far() + len(produced.proposals) > MOST_CHANGES:
-        raise TooManyChanges(len(produced.proposals), MOST_CHANGES)
+    if await walk.proposed_so_far() + len(produced.proposals) > MAX_CHANGES:
+        raise TooManyChanges(len(produced.proposals), MAX_CHANGES)
     if walk.run.mode is Mode.TEST:
-        await _refuse(walk, step, produced, started_at, iteration)
+        await _refuse_in_test(walk, step, produced, started_at, iteration)
     elif step.kind is StepKind.CHANGE or asks:
         await _hold(walk, step, produced, started_at, iteration)
     else:
@@ -105,10 +103,10 @@ async def propose(
         await apply_step(walk, step, started_at, iteration)
 
 
-async def _refuse(
+async def _refuse_in_test(
     walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
-    """A test run: everything is shown, nothing is sent, and the walk goes on as if it had been."""
+    """Records the proposals of a test run as not sent; the run goes on as if they had been."""
     items = _changes(walk, step, produced, Outcome.REFUSED_TEST, iteration)
     ended = Ended(
         step=step,
@@ -130,7 +128,7 @@ async def _hold(
     walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
 ) -> None:
     items = _changes(walk, step, produced, Outcome.PROPOSED, iteration)
-    kept = HeldStep(
+    held_step = HeldStep(
         produced.output,
         produced.title or step.title,
         produced.message,
@@ -150,29 +148,29 @@ async def _hold(
         message=produced.message,
         changes_total=len(items),
     )
-    await walk.checkpoint(ended, kept.kept(), state=ValueState.HELD, changes=items)
+    await walk.checkpoint(ended, held_step.to_json(), state=ValueState.HELD, changes=items)
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: str) -> None:
-    """A send needs no approval, but its messages are durable before one leaves (engine 11.2 step 0)."""
-    items = _changes(walk, step, produced, Outcome.APPROVED, iteration, round_=NEVER_ASKED)
+    """Stores the messages of a send that needs no approval before any of them leaves."""
+    items = _changes(walk, step, produced, Outcome.APPROVED, iteration, round_=NO_APPROVAL_ROUND)
     counts = produced.counts.plus(Counts(proposed=len(items)))
-    kept = HeldStep(
+    held_output = HeldStep(
         produced.output,
         produced.title or step.title,
         produced.message,
         produced.memory,
         counts,
         produced.item_of,
-    ).kept()
+    ).to_json()
     point = Checkpoint(
         lease=walk.lease,
         automation=walk.run.automation_id,
         seq=walk.seq,
         ended=None,
-        value=StepValue(step.name, iteration, walk.seq + 1, ValueState.HELD, kept),
-        output=steps.packed(kept),
+        value=StepValue(step.name, iteration, walk.seq + 1, ValueState.HELD, held_output),
+        output=steps.packed(held_output),
         changes=items,
     )
     await walk.ctx.engine.write(
@@ -180,7 +178,7 @@ async def _prepare(walk: Walk, step: PlanStep, produced: StepResult, iteration: 
     )
     failpoint("after_prepare")
     walk.journal[execution_key(step.name, iteration)] = StepValue(
-        step.name, iteration, walk.seq + 1, ValueState.HELD, kept
+        step.name, iteration, walk.seq + 1, ValueState.HELD, held_output
     )
 
 
@@ -229,7 +227,7 @@ async def waits_for_decision(walk: Walk, step: PlanStep, iteration: str = "") ->
 
 
 async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") -> list[Change]:
-    """The changes a step proposed, in order."""
+    """Returns the changes a step proposed, in order."""
     org, run = walk.lease.org, walk.run.id
     return await changes.of_execution(tx, org, run, name=step.name, iteration=iteration)
 
@@ -237,9 +235,9 @@ async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") ->
 async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str = "") -> None:
     """Applies what was approved of a held step and writes its last row.
 
-    Raises LeaseLost, CancelRequested, MustWait (sleep, then come again), ApprovalMismatch.
+    Raises LeaseLost, CancelRequested, ApprovalMismatch, and MustWait when the run has to sleep first.
     """
-    walk.show(step, started_at)
+    walk.show_progress(step, started_at)
     try:
         await _apply_step(walk, step, started_at, iteration)
     finally:
@@ -258,7 +256,7 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
         version=walk.run.plan_version or walk.run.template_version,
         done=sum(item.outcome not in UNDONE for item in items),
     )
-    ledger.remember(applying, await _settled(walk))
+    ledger.remember(applying, await _read_effects(walk))
     await apply.apply(applying)
     until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:
@@ -266,31 +264,33 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
     if await _sends_again(walk, step, iteration):
         await _apply_step(walk, step, started_at, iteration)
         return
-    await _end(walk, step, started_at, iteration)
+    await _write_last_row(walk, step, started_at, iteration)
 
 
-async def _settled(walk: Walk) -> list[Effect]:
-    return await walk.read(partial(effects.of_run, org=walk.lease.org, run=walk.run.id))
+async def _read_effects(walk: Walk) -> list[Effect]:
+    return await walk.read(partial(write_ledger.of_run, org=walk.lease.org, run=walk.run.id))
 
 
 async def _sends_again(walk: Walk, step: PlanStep, iteration: str) -> bool:
-    """Whether settling found a write of the step that did not take effect and may be repeated."""
+    """Whether reconciliation found a write of the step that did not take effect and may be repeated."""
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     unknown = [item for item in items if item.outcome is Outcome.UNKNOWN]
     if not unknown:
         return False
-    found = {effect.change: effect for effect in await _settled(walk)}
-    return any(item.id in found and found[item.id].state not in OPEN for item in unknown)
+    effect_by_change = {effect.change: effect for effect in await _read_effects(walk)}
+    return any(
+        item.id in effect_by_change and effect_by_change[item.id].state not in OPEN for item in unknown
+    )
 
 
 async def _verified(walk: Walk, items: Sequence[Change]) -> str:
-    """The hash of the approved set (engine 12). Raises ApprovalMismatch.
+    """Returns the hash of the approved set. Raises ApprovalMismatch.
 
-    It is worked out anew from the rows of the whole round before the first of it is sent; of each later step
-    what it is about to send is compared with that set.
+    It is computed from the rows of the whole round before the first change is sent; later steps compare what
+    they are about to send with that set.
     """
-    if walk.run.approval_id is None or all(item.round == NEVER_ASKED for item in items):
-        _same_as_hashed(items)
+    if walk.run.approval_id is None or all(item.round == NO_APPROVAL_ROUND for item in items):
+        _check_hashes(items)
         return ""
     if walk.verified is None or walk.verified.approval != walk.run.approval_id:
         walk.verified = await _verified_set(walk, walk.run.approval_id)
@@ -301,29 +301,29 @@ async def _verified(walk: Walk, items: Sequence[Change]) -> str:
 
 async def _verified_set(walk: Walk, approval: ApprovalId) -> VerifiedSet:
     approved = await walk.read(partial(approvals.get, org=walk.lease.org, approval=approval))
-    asked = await walk.read(
+    proposed = await walk.read(
         partial(changes.of_round, org=walk.lease.org, run=walk.run.id, round_=approved.round)
     )
-    _same_as_hashed(asked)
-    if walk.change_hash(approved.round, asked) != approved.change_hash:
+    _check_hashes(proposed)
+    if walk.change_hash(approved.round, proposed) != approved.change_hash:
         raise ApprovalMismatch
-    return VerifiedSet(approval, approved.change_hash, {item.id: item.item_hash for item in asked})
+    return VerifiedSet(approval, approved.change_hash, {item.id: item.item_hash for item in proposed})
 
 
-def _same_as_hashed(items: Sequence[Change]) -> None:
+def _check_hashes(items: Sequence[Change]) -> None:
     if any(item.proposal.item_hash() != item.item_hash for item in items):
         raise ApprovalMismatch
 
 
 async def stop_steps(walk: Walk) -> None:
-    """Ends what is still open of a run that stops, and writes the last row of each held step that was begun.
+    """Ends what is open of a run that stops and writes the last row of each held step that was begun.
 
-    What was written stays and is remembered; what was not is cancelled; what is in doubt stays unknown.
+    What was written stays and is remembered, what was not is cancelled, what is in doubt stays unknown.
     Raises LeaseLost.
     """
 
     async def drop(tx: Tx) -> None:
-        ours, _ = await run_queue.lock_lease(tx, walk.lease)
+        ours, _ = await transitions.lock_lease(tx, walk.lease)
         if not ours:
             raise LeaseLost(walk.lease)
         await change_outcomes.drop_open(tx, walk.lease.org, walk.run.id, to=Outcome.CANCELLED)
@@ -338,13 +338,13 @@ async def stop_steps(walk: Walk) -> None:
         if all(item.outcome in NOT_BEGUN for item in items):
             continue
         with suppress(CancelRequested, TooMuchData):  # the run ends in any case
-            await _end(walk, step, walk.ctx.clock.now(), value.iteration)
+            await _write_last_row(walk, step, walk.ctx.clock.now(), value.iteration)
 
 
-async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
-    """The step's last row: what became of each change, and what is remembered because of it."""
+async def _write_last_row(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
+    """Writes the step's last row: what became of each change, and the memory written because of it."""
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
-    kept = HeldStep.read(walk.journal[execution_key(step.name, iteration)].output)
+    held_step = HeldStep.from_json(walk.journal[execution_key(step.name, iteration)].output)
     tally: dict[Outcome, int] = {}
     for item in items:
         tally[item.outcome] = tally.get(item.outcome, 0) + 1
@@ -355,25 +355,29 @@ async def _end(walk: Walk, step: PlanStep, started_at: datetime, iteration: str)
         code, message = _sheet_verdict(items, message) or (code, message)
     ended = Ended(
         step=step,
-        title=kept.title,
+        title=held_step.title,
         status=status,
         started_at=started_at,
         connection=_connection(walk, items),
-        counts=kept.counts.plus(counts),
+        counts=held_step.counts.plus(counts),
         attempt=walk.lease.attempt,
         iteration=iteration,
         code=code,
-        message=message or kept.message,
+        message=message or held_step.message,
         changes_total=len(items),
     )
     done = any(item.outcome in DID for item in items)
     state = ValueState.DONE if done else ValueState.SKIPPED
     outcomes = {item.position: item.outcome for item in items}
-    went_well = status is StepStatus.SUCCEEDED
-    writes = [one for one in kept.memory if one.is_due(outcomes) and (one.position is not None or went_well)]
+    is_success = status is StepStatus.SUCCEEDED
+    writes = [
+        write
+        for write in held_step.memory
+        if write.is_due(outcomes) and (write.position is not None or is_success)
+    ]
     if counts.unknown or counts.failed:
         state = ValueState.DONE if done and not counts.unknown else ValueState.FAILED
-    await walk.checkpoint(ended, kept.after(outcomes), state=state, memory=writes)
+    await walk.checkpoint(ended, held_step.after(outcomes), state=state, memory=writes)
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
@@ -400,7 +404,7 @@ def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatu
 
 
 def _sheet_verdict(items: Sequence[Change], words: str | None) -> tuple[str, str] | None:
-    """The code of a step that failed at nothing but a sheet, naming its tab (templates 5.6)."""
+    """Returns the code of a step that failed only because of a sheet, naming its tab."""
     failed = [item for item in items if item.outcome is Outcome.FAILED]
     if any(not part.operation.startswith("sheet.") for item in failed for part in item.proposal.parts):
         return None

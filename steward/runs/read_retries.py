@@ -1,4 +1,4 @@
-"""How long a run waits for a read that failed for a reason that passes, and what it shows meanwhile."""
+"""How long a run retries a read that failed for a temporary reason, and what it shows while it waits."""
 
 from datetime import datetime, timedelta
 
@@ -20,11 +20,11 @@ SHORTEST, LONGEST = timedelta(seconds=15), timedelta(minutes=5)
 async def wait_for(
     walk: Walk, error: CallError, execution: str, step: PlanStep | None, started_at: datetime
 ) -> MustWait | None:
-    """Returns the wait before a failed read is tried again, or None when it has failed for good.
+    """Returns the wait before a failed read is retried, or None when it has failed for good.
 
-    Without a time named by the account the wait doubles from 15 seconds to 5 minutes.
+    Unless the account names a time, the wait doubles from 15 seconds to 5 minutes.
     """
-    since = walk.failing().get(execution)
+    since = walk.failing_since().get(execution)
     failing = timedelta(0) if since is None else await walk.read(_now) - datetime.fromisoformat(since)
     if error.wait_s is not None:
         pause, limit = timedelta(seconds=error.wait_s), WHEN_ASKED
@@ -34,11 +34,11 @@ async def wait_for(
         return None
     if failing >= limit:
         return None
-    shown = None
+    current_step = None
     if step is not None:
         words = f"{step.title}. Waiting: {error.message} It is tried again in {_in_words(pause)}."
-        shown = {**Progress(walk.lease, step, started_at).wire(), "title": words}
-    return MustWait(pause.total_seconds(), reading=execution, shown=shown)
+        current_step = {**Progress(walk.lease, step, started_at).wire(), "title": words}
+    return MustWait(pause.total_seconds(), reading=execution, current_step=current_step)
 
 
 def _in_words(pause: timedelta) -> str:

@@ -1,4 +1,4 @@
-"""Settles writes whose outcome is not known, by what the platform lets us find out (engine 11.4)."""
+"""Reconciles writes with an unknown outcome (docs/design/writes.md#reconciliation)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,8 @@ from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
 from steward.database.events.own_changes import Touched
-from steward.database.runs import changes
+from steward.database.runs import changes, transitions, write_ledger
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
-from steward.database.runs import write_ledger as effects
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import OPEN, Effect, EffectOutcome, EffectState
@@ -30,9 +28,9 @@ from steward.runs import apply, change_outcomes, finish
 from steward.runs.worker_context import LeaseLost, WorkerContext
 
 GIVE_UP = timedelta(hours=24)
-READ_TOGETHER = 100
-SEARCH_AGAIN = timedelta(seconds=60)
-# An account remembers a key for 24 h; 4 h before that nothing is asked again under it (engine 11.3).
+READ_BACK_PAGE = 100
+SECOND_SEARCH_AFTER = timedelta(seconds=60)
+# An account remembers a key for 24 h; 4 h before that nothing is asked again under it .
 KEY_TRUSTED = timedelta(hours=20)
 # An account that does not let us in now says nothing of what it did before.
 _SAYS_NOTHING = frozenset(
@@ -43,18 +41,18 @@ _LATER = (timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=30), tim
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found out about one effect; without a state it is looked at again at `again_at`."""
+    """What is known about one effect; without a state it is looked up again at `retry_at`."""
 
     effect: Effect
     state: EffectState | None
     by: str = "read_back"
     message: str | None = None
-    again_at: datetime | None = None
+    retry_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A run's ledger as it stands, and what the database's clock said then."""
+class OpenLedger:
+    """A run's effects with their changes and connections, and the database's time when they were read."""
 
     now: datetime
     effects: Sequence[Effect]
@@ -62,62 +60,63 @@ class Opened:
     connections: Mapping[IntegrationId, Connection]
 
     def part(self, effect: Effect) -> Part:
-        """What the effect was sent for."""
+        """Returns the part the effect was sent for."""
         return self.changes[effect.change].proposal.parts[effect.part - 1]
 
 
-async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> Opened:
+async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> OpenLedger:
     """Reads the run's effects with the changes and connections they belong to."""
-    found = await effects.of_run(tx, org, run)
-    items = {item.id: item for item in await changes.of_run(tx, org, run)} if found else {}
-    named = {effect.integration for effect in found if effect.integration is not None}
-    return Opened(tx.now, found, items, await connections.among(tx, org, named))
+    run_effects = await write_ledger.of_run(tx, org, run)
+    items = {item.id: item for item in await changes.of_run(tx, org, run)} if run_effects else {}
+    named = {effect.integration for effect in run_effects if effect.integration is not None}
+    return OpenLedger(tx.now, run_effects, items, await connections.among(tx, org, named))
 
 
 async def settle_run(ctx: WorkerContext, lease: Lease) -> datetime | None:
-    """Settles what can be settled of a run in hand; until when the run has to sleep, or None.
+    """Settles what can be settled of a claimed run; returns until when the run has to sleep, or None.
 
-    Before an effect's `settle_after` nothing is done to it: a call of a lost worker may be in flight.
-    Raises LeaseLost.
+    Before an effect's `settle_after` nothing is done to it: a call of a lost worker may be in flight. Raises
+    LeaseLost.
     """
     ledger = await ctx.engine.read(
         ctx.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
     )
-    now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead (engine 1, P8)
-    open_ = [effect for effect in ledger.effects if _needs(effect)]
+    now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead
+    open_ = [effect for effect in ledger.effects if _is_unsettled(effect)]
     due = [effect for effect in open_ if effect.settle_after <= now]
-    asked: set[str] = set()
+    looked_up: set[str] = set()
     for effect in due:
-        if effect.key in asked:
+        if effect.key in looked_up:
             continue
-        left = [each for each in due if each.key not in asked]
-        found = await _repeated(ctx, lease, ledger, effect)
-        found = found or await _read_together(ctx, lease.org, ledger, left)
-        verdicts = found or [await _find_out(ctx, lease.org, ledger, effect)]
-        asked |= {verdict.effect.key for verdict in verdicts}
-        keep = partial(_keep_all, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
+        remaining = [other for other in due if other.key not in looked_up]
+        batch_verdicts = await _repeat_batch(ctx, lease, ledger, effect)
+        batch_verdicts = batch_verdicts or await _read_back_page(ctx, lease.org, ledger, remaining)
+        verdicts = batch_verdicts or [await _find_out(ctx, lease.org, ledger, effect)]
+        looked_up |= {verdict.effect.key for verdict in verdicts}
+        keep = partial(_store_verdicts, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
         failpoint("before_settle")
         await ctx.engine.write(ctx.clock.now(), keep, org=lease.org)
         failpoint("after_settle")
-        again = [verdict.again_at for verdict in verdicts if verdict.again_at is not None]
-        if again:
-            return min(again)
+        retry_times = [verdict.retry_at for verdict in verdicts if verdict.retry_at is not None]
+        if retry_times:
+            return min(retry_times)
     waiting = [effect.settle_after for effect in open_ if effect.settle_after > now]
     return min(waiting) if waiting else None
 
 
-def _needs(effect: Effect) -> bool:
-    """Open, and something can still be found out: a blind write known as unknown stays so."""
+def _is_unsettled(effect: Effect) -> bool:
+    """Whether more can be learned: an at-most-once write known as unknown stays unknown."""
     if effect.state not in OPEN:
         return False
     return not (effect.state is EffectState.UNKNOWN and effect.recovery is Recovery.AT_MOST_ONCE)
 
 
-async def _repeated(ctx: WorkerContext, lease: Lease, ledger: Opened, effect: Effect) -> list[Verdict]:
-    """What asking again under the same key told of a whole batch; empty when it is to be read back.
+async def _repeat_batch(
+    ctx: WorkerContext, lease: Lease, ledger: OpenLedger, effect: Effect
+) -> list[Verdict]:
+    """Repeats a whole batch under its idempotency key; returns nothing when it has to be read back instead.
 
-    Only what the account itself decided counts: while nothing of it is answered, the first attempt may have
-    done all of it.
+    Only the account's own decisions count: while it answers none, the first attempt may have done all.
     """
     now = ledger.now
     connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
@@ -126,24 +125,24 @@ async def _repeated(ctx: WorkerContext, lease: Lease, ledger: Opened, effect: Ef
     if connection is None or connection.state is not ConnectionState.CONNECTED:
         return []
     batch = sorted(
-        (each for each in ledger.effects if each.batch_key == effect.batch_key),
-        key=lambda each: (ledger.changes[each.change].seq, ledger.changes[each.change].position),
+        (member for member in ledger.effects if member.batch_key == effect.batch_key),
+        key=lambda member: (ledger.changes[member.change].seq, ledger.changes[member.change].position),
     )
     try:
-        parts = [ledger.part(each) for each in batch]
-        outcomes = await apply.repeat(ctx, lease, connection, parts=parts, found=batch)
+        parts = [ledger.part(member) for member in batch]
+        outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
     except NotConnected:
         return []
     if outcomes is None:
         return []
     if all(outcome.state is WriteState.NOT_SENT for outcome in outcomes):
         again = now + timedelta(seconds=max(max(outcome.wait_s or 0 for outcome in outcomes), 5))
-        return [Verdict(each, None, again_at=again) for each in batch if _needs(each)]
+        return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
     pairs = zip(batch, outcomes, strict=True)
-    return [_told(each, outcome, now) for each, outcome in pairs if _needs(each)]
+    return [_verdict_of_call(member, outcome, now) for member, outcome in pairs if _is_unsettled(member)]
 
 
-def _told(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
+def _verdict_of_call(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
     states = {
         WriteState.APPLIED: EffectState.DONE,
         WriteState.CONFLICT: EffectState.CONFLICT,
@@ -152,30 +151,31 @@ def _told(effect: Effect, outcome: WriteOutcome, now: datetime) -> Verdict:
     }
     state = states.get(outcome.state)
     if state is None or outcome.error in _SAYS_NOTHING:
-        return _later(effect, now)
+        return _retry_later(effect, now)
     words = None if state is EffectState.DONE else outcome.reason
     return Verdict(effect, state, by="call", message=words)
 
 
-async def _read_together(
-    ctx: WorkerContext, org: OrgId, ledger: Opened, left: Sequence[Effect]
+async def _read_back_page(
+    ctx: WorkerContext, org: OrgId, ledger: OpenLedger, remaining: Sequence[Effect]
 ) -> list[Verdict]:
-    """What a page read from a store tells of the first of `left` and others of its kind, after a lost batch.
+    """Reads a page of objects back from a store after a lost batch: the first of `remaining` and others like
+    it.
 
-    Empty when there are no others, or when they cannot be read so: then the first is read by itself.
+    Returns nothing when there are no others or they cannot be read so: then the first is read on its own.
     """
-    first = left[0]
+    first = remaining[0]
     connection = ledger.connections.get(first.integration) if first.integration is not None else None
     if connection is None or not connection.is_store or connection.state is not ConnectionState.CONNECTED:
         return []
     name = ledger.part(first).operation
     page = [
         effect
-        for effect in left
+        for effect in remaining
         if effect.recovery is Recovery.READABLE
         and effect.integration == first.integration
         and ledger.part(effect).operation == name
-    ][:READ_TOGETHER]
+    ][:READ_BACK_PAGE]
     if len(page) < 2 or first not in page:
         return []
     try:
@@ -188,13 +188,13 @@ async def _read_together(
     return [_read_back(effect, read_back(operation, current), ledger.now) for effect, current in pairs]
 
 
-async def _find_out(ctx: WorkerContext, org: OrgId, ledger: Opened, effect: Effect) -> Verdict:
+async def _find_out(ctx: WorkerContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:
     now = ledger.now
     if effect.recovery is Recovery.AT_MOST_ONCE:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
     if connection is None or connection.state is not ConnectionState.CONNECTED:
-        return _later(effect, now)
+        return _retry_later(effect, now)
     part = ledger.part(effect)
     try:
         reader = await ctx.access.reader(org, connection, urgency=Urgency.WRITE)
@@ -202,7 +202,7 @@ async def _find_out(ctx: WorkerContext, org: OrgId, ledger: Opened, effect: Effe
             return await _search(effect, await reader.find_marker(part, effect.key), now)
         seen = await reader.confirm(part)
     except (CallError, NotConnected):
-        return _later(effect, now)
+        return _retry_later(effect, now)
     return _read_back(effect, seen, now)
 
 
@@ -213,49 +213,51 @@ def _read_back(effect: Effect, seen: WriteOutcome, now: datetime) -> Verdict:
         return Verdict(effect, EffectState.NOT_SENT)
     if seen.state is WriteState.CONFLICT:
         return Verdict(effect, EffectState.CONFLICT, message=seen.reason)
-    return _later(effect, now)
+    return _retry_later(effect, now)
 
 
-async def _search(effect: Effect, found: bool, now: datetime) -> Verdict:
-    """A marker not found is searched once more a minute later before the write is repeated."""
-    if found:
+async def _search(effect: Effect, is_found: bool, now: datetime) -> Verdict:
+    """A marker that is not found is searched once more a minute later before the write is repeated."""
+    if is_found:
         return Verdict(effect, EffectState.DONE, by="marker")
     if effect.state is EffectState.INTENT:
-        return Verdict(effect, EffectState.UNKNOWN, by="marker", again_at=now + SEARCH_AGAIN)
+        return Verdict(effect, EffectState.UNKNOWN, by="marker", retry_at=now + SECOND_SEARCH_AFTER)
     return Verdict(effect, EffectState.NOT_SENT, by="marker")
 
 
-def _later(effect: Effect, now: datetime) -> Verdict:
+def _retry_later(effect: Effect, now: datetime) -> Verdict:
     age = now - effect.intent_at
     if age > GIVE_UP:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
     wait = next((step for step in _LATER if age < step * 4), _LATER[-1])
-    return Verdict(effect, None, again_at=now + wait)
+    return Verdict(effect, None, retry_at=now + wait)
 
 
-async def _keep_all(
-    tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdicts: Sequence[Verdict]
+async def _store_verdicts(
+    tx: Tx, *, org: OrgId, lease: Lease | None, ledger: OpenLedger, verdicts: Sequence[Verdict]
 ) -> None:
-    """All that was found out together. Raises LeaseLost."""
+    """Stores verdicts that were found together. Raises LeaseLost."""
     for verdict in verdicts:
-        await _keep(tx, org=org, lease=lease, ledger=ledger, verdict=verdict)
+        await _store_verdict(tx, org=org, lease=lease, ledger=ledger, verdict=verdict)
     if lease is not None and any(verdict.state is EffectState.DONE for verdict in verdicts):
-        await run_queue.forget_losses(tx, lease)
+        await transitions.forget_losses(tx, lease)
 
 
-async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verdict: Verdict) -> None:
-    """Writes what was found out, and the change's outcome with it. Raises LeaseLost."""
+async def _store_verdict(
+    tx: Tx, *, org: OrgId, lease: Lease | None, ledger: OpenLedger, verdict: Verdict
+) -> None:
+    """Stores a verdict and the change's outcome with it. Raises LeaseLost."""
     effect = verdict.effect
     if lease is not None:
-        ours, _ = await run_queue.lock_lease(tx, lease)
+        ours, _ = await transitions.lock_lease(tx, lease)
         if not ours:
             raise LeaseLost(lease)
-    if verdict.again_at is not None:
-        await effects.postpone(tx, org, effect.key, until=verdict.again_at)
+    if verdict.retry_at is not None:
+        await write_ledger.postpone(tx, org, effect.key, until=verdict.retry_at)
     if verdict.state is None:
         return
     outcome = EffectOutcome(effect.key, verdict.state, verdict.message)
-    await effects.settle(tx, org, [outcome], by=verdict.by)
+    await write_ledger.settle(tx, org, [outcome], by=verdict.by)
     if verdict.state is not EffectState.NOT_SENT:
         change = ledger.changes[effect.change]
         thing = change.proposal.object
@@ -263,50 +265,54 @@ async def _keep(tx: Tx, *, org: OrgId, lease: Lease | None, ledger: Opened, verd
             # The event of a write whose answer was lost is the automation's own all the same.
             mine = Touched(effect.integration, thing.type, thing.id, None, moved=False)
             await own_changes.note(tx, org, change.run_id, [mine], at=effect.intent_at)
-        known = await effects.of_change(tx, org, change.id)
-        await _tell(tx, org, change, known, goes_on=lease is not None)
+        change_effects = await write_ledger.of_change(tx, org, change.id)
+        await _settle_change(tx, org, change, change_effects, goes_on=lease is not None)
 
 
-async def _tell(tx: Tx, org: OrgId, change: Change, known: Sequence[Effect], *, goes_on: bool) -> None:
-    """Stores the outcome of the change that follows from what was found out, also in a finished run."""
-    results = change_outcomes.part_results(change, known)
-    result = change_outcomes.change_result(change.proposal.parts, results, goes_on=goes_on)
+async def _settle_change(
+    tx: Tx, org: OrgId, change: Change, change_effects: Sequence[Effect], *, goes_on: bool
+) -> None:
+    """Stores the outcome of the change that follows from its effects, also in a finished run."""
+    results = change_outcomes.part_results(change, change_effects)
+    result = change_outcomes.change_result(change.proposal.parts, results, run_continues=goes_on)
     if result is not None:
         outcome, message = result
         await changes.settle(tx, org, change.run_id, [SettledChange(change.id, outcome, message)])
 
 
 async def _correct_summary(tx: Tx, org: OrgId, run_id: RunId) -> None:
-    """Makes the summary of a finished run anew, once the outcome of one of its changes has been found out."""
+    """Rewrites the summary of a finished run after one of its changes got its outcome."""
     run = await runs.get(tx, org, run_id)
     if run.summary is None:
         return
     record = await summaries.of_run(tx, org, run_id)
-    message = finish.words(run.code, record.counts()) or run.message
+    message = finish.verdict_message(run.code, record.counts()) or run.message
     summary = record.summary(run.status, run.code, message)
-    result = None if run.result is None else finish.fitting(record.run_summary().result)
-    await run_queue.set_outcome(
+    result = None if run.result is None else finish.shrink_result(record.run_summary().result)
+    await transitions.set_outcome(
         tx, org, run_id, code=run.code, message=message, summary=summary, result=result
     )
 
 
 async def settle_finished(ctx: WorkerContext, org: OrgId, run: RunId) -> None:
-    """Goes on reading back the unknown writes of a finished run, for 24 h (engine 11.4)."""
+    """Continues to read back the unknown writes of a finished run, for 24 hours."""
     engine, now = ctx.engine, ctx.clock.now()
     ledger = await engine.read(now, partial(open_ledger, org=org, run=run), org=org)
     for effect in ledger.effects:
         if effect.state not in OPEN or effect.settle_after > ledger.now:
             continue
         verdict = await _find_out(ctx, org, ledger, effect)
-        if not _needs(effect) or ledger.now - effect.intent_at > GIVE_UP:
-            verdict = Verdict(effect, None, again_at=ledger.now + timedelta(days=36_500))
+        if not _is_unsettled(effect) or ledger.now - effect.intent_at > GIVE_UP:
+            verdict = Verdict(effect, None, retry_at=ledger.now + timedelta(days=36_500))
         elif verdict.state is EffectState.NOT_SENT:  # nobody sends it any more: it did not take effect
             words = "It did not take effect. Run the automation again to repeat it."
             verdict = Verdict(effect, EffectState.REFUSED, message=words)
-        await engine.write(now, partial(_keep_late, org=org, ledger=ledger, verdict=verdict), org=org)
+        await engine.write(
+            now, partial(_store_late_verdict, org=org, ledger=ledger, verdict=verdict), org=org
+        )
 
 
-async def _keep_late(tx: Tx, *, org: OrgId, ledger: Opened, verdict: Verdict) -> None:
-    await _keep(tx, org=org, lease=None, ledger=ledger, verdict=verdict)
+async def _store_late_verdict(tx: Tx, *, org: OrgId, ledger: OpenLedger, verdict: Verdict) -> None:
+    await _store_verdict(tx, org=org, lease=None, ledger=ledger, verdict=verdict)
     if verdict.state is not None:
         await _correct_summary(tx, org, verdict.effect.run)

@@ -1,7 +1,7 @@
-"""After a restore: what was to be written when the copy was made is looked up before anything is sent.
+"""After a restore: looks up what was about to be written when the backup was made before sending anything.
 
-The copy may be older than what went out to stores. So every part of a decided change of an unfinished run is
-kept as begun, and is settled by its recovery class like one of a worker that died (engine 11.4, 18).
+The backup may be older than what reached stores. So every part of a decided change of an unfinished run is
+stored as begun and reconciled by its idempotency class (docs/design/writes.md#after-a-restore).
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,8 @@ from steward.connectors.base.connector import WriteOperation
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.operator import restored
-from steward.database.runs import changes
+from steward.database.runs import changes, write_ledger
 from steward.database.runs import records as runs
-from steward.database.runs import write_ledger as effects
 from steward.database.runs.write_ledger import Intent
 from steward.model.change import Change, Outcome, Part, batch_key, effect_key, request_hash
 from steward.model.ids import OrgId, RunId
@@ -23,19 +22,22 @@ TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
 
 
 async def check_first(tx: Tx, org: OrgId, operations: Operations) -> int:
-    """Marks what the organisation's unfinished runs may have written since the copy; how many such runs."""
-    found = await restored.going_on(tx, org)
-    for run, epoch in found:
+    """Marks what the organization's unfinished runs may have written since the backup.
+
+    Returns how many such runs.
+    """
+    unfinished_runs = await restored.going_on(tx, org)
+    for run, epoch in unfinished_runs:
         await _check_run(tx, org, run, epoch=epoch, operations=operations)
-    return len(found)
+    return len(unfinished_runs)
 
 
 async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: Operations) -> None:
-    decided = [one for one in await changes.of_run(tx, org, run) if one.outcome in TO_WRITE]
+    decided = [item for item in await changes.of_run(tx, org, run) if item.outcome in TO_WRITE]
     if not decided:
         return
-    of = await runs.get(tx, org, run)
-    version = of.plan_version or of.template_version
+    stored_run = await runs.get(tx, org, run)
+    version = stored_run.plan_version or stored_run.template_version
     intents = []
     for change in decided:
         for number, part in enumerate(change.proposal.parts, start=1):
@@ -43,7 +45,7 @@ async def _check_run(tx: Tx, org: OrgId, run: RunId, *, epoch: int, operations: 
             if operation is not None:
                 key = _key(change, number, version)
                 intents.append(_intent(change, number, key=key, operation=operation))
-    await effects.intend(tx, org, run, epoch=epoch, intents=intents)
+    await write_ledger.intend(tx, org, run, epoch=epoch, intents=intents)
     await restored.look_first(tx, org, run)
 
 
@@ -59,9 +61,9 @@ def _key(change: Change, number: int, version: int) -> str:
 
 
 async def _operation(tx: Tx, org: OrgId, part: Part, operations: Operations) -> WriteOperation[Any] | None:
-    """What the part does; None for a connection or an operation that is no more, which sends nothing."""
-    found = await connections.get(tx, org, part.integration_id)
-    return None if found is None else operations.get(found.kind, {}).get(part.operation)
+    """Returns what the part does; None when its connection or operation no longer exists."""
+    connection = await connections.get(tx, org, part.integration_id)
+    return None if connection is None else operations.get(connection.kind, {}).get(part.operation)
 
 
 def _intent(change: Change, number: int, *, key: str, operation: WriteOperation[Any]) -> Intent:

@@ -1,4 +1,4 @@
-"""What is kept and for how long, table by table (engine 17); leaves the statements to store/."""
+"""How long each table keeps its rows (docs/design/storage.md#retention)."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,12 +9,11 @@ from pathlib import Path
 
 from steward.database.accounts import attempt_limits as limits
 from steward.database.accounts import keys
-from steward.database.engine import maintenance as upkeep
+from steward.database.engine import maintenance
 from steward.database.engine.base import Engine, Tx
 from steward.database.events import own_changes
 from steward.database.events import retention as events_kept
-from steward.database.operator import partitions as months
-from steward.database.operator import retention
+from steward.database.operator import partitions, retention
 from steward.database.runs import workers
 from steward.model.ids import AutomationId, OrgId, RunId
 
@@ -30,7 +29,7 @@ BODIES_FOR = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRules:
-    """The settings retention obeys (contract 8), with their defaults; `file` is the SQLite database."""
+    """The settings of retention, with their defaults; `file` is the SQLite database."""
 
     history: timedelta = timedelta(days=400)
     session_idle: timedelta = timedelta(minutes=30)
@@ -42,7 +41,7 @@ Sweep = Callable[[Engine, datetime, RetentionRules], Awaitable[int]]
 
 
 async def sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """Runs finished longer ago than is kept, with all they hold."""
+    """Removes runs that finished longer ago than the history is kept, with everything they hold."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
         return await retention.runs_past(tx, tx.now - keeping.history, RUNS)
@@ -51,7 +50,7 @@ async def sweep_runs(engine: Engine, now: datetime, keeping: RetentionRules) -> 
 
 
 async def sweep_values(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """Values of steps, thirty days after their run's end; by the month on PostgreSQL."""
+    """Removes step values thirty days after their run's end; by partition on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, RunId]]:
         return await retention.values_past(tx, tx.now - VALUES_FOR, RUNS)
@@ -62,11 +61,11 @@ async def sweep_values(engine: Engine, now: datetime, keeping: RetentionRules) -
 async def _of_runs(
     engine: Engine,
     now: datetime,
-    found: Sequence[tuple[OrgId, RunId]],
+    expired: Sequence[tuple[OrgId, RunId]],
     remove: Callable[..., Awaitable[int]],
 ) -> int:
     by_org: dict[OrgId, list[RunId]] = defaultdict(list)
-    for org, run in found:
+    for org, run in expired:
         by_org[org].append(run)
     removed = 0
     for org, runs in by_org.items():
@@ -75,21 +74,21 @@ async def _of_runs(
 
 
 async def sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """Decided slots as old as the runs that are kept."""
+    """Removes decided slots older than the kept history."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, AutomationId, int]]:
         return await retention.slots_past(tx, tx.now - keeping.history, ROWS)
 
-    found = await engine.read(now, pick)
+    expired = await engine.read(now, pick)
 
     async def remove(tx: Tx) -> int:
-        return sum([await retention.remove_slot(tx, org, of, slot_at) for org, of, slot_at in found])
+        return sum([await retention.remove_slot(tx, org, of, slot_at) for org, of, slot_at in expired])
 
-    return await engine.write(now, remove, org={org for org, _, _ in found}) if found else 0
+    return await engine.write(now, remove, org={org for org, _, _ in expired}) if expired else 0
 
 
 async def sweep_sessions(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """Sessions that have ended."""
+    """Removes sessions that have ended."""
 
     async def remove(tx: Tx) -> int:
         return await retention.remove_sessions(
@@ -115,7 +114,7 @@ async def _failures(tx: Tx) -> int:
 
 
 async def sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """Store events a month after they came: none is matched or repeated that late."""
+    """Removes store events after a month: none is matched or repeated that late."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
         return await events_kept.past(tx, tx.now - EVENTS_FOR, ROWS)
@@ -124,7 +123,7 @@ async def sweep_events(engine: Engine, now: datetime, keeping: RetentionRules) -
 
 
 async def sweep_bodies(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """Bodies of store events after a week; by the month on PostgreSQL."""
+    """Removes bodies of store events after a week; by partition on PostgreSQL."""
 
     async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
         return await events_kept.bodies_past(tx, tx.now - BODIES_FOR, ROWS)
@@ -135,11 +134,11 @@ async def sweep_bodies(engine: Engine, now: datetime, keeping: RetentionRules) -
 async def _of_events(
     engine: Engine,
     now: datetime,
-    found: Sequence[tuple[OrgId, str]],
+    expired: Sequence[tuple[OrgId, str]],
     remove: Callable[..., Awaitable[int]],
 ) -> int:
     by_org: dict[OrgId, list[str]] = defaultdict(list)
-    for org, event in found:
+    for org, event in expired:
         by_org[org].append(event)
     removed = 0
     for org, events in by_org.items():
@@ -148,7 +147,7 @@ async def _of_events(
 
 
 async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
-    """What automations changed, once no event can be its echo any more."""
+    """Removes records of own changes once no event can be their echo."""
     removed = 0
 
     async def pick(tx: Tx) -> tuple[datetime, list[OrgId]]:
@@ -183,29 +182,29 @@ FULL: Mapping[str, int] = {"runs": RUNS, "occurrences": ROWS, "step_values": ROW
 
 
 async def shrink(engine: Engine, now: datetime, keeping: RetentionRules) -> None:
-    """Gives room that became free back to the file system, and cuts a long write-ahead log short (SQLite)."""
+    """Returns free pages to the file system and truncates a long write-ahead log (SQLite)."""
     if engine.dialect == "sqlite":
-        await engine.write(now, upkeep.give_back)
+        await engine.write(now, maintenance.give_back)
         if keeping.file is not None:
-            await upkeep.shorten_log(keeping.file)
+            await maintenance.shorten_log(keeping.file)
 
 
-async def turn_months(engine: Engine, now: datetime) -> tuple[int, int]:
-    """Makes the next months and drops those of which nothing is kept (PostgreSQL): how many of each."""
+async def rotate_partitions(engine: Engine, now: datetime) -> tuple[int, int]:
+    """Creates the next monthly partitions and drops expired ones (PostgreSQL); returns how many of each."""
     if engine.dialect == "sqlite":
         return 0, 0
-    made = await engine.write(now, months.make)
+    created = await engine.write(now, partitions.make)
 
     async def look(tx: Tx) -> tuple[datetime, RunId | None, RunId | None]:
-        return tx.now, *await months.oldest_runs(tx)
+        return tx.now, *await partitions.oldest_runs(tx)
 
     then, oldest, unfinished = await engine.read(now, look)
     dropped = 0
-    for table, least in (
-        ("step_values", months.border(then - VALUES_FOR, unfinished)),
-        ("steps", months.border(then, oldest)),
-        ("changes", months.border(then, oldest)),
-        ("event_bodies", months.border(then - BODIES_FOR, None)),
+    for table, drop_before in (
+        ("step_values", partitions.border(then - VALUES_FOR, unfinished)),
+        ("steps", partitions.border(then, oldest)),
+        ("changes", partitions.border(then, oldest)),
+        ("event_bodies", partitions.border(then - BODIES_FOR, None)),
     ):
-        dropped += await engine.write(now, partial(months.drop, table=table, before=least))
-    return made, dropped
+        dropped += await engine.write(now, partial(partitions.drop, table=table, before=drop_before))
+    return created, dropped

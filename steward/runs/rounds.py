@@ -9,7 +9,9 @@ from steward.connectors.base.connector import WriteOperation
 from steward.model.change import Change, Outcome, Part
 from steward.model.ids import IntegrationId
 
-Known = Mapping[str, tuple[Outcome, str | None]]  # outcome and message of each settled part, by effect key
+KnownResults = Mapping[
+    str, tuple[Outcome, str | None]
+]  # outcome and message of each settled part, by effect key
 UnsentOutcome = tuple["Piece", Outcome, str | None]
 
 # A call that carries several items is sized to take at most this long; the first one is small, for nothing is
@@ -38,65 +40,68 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What is done next: parts that can no longer be sent, and requests of one operation and connection."""
+    """The next step of applying: parts that can no longer be sent, and requests of one operation and
+    connection.
+    """
 
     blocked: tuple[UnsentOutcome, ...] = ()
     requests: tuple[tuple[Piece, ...], ...] = ()
 
 
 class Operations(Protocol):
-    """What the planner asks about a part."""
+    """What the planner needs to know about a part."""
 
     def operation(self, part: Part) -> WriteOperation[Any]:
-        """The connector's definition of what the part does."""
+        """Returns the connector's definition of the part's operation."""
         ...
 
-    def goes_beside_others(self, part: Part) -> bool:
-        """Whether the part may be sent before parts of earlier changes; the others are sent in turn."""
+    def is_order_free(self, part: Part) -> bool:
+        """Whether the part may be sent before parts of earlier changes."""
         ...
 
 
 def next_round(
     unsettled: Sequence[Sequence[Piece]],
-    known: Known,
+    results: KnownResults,
     operations: Operations,
     *,
     max_parts: int | None = None,
 ) -> Round:
-    """Returns the next round of `unsettled`, the parts of each change in order, changes in order.
+    """Returns the next round of `unsettled`: the parts of each change in order, changes in order.
 
-    A part is sent once every earlier part of its change went well, and after all parts of earlier changes
-    that touch the same object. Parts of one operation and connection go together; the first part that may go
-    decides which. A part that goes in turn waits for all parts before it, and all parts after it wait for
-    it. Parts after one that did not go well are blocked, with the words about that one. `max_parts` bounds
-    the parts of a round that go side by side.
+    A part is sent after every earlier part of its change succeeded, and after all parts of earlier changes on
+    the same object. Parts of one operation and connection go together; the first part that may go decides
+    which. An ordered part waits for all parts before it, and all parts after it wait for it. Parts after a
+    failed one are blocked with its message. `max_parts` bounds the order-free parts of a round.
     """
     blocked: list[UnsentOutcome] = []
     scan = _Scan(operations)
-    for at, pieces in enumerate(unsettled[:MAX_SCANNED]):
-        open_ = [piece for piece in pieces if piece.key not in known]
-        bad = next((known[piece.key] for piece in pieces if _is_bad(known.get(piece.key))), None)
-        if bad is not None:
-            blocked += [(piece, Outcome.CONFLICT, bad[1]) for piece in open_]
+    for index, pieces in enumerate(unsettled[:MAX_SCANNED]):
+        open_ = [piece for piece in pieces if piece.key not in results]
+        failed_part = next(
+            (results[piece.key] for piece in pieces if _has_failed(results.get(piece.key))), None
+        )
+        if failed_part is not None:
+            blocked += [(piece, Outcome.CONFLICT, failed_part[1]) for piece in open_]
         elif not open_:
             continue
-        elif scan.is_empty and not operations.goes_beside_others(open_[0].part):
-            return Round(tuple(blocked), _in_turn(open_[0], unsettled[at:], known, operations))
+        elif scan.is_empty and not operations.is_order_free(open_[0].part):
+            return Round(tuple(blocked), _in_turn(open_[0], unsettled[index:], results, operations))
         elif not scan.take(open_):
             break
     return Round(tuple(blocked), scan.requests(max_parts))
 
 
-def _is_bad(result: tuple[Outcome, str | None] | None) -> bool:
+def _has_failed(result: tuple[Outcome, str | None] | None) -> bool:
     return result is not None and result[0] not in _WENT_WELL
 
 
-def _alike(one: Part, other: Part) -> bool:
-    return (one.operation, one.integration_id) == (other.operation, other.integration_id)
+def _same_operation(part: Part, other: Part) -> bool:
+    return (part.operation, part.integration_id) == (other.operation, other.integration_id)
 
 
 class _Scan:
-    """Collects the parts that may go side by side, walking the changes in order."""
+    """Collects the parts that may be sent side by side, walking the changes in order."""
 
     def __init__(self, operations: Operations) -> None:
         self._operations = operations
@@ -111,15 +116,15 @@ class _Scan:
     def take(self, open_: Sequence[Piece]) -> bool:
         """Takes the open parts of one change; returns False when no later part may be taken."""
         for piece in open_:
-            if not self._operations.goes_beside_others(piece.part):
+            if not self._operations.is_order_free(piece.part):
                 return False
             is_free = self._is_free(piece) and piece is open_[0]
-            if is_free and (not self._candidates or _alike(self._candidates[0].part, piece.part)):
+            if is_free and (not self._candidates or _same_operation(self._candidates[0].part, piece.part)):
                 self._candidates.append(piece)
         return len(self._candidates) < MAX_CANDIDATES
 
     def _is_free(self, piece: Piece) -> bool:
-        """Whether no earlier part touches the piece's object, but for one that is equal to it."""
+        """Whether no earlier part uses the piece's object, except one equal to it."""
         object_key = (piece.part.integration_id, piece.part.target)
         ahead = self._waits_for.setdefault(object_key, piece)
         if ahead is piece:
@@ -130,27 +135,27 @@ class _Scan:
         return False
 
     def requests(self, max_parts: int | None) -> tuple[tuple[Piece, ...], ...]:
-        """The candidates grouped as the operation allows: at most `max_parts`, or groups that hold enough."""
-        taken: list[tuple[Piece, ...]] = []
+        """Returns the candidates grouped as the operation allows: at most `max_parts`, or enough groups."""
+        requests: list[tuple[Piece, ...]] = []
         count = 0
         for group in _grouped(self._candidates, self._operations):
             if count >= (ENOUGH_PARTS if max_parts is None else max_parts):
                 break
-            taken.append(group if max_parts is None else group[: max_parts - count])
-            count += len(taken[-1])
-        return tuple(taken)
+            requests.append(group if max_parts is None else group[: max_parts - count])
+            count += len(requests[-1])
+        return tuple(requests)
 
 
 def _in_turn(
-    first: Piece, rest: Sequence[Sequence[Piece]], known: Known, operations: Operations
+    first: Piece, rest: Sequence[Sequence[Piece]], results: KnownResults, operations: Operations
 ) -> tuple[tuple[Piece, ...], ...]:
-    """The first request of parts sent in turn: changes of one part each may share it, others go alone."""
+    """Returns the first request of ordered parts: changes of one part each may share it, others go alone."""
     together = [first]
     if len(rest[0]) == 1:
         for pieces in rest[1:MAX_CANDIDATES]:
-            if len(pieces) > 1 or not _alike(first.part, pieces[0].part):
+            if len(pieces) > 1 or not _same_operation(first.part, pieces[0].part):
                 break
-            together += [piece for piece in pieces if piece.key not in known]
+            together += [piece for piece in pieces if piece.key not in results]
     return tuple(_grouped(together, operations)[:1])
 
 
@@ -163,22 +168,22 @@ def _grouped(pieces: Sequence[Piece], operations: Operations) -> list[tuple[Piec
 
 
 def one_of_each_object(pieces: Sequence[Piece]) -> list[Piece]:
-    """Those of `pieces` that are the first on their object: what was read of it holds for one write."""
+    """Returns the first of `pieces` on each object: one read holds for one write."""
     first: dict[str, Piece] = {}
     for piece in pieces:
         first.setdefault(piece.part.target, piece)
     return list(first.values())
 
 
-def batch_size(item_seconds: float | None, *, most: int) -> int:
-    """How many items the next call carries: between 1 and `most`, so that it takes at most CALL_SECONDS.
+def batch_size(item_seconds: float | None, *, limit: int) -> int:
+    """Returns how many items the next call carries: 1 to `limit`, so that it takes at most CALL_SECONDS.
 
-    `item_seconds` is how long one item took in the call before, None when there was none.
+    `item_seconds` is how long one item took in the previous call; None without one.
     """
     if item_seconds is None:
-        return min(FIRST_ITEMS, most)
-    if item_seconds * most <= CALL_SECONDS:
-        return most
+        return min(FIRST_ITEMS, limit)
+    if item_seconds * limit <= CALL_SECONDS:
+        return limit
     return max(1, int(CALL_SECONDS / item_seconds))
 
 
@@ -186,22 +191,24 @@ def batch_size(item_seconds: float | None, *, most: int) -> int:
 class BatchSizes:
     """How many items a call of each operation and connection carries, learned from calls of this process.
 
-    It outlives a run's sleep, so that a slow shop is not asked for too much again after each wait.
+    It outlives a run's sleep, so that a slow shop is not overloaded again after each wait.
     """
 
     _learned: OrderedDict[tuple[IntegrationId, str], tuple[float, int]] = field(default_factory=OrderedDict)
 
-    def next(self, part: Part, *, most: int) -> int:
-        """How many items the next call with parts of this kind carries, at most `most`."""
+    def next(self, part: Part, *, limit: int) -> int:
+        """Returns how many items the next call with parts of this kind carries, at most `limit`."""
         learned = self._learned.get((part.integration_id, part.operation))
         if learned is None:
-            return batch_size(None, most=most)
-        seconds, limit = learned
-        return batch_size(seconds, most=min(most, limit))
+            return batch_size(None, limit=limit)
+        seconds, learned_limit = learned
+        return batch_size(seconds, limit=min(limit, learned_limit))
 
     def note(self, part: Part, *, items: int, seconds: float, is_answered: bool) -> None:
-        """Learns from a call. After one without a usable answer no call carries more than half as many items;
-        each answered one raises that limit by a tenth."""
+        """Learns from a call. After one without a usable answer no call carries more than half as many items.
+
+        Each answered one raises that limit by a tenth.
+        """
         kind = (part.integration_id, part.operation)
         _, limit = self._learned.get(kind, (0.0, MAX_CANDIDATES))
         if is_answered:

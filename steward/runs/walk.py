@@ -1,4 +1,4 @@
-"""Walks a run's plan by the frontier rule, one checkpoint a step (engine 10)."""
+"""Walks a run's plan, one checkpoint a step (docs/design/runs.md#execution)."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,9 +9,8 @@ from functools import partial
 import msgspec
 
 from steward.database.engine.base import Tx
-from steward.database.runs import approvals, changes, steps
+from steward.database.runs import approvals, changes, steps, transitions
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
 from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.database.runs.transitions import Lease
 from steward.failpoint import failpoint
@@ -38,8 +37,8 @@ from steward.runs import (
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.claim import LONGEST, ClaimedRun
-from steward.runs.finish import End, Finish
-from steward.runs.state import FAILING, ApprovalMismatch, TimedOut, Walk
+from steward.runs.finish import FinishRequest, RunEnd
+from steward.runs.state import FAILING, ApprovalMismatch, RunTimedOut, Walk
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext, WorkerStopping
 from steward.steps.base import StepContext, StepFailed, StepResult
 
@@ -56,103 +55,105 @@ CANCELLED_WORDS = {
 
 
 async def work(ctx: WorkerContext, lease: Lease) -> None:
-    """Takes one leased run as far as it goes now: to its end, to a person's approval, or to sleep."""
+    """Takes one leased run as far as it can go: to its end, to an approval, or to sleep."""
     try:
-        taken = await claim.start_claimed(ctx, lease)
+        claimed = await claim.start_claimed(ctx, lease)
         failpoint("after_start")
-        if taken is not None:
-            if taken.hot.last_seq == 0 and lease.attempt == 1:
-                waited = ctx.clock.now() - taken.run.queued_at
+        if claimed is not None:
+            if claimed.state.last_seq == 0 and lease.attempt == 1:
+                waited = ctx.clock.now() - claimed.run.queued_at
                 ctx.metrics.observe("steward_run_start_seconds", waited.total_seconds())
-            await _take_on(ctx, taken)
+            await _continue_run(ctx, claimed)
     except LeaseLost:
         ctx.metrics.count("steward_runs_fenced_total")
         ctx.log.info("run_lost", run=lease.run, org=lease.org, epoch=lease.epoch)
     except WorkerStopping:
-        ctx.log.info("run_handed_back", run=lease.run, org=lease.org)
+        ctx.log.info("run_released", run=lease.run, org=lease.org)
     except Unavailable as error:  # the database, not the run: its lease is given up (worker.give_up)
-        ctx.log.warning("run_left", run=lease.run, org=lease.org, reason=error.message)
+        ctx.log.warning("run_abandoned", run=lease.run, org=lease.org, reason=error.message)
     except MemoryError as error:  # this process, not the run: another may have the room (worker.give_up)
-        ctx.log.error("run_left", error, run=lease.run, org=lease.org, reason="out of memory")
+        ctx.log.error("run_abandoned", error, run=lease.run, org=lease.org, reason="out of memory")
     except Exception as error:
-        ctx.log.error("run_broke", error, run=lease.run, org=lease.org)
-        await _broke(ctx, lease)
+        ctx.log.error("run_crashed", error, run=lease.run, org=lease.org)
+        await _fail_crashed_run(ctx, lease)
 
 
-async def _take_on(ctx: WorkerContext, taken: ClaimedRun) -> None:
-    lease = taken.lease
-    until = None if taken.hot.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(ctx, lease)
+async def _continue_run(ctx: WorkerContext, claimed: ClaimedRun) -> None:
+    lease = claimed.lease
+    until = (
+        None if claimed.state.last_seq == 0 and lease.attempt == 1 else await reconcile.settle_run(ctx, lease)
+    )
     if until is not None:
-        await _sleep(ctx, taken, until, leased_ms=0, settles=True)
+        await _sleep(ctx, claimed, until, leased_ms=0, settles=True)
         return
-    end = _end_at_start(ctx, taken)
-    opened = context.NOTHING
+    end = _end_at_start(ctx, claimed)
+    opened = context.NO_CONNECTIONS
     if end is None:
         try:
-            opened = await context.open_connections(ctx, taken)
+            opened = await context.open_connections(ctx, claimed)
         except NotConnected as refusal:
-            end = partial(_stopped_by, End(RunStatus.FAILED, "step_failed", refusal.message))
-    walk = await _begin(ctx, taken, opened)
-    await (_go(walk) if end is None else _close(walk, end))
+            end = partial(_stopped_by, RunEnd(RunStatus.FAILED, "step_failed", refusal.message))
+    walk = await _start_walk(ctx, claimed, opened)
+    await (_walk_to_pause(walk) if end is None else _close(walk, end))
 
 
-def _end_at_start(ctx: WorkerContext, taken: ClaimedRun) -> Callable[[Walk], End] | None:
-    """How the run ends before it takes a further step; None when it goes on."""
-    if taken.hot.cancel_code is not None:
-        return _cancelled(taken.hot.cancel_code)
-    if taken.lease.attempt > ATTEMPTS:
-        return partial(_stopped_by, End(RunStatus.FAILED, finish.INTERRUPTED, INTERRUPTED_WORDS))
-    if taken.is_old:
+def _end_at_start(ctx: WorkerContext, claimed: ClaimedRun) -> Callable[[Walk], RunEnd] | None:
+    """Returns how the run ends before a further step; None when it goes on."""
+    if claimed.state.cancel_code is not None:
+        return _cancelled(claimed.state.cancel_code)
+    if claimed.lease.attempt > ATTEMPTS:
+        return partial(_stopped_by, RunEnd(RunStatus.FAILED, finish.INTERRUPTED, INTERRUPTED_WORDS))
+    if claimed.is_past_longest:
         words = f"The run went on for more than {LONGEST.days} days, waits included, and was stopped."
-        return partial(_stopped_by, End(RunStatus.FAILED, "timed_out", words))
+        return partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", words))
     return None
 
 
-async def _begin(ctx: WorkerContext, taken: ClaimedRun, opened: context.Opened) -> Walk:
-    is_workflow = taken.automation.kind is AutomationKind.WORKFLOW
-    template = None if is_workflow else ctx.templates[taken.run.template_id]
+async def _start_walk(ctx: WorkerContext, claimed: ClaimedRun, opened: context.OpenConnections) -> Walk:
+    is_workflow = claimed.automation.kind is AutomationKind.WORKFLOW
+    template = None if is_workflow else ctx.templates[claimed.run.template_id]
     walk = Walk(
         ctx=ctx,
-        claimed=taken,
+        claimed=claimed,
         template=template,
         plan=Plan((), ()) if template is None else template.plan,
         opened=opened,
-        seq=taken.hot.last_seq,
+        seq=claimed.state.last_seq,
         round=1,
-        journal={execution_key(value.name, value.iteration): value for value in taken.journal},
+        journal={execution_key(value.name, value.iteration): value for value in claimed.journal},
         counted=Counts(),
-        began=ctx.clock.monotonic(),
-        kept_bytes=sum(value.kept_bytes for value in taken.journal),
+        started=ctx.clock.monotonic(),
+        kept_bytes=sum(value.stored_bytes for value in claimed.journal),
     )
     if template is None:
         walk.plan, walk.bindings = await workflow.plan_of(walk)
-        walk.asks = claim.asks(taken)
-    if taken.hot.last_seq or len(taken.journal) > 1:
+        walk.sends_wait_for_approval = claim.sends_wait_for_approval(claimed)
+    if claimed.state.last_seq or len(claimed.journal) > 1:
         await walk.read(partial(_resume, walk=walk))
     return walk
 
 
 async def _resume(tx: Tx, *, walk: Walk) -> None:
-    """What a continued run takes over from its rows: numbers, outcomes and the round of asking."""
+    """Restores what a continued run reads from its rows: totals, outcomes and the approval round."""
     org, run = walk.lease.org, walk.run.id
-    record = await summaries.of_run(tx, org, run, in_general=True)
+    record = await summaries.of_run(tx, org, run, without_template=True)
     walk.counted, walk.outcomes = record.counted, dict(record.outcomes)
     for iteration, wire in await steps.rows_of(tx, org, run):
         row = msgspec.json.decode(wire)
         walk.step_messages[execution_key(row["name"], iteration)] = (row["code"], row["message"])
     if walk.run.approval_id is not None:
-        asked = await approvals.get(tx, org, walk.run.approval_id)
-        walk.round = asked.round + 1
+        approval = await approvals.get(tx, org, walk.run.approval_id)
+        walk.round = approval.round + 1
 
 
-async def _go(walk: Walk) -> None:
-    """Steps until none can be taken, then asks or ends."""
+async def _walk_to_pause(walk: Walk) -> None:
+    """Takes steps until none can be taken, then requests approval or ends the run."""
     try:
-        failure = await (_steps(walk) if walk.template is not None else workflow.advance(walk))
+        failure = await (_take_steps(walk) if walk.template is not None else workflow.advance(walk))
         if walk.is_ended:
             return
         if failure is None and any(value.state is ValueState.HELD for value in walk.journal.values()):
-            await _ask(walk)
+            await _request_approval(walk)
             return
         if failure is not None:
             await _close(walk, partial(_result, failure=failure))
@@ -166,29 +167,29 @@ async def _go(walk: Walk) -> None:
             pause,
             leased_ms=walk.leased_ms(),
             settles=False,
-            failing=walk.failing() if wait.reading is not None else None,
+            failing=walk.failing_since() if wait.reading is not None else None,
             wait=wait,
         )
-    except CancelRequested as wish:
-        await _close(walk, _cancelled(wish.code))
+    except CancelRequested as cancel:
+        await _close(walk, _cancelled(cancel.code))
     except ApprovalMismatch:
         walk.ctx.log.error("approval_mismatch", run=walk.run.id, org=walk.lease.org)
         words = "What was approved and what would be done differ. Nothing more was changed; run it again."
-        await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "approval_mismatch", words)))
-    except TimedOut:
+        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "approval_mismatch", words)))
+    except RunTimedOut:
         limit = int(walk.ctx.rules.time_limit.total_seconds())
         words = f"The run took longer than {limit} seconds and was stopped."
-        await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "timed_out", words)))
+        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "timed_out", words)))
     except TooMuchData:
         words = "A step gave more data than a run may keep. Narrow down what the automation reads."
-        await _close(walk, partial(_stopped_by, End(RunStatus.FAILED, "too_much_data", words)))
+        await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "too_much_data", words)))
 
 
-async def _close(walk: Walk, end: Callable[[Walk], End]) -> None:
-    """Ends a run before its plan's end: open writes are settled first, and what was made is told.
+async def _close(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
+    """Ends a run before its plan's end, after its open writes are settled.
 
-    `end` is asked once every change has its outcome. Until open writes can be settled the run sleeps; it
-    comes here again, for what asked for its end is kept.
+    `end` is called once every change has its outcome. Until open writes can be settled the run sleeps; it
+    comes back here, because the reason for its end is stored.
     """
     until = await reconcile.settle_run(walk.ctx, walk.lease)
     if until is not None:
@@ -200,8 +201,8 @@ async def _close(walk: Walk, end: Callable[[Walk], End]) -> None:
     await _end(walk.ctx, walk.claimed, end(walk))
 
 
-async def _steps(walk: Walk) -> Ended | None:
-    """Takes every step that can be taken, in the plan's order; the failed one that stopped it, or None."""
+async def _take_steps(walk: Walk) -> Ended | None:
+    """Takes every step that can be taken, in the plan's order; returns the failed step that stopped it."""
     for step in walk.plan.steps:
         value = walk.journal.get(step.name)
         if value is not None and value.state in SETTLED:
@@ -211,41 +212,41 @@ async def _steps(walk: Walk) -> Ended | None:
         if value is None and not _runnable(walk, step):
             continue
         if walk.seconds_left() <= 0:
-            raise TimedOut
-        failure = await _take(walk, step, is_held=value is not None)
+            raise RunTimedOut
+        failure = await _take_step(walk, step, is_held=value is not None)
         if failure is not None:
             return failure
     return None
 
 
 def _runnable(walk: Walk, step: PlanStep) -> bool:
-    """Every edge into the step comes from a settled execution; held is not settled (engine 10.1.3)."""
+    """Whether every edge into the step comes from a settled execution; held is not settled."""
     sources = [walk.journal.get(edge.source) for edge in walk.plan.before(step.name)]
     return all(source is not None and source.state in SETTLED for source in sources)
 
 
-async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
-    """One step; its row when it failed."""
+async def _take_step(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
+    """Takes one step and returns its row when it failed."""
     await walk.ctx.wait_for_lease(walk.lease)
     started_at = walk.ctx.clock.now()
     if is_held:
         if await proposals.waits_for_decision(walk, step):
             return None
         await proposals.apply_step(walk, step, started_at)
-        return _stopped(walk, step)
+        return _failure_after(walk, step)
     if _skipped_before(walk, step):
         await _skip(walk, step, started_at)
         return None
     walk.opened.touched.clear()
-    walk.show(step, started_at)
+    walk.show_progress(step, started_at)
     try:
         produced = await _produce(walk, step)
         if step.kind in (StepKind.CHANGE, StepKind.SEND) and produced.proposals:
             await proposals.propose(walk, step, produced, started_at)
-            return _stopped(walk, step)
+            return _failure_after(walk, step)
         await _succeed(walk, step, produced, started_at)
     except StepFailed as failure:
-        return await _fail(walk, step, started_at, code=failure.code, message=failure.message)
+        return await _fail_step(walk, step, started_at, code=failure.code, message=failure.message)
     except CallError as error:
         return await _call_failed(walk, step, started_at, error)
     finally:
@@ -254,7 +255,7 @@ async def _take(walk: Walk, step: PlanStep, *, is_held: bool) -> Ended | None:
 
 
 async def _produce(walk: Walk, step: PlanStep) -> StepResult:
-    """What the step's function gives within what is left of the run's time. Raises TimedOut."""
+    """Returns what the step's function gives within what is left of the run's time. Raises RunTimedOut."""
     try:
         async with asyncio.timeout(None) as bound:
             # Most steps do not wait, and a clock set for nothing costs as much as their checkpoint's row.
@@ -267,7 +268,7 @@ async def _produce(walk: Walk, step: PlanStep) -> StepResult:
             finally:
                 until.cancel()
     except TimeoutError:
-        raise TimedOut from None
+        raise RunTimedOut from None
 
 
 def _context(walk: Walk) -> StepContext:
@@ -307,12 +308,12 @@ async def _succeed(walk: Walk, step: PlanStep, produced: StepResult, started_at:
         message=produced.message,
     )
     live = walk.run.mode == "live"
-    writes = [one for one in produced.memory if one.position is None] if live else []
+    writes = [write for write in produced.memory if write.position is None] if live else []
     if not writes and _is_last(walk, step):
-        wanted = await walk.last_checkpoint(ended, produced.output, end=partial(_went_well, walk))
-        if wanted is not None:
+        finished = await walk.last_checkpoint(ended, produced.output, end=partial(_success_request, walk))
+        if finished is not None:
             walk.is_ended = True
-            _tell_end(walk.ctx, walk.claimed, wanted.end)
+            _report_end(walk.ctx, walk.claimed, finished.end)
         return
     await walk.checkpoint(ended, produced.output, state=ValueState.DONE, memory=writes)
 
@@ -323,13 +324,15 @@ def _is_last(walk: Walk, step: PlanStep) -> bool:
     return all(value is not None and value.state in SETTLED for value in others)
 
 
-def _went_well(walk: Walk) -> Finish:
-    taken = walk.claimed
+def _success_request(walk: Walk) -> FinishRequest:
+    claimed = walk.claimed
     end = _result(walk, None)
-    return Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, walk.ctx.automation_rules)
+    return FinishRequest(
+        claimed.lease, end, claimed.run.automation_id, claimed.run.mode, walk.ctx.automation_rules
+    )
 
 
-async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str) -> Ended:
+async def _fail_step(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, message: str) -> Ended:
     ended = Ended(
         step=step,
         title=step.title,
@@ -346,16 +349,16 @@ async def _fail(walk: Walk, step: PlanStep, started_at: datetime, *, code: str, 
 
 
 async def _call_failed(walk: Walk, step: PlanStep, started_at: datetime, error: CallError) -> Ended:
-    """A read that failed for good fails the step; for a reason that passes the run sleeps and tries again."""
+    """Fails the step after a failed read, or lets the run sleep and retry a temporary failure."""
     wait = await read_retries.wait_for(walk, error, step.name, step, started_at)
     if wait is not None:
         raise wait from error
-    await connection_checks.look_soon(walk.ctx, walk.run.org, walk.opened.touched, kinds=[error.kind])
-    return await _fail(walk, step, started_at, code=error.kind, message=error.message)
+    await connection_checks.schedule_check(walk.ctx, walk.run.org, walk.opened.touched, kinds=[error.kind])
+    return await _fail_step(walk, step, started_at, code=error.kind, message=error.message)
 
 
-def _stopped(walk: Walk, step: PlanStep) -> Ended | None:
-    """A step some of whose changes failed or are unknown starts nothing after it."""
+def _failure_after(walk: Walk, step: PlanStep) -> Ended | None:
+    """Returns the failed row of a step some of whose changes failed or are unknown; None otherwise."""
     value = walk.journal[step.name]
     return _failed_row(walk, step) if value.state is ValueState.FAILED else None
 
@@ -374,74 +377,78 @@ def _failed_row(walk: Walk, step: PlanStep) -> Ended:
     )
 
 
-async def _ask(walk: Walk) -> None:
-    """All held changes become one approval, and the run waits as a row only (engine 10.1.5)."""
+async def _request_approval(walk: Walk) -> None:
+    """Turns all held changes into one approval; the run waits without a worker."""
     ctx = walk.ctx
     items = await walk.read(
         partial(changes.of_run, org=walk.lease.org, run=walk.run.id, outcomes=(Outcome.PROPOSED,))
     )
-    asked = approval.Asked(
+    request = approval.ApprovalRequest(
         run=walk.run,
         automation=walk.claimed.automation,
         round=walk.round,
         items=items,
-        lasts=ctx.rules.approval,
+        valid_for=ctx.rules.approval,
         leased_ms=walk.leased_ms(),
-        summary=walk.record().summary(RunStatus.WAITING_APPROVAL, None, None),
+        summary=walk.totals().summary(RunStatus.WAITING_APPROVAL, None, None),
     )
     failpoint("before_ask")
     await ctx.engine.write(
-        ctx.clock.now(), partial(approval.ask, lease=walk.lease, asked=asked), org=walk.lease.org
+        ctx.clock.now(),
+        partial(approval.request_approval, lease=walk.lease, request=request),
+        org=walk.lease.org,
     )
     failpoint("after_ask")
     ctx.log.info("run_waits_for_approval", run=walk.run.id, org=walk.lease.org, changes=len(items))
 
 
-def _result(walk: Walk, failure: Ended | None) -> End:
-    """The end of a run by what became of its changes, and by the step that stopped it, if one did."""
-    record = walk.record()
+def _result(walk: Walk, failure: Ended | None) -> RunEnd:
+    """Returns the end of a run by its changes' outcomes and by the step that stopped it, if one did."""
+    record = walk.totals()
     totals = record.counts()
     status, code = finish.verdict(totals)
-    message = finish.words(code, totals)
+    message = finish.verdict_message(code, totals)
     if failure is not None and code is None:
         status, code = RunStatus.FAILED, "step_failed"
         message = failure.message or f"The step “{failure.step.title}” failed."
         if failure.code == "too_many_changes":
             code = failure.code
-    result = None if failure is not None else finish.fitting(record.run_summary().result)
-    return End(status, code, message, record.summary(status, code, message), result)
+    result = None if failure is not None else finish.shrink_result(record.run_summary().result)
+    return RunEnd(status, code, message, record.summary(status, code, message), result)
 
 
-def _stopped_by(end: End, walk: Walk) -> End:
-    return replace(end, summary=walk.record().summary(end.status, end.code, end.message))
+def _stopped_by(end: RunEnd, walk: Walk) -> RunEnd:
+    return replace(end, summary=walk.totals().summary(end.status, end.code, end.message))
 
 
-def _cancelled(code: str) -> Callable[[Walk], End]:
+def _cancelled(code: str) -> Callable[[Walk], RunEnd]:
     words = CANCELLED_WORDS.get(code, "The run was cancelled.")
-    return partial(_stopped_by, End(RunStatus.CANCELLED, code, words))
+    return partial(_stopped_by, RunEnd(RunStatus.CANCELLED, code, words))
 
 
-async def _end(ctx: WorkerContext, taken: ClaimedRun, end: End) -> None:
+async def _end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
     failpoint("before_finish")
-    wanted = Finish(taken.lease, end, taken.run.automation_id, taken.run.mode, ctx.automation_rules)
-    await finish.end_run(ctx.engine, ctx.clock.now(), wanted)
-    _tell_end(ctx, taken, end)
+    request = FinishRequest(
+        claimed.lease, end, claimed.run.automation_id, claimed.run.mode, ctx.automation_rules
+    )
+    await finish.end_run(ctx.engine, ctx.clock.now(), request)
+    _report_end(ctx, claimed, end)
 
 
-def _tell_end(ctx: WorkerContext, taken: ClaimedRun, end: End) -> None:
+def _report_end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
     failpoint("after_finish")
     ctx.wake("ready")
     ctx.metrics.count("steward_runs_finished_total", status=str(end.status))
-    run, org = taken.run.id, taken.lease.org
+    run, org = claimed.run.id, claimed.lease.org
     ctx.log.info("run_finished", run=run, org=org, status=end.status, code=end.code)
     if end.code == finish.INTERRUPTED:
         ctx.metrics.count("steward_runs_interrupted_total")
-        ctx.log.error("run_interrupted", run=run, org=org, automation=taken.run.automation_id)
+        ctx.log.error("run_interrupted", run=run, org=org, automation=claimed.run.automation_id)
 
 
 async def _sleep(
     ctx: WorkerContext,
-    taken: ClaimedRun,
+    claimed: ClaimedRun,
     until: datetime | timedelta,
     *,
     leased_ms: int,
@@ -449,25 +456,25 @@ async def _sleep(
     failing: dict[str, str] | None = None,
     wait: MustWait | None = None,
 ) -> None:
-    """The run sleeps until an instant or for a time of the database's clock, at the longest to its last day.
+    """Puts the run to sleep until an instant or for a time of the database's clock, at most to its last day.
 
-    When it waits for a read it is kept since when that execution's reads fail. Raises LeaseLost.
+    When it waits for a read, since when that execution's reads fail is stored. Raises LeaseLost.
     """
     reading = None if wait is None else wait.reading
-    lease, began = taken.lease, taken.run.started_at
+    lease, started_at = claimed.lease, claimed.run.started_at
 
     async def sleep(tx: Tx) -> bool:
-        at = until if isinstance(until, datetime) else tx.now + until
-        if began is not None and not settles:
-            at = min(at, max(began + LONGEST, tx.now))
-        if wait is not None and wait.shown is not None:
-            await runs.set_current_step(tx, lease.org, lease.run, epoch=lease.epoch, step=wait.shown)
-        if not await run_queue.sleep(tx, lease, until=at, leased_ms=leased_ms, settles=settles):
+        wake_at = until if isinstance(until, datetime) else tx.now + until
+        if started_at is not None and not settles:
+            wake_at = min(wake_at, max(started_at + LONGEST, tx.now))
+        if wait is not None and wait.current_step is not None:
+            await runs.set_current_step(tx, lease.org, lease.run, epoch=lease.epoch, step=wait.current_step)
+        if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=leased_ms, settles=settles):
             return False
         if reading is not None and failing is not None and reading not in failing:
-            kept: JsonObject = {**failing, reading: tx.now.isoformat()}
-            row = StepValue(FAILING, "", taken.hot.last_seq, ValueState.DONE, kept)
-            await steps.keep_value(tx, lease.org, lease.run, value=row, output=steps.packed(kept))
+            failing_since: JsonObject = {**failing, reading: tx.now.isoformat()}
+            row = StepValue(FAILING, "", claimed.state.last_seq, ValueState.DONE, failing_since)
+            await steps.save_value(tx, lease.org, lease.run, value=row, output=steps.packed(failing_since))
         return True
 
     if not await ctx.engine.write(ctx.clock.now(), sleep, org=lease.org):
@@ -475,22 +482,22 @@ async def _sleep(
     failpoint("after_sleep")
 
 
-async def _broke(ctx: WorkerContext, lease: Lease) -> None:
-    """A defect of ours ends the run at once and says so (engine 16)."""
+async def _fail_crashed_run(ctx: WorkerContext, lease: Lease) -> None:
+    """Ends a run that a defect of the service stopped."""
 
     async def fail(tx: Tx) -> None:
-        hot = await run_queue.read_state(tx, lease.org, lease.run)
-        if hot is None:
+        state = await transitions.read_state(tx, lease.org, lease.run)
+        if state is None:
             return
         words = "A defect of the service stopped this run. Its operator finds it in the log by the run's id."
         summary: JsonObject | None = None
-        if hot.started_at is not None:
+        if state.started_at is not None:
             await change_outcomes.drop_open(tx, lease.org, lease.run, to=Outcome.CANCELLED)
-            record = await summaries.of_run(tx, lease.org, lease.run, in_general=True)
+            record = await summaries.of_run(tx, lease.org, lease.run, without_template=True)
             summary = record.summary(RunStatus.FAILED, "step_failed", words)
-        end = End(RunStatus.FAILED, "step_failed", words, summary)
+        end = RunEnd(RunStatus.FAILED, "step_failed", words, summary)
         rules = ctx.automation_rules
-        await finish.finish(tx, lease, end, automation=hot.automation, mode=hot.mode, rules=rules)
+        await finish.finish(tx, lease, end, automation=state.automation, mode=state.mode, rules=rules)
 
     try:
         await ctx.engine.write(ctx.clock.now(), fail, org=lease.org)

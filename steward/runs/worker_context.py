@@ -1,4 +1,4 @@
-"""What the run machinery is given: engine, clock, templates and the ways to stores; wired by app.py."""
+"""What a worker's code needs to run automations: engine, clock, templates and access to connections."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from steward.connectors.base.connector import Reader, WriteOperation
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.engine.base import Engine
 from steward.database.engine.disk_space import Space
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import transitions
 from steward.database.runs.transitions import Lease
 from steward.model.change import Batch
 from steward.model.connection import Connection
@@ -36,7 +36,7 @@ from steward.templates.base import Template
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRules:
-    """The settings runs obey (contract 8), with their defaults."""
+    """The settings of runs, with their defaults."""
 
     approval: timedelta = timedelta(hours=72)
     time_limit: timedelta = timedelta(hours=1)
@@ -52,15 +52,15 @@ class RunRules:
 
 
 class BatchWriter(Protocol):
-    """The one thing runs/apply.py does with a writer (connectors/writing.py)."""
+    """The one method of a writer that `apply.py` uses."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """Makes the one request of `batch`; one outcome per part, in order."""
+        """Makes the one request of `batch` and returns one outcome per part, in order."""
         ...
 
 
 class ConnectionAccess(Protocol):
-    """How runs reach the organisation's stores and accounts."""
+    """How runs reach an organization's connections."""
 
     async def reader(
         self,
@@ -70,58 +70,61 @@ class ConnectionAccess(Protocol):
         urgency: Urgency = Urgency.READ,
         still_wanted: CancelCheck | None = None,
     ) -> Reader:
-        """A reader, which can emit nothing but reads; WRITE for those of a write. Raises NotConnected."""
+        """Returns a reader, which can send nothing but reads.
+
+        `urgency` WRITE is for reads that belong to a write. Raises NotConnected.
+        """
         ...
 
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> BatchWriter:
-        """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
+        """Returns a writer bound to `grant`; only `apply.py` calls it. Raises NotConnected."""
         ...
 
     def changes(self, kind: str) -> Mapping[str, WriteOperation[Any]]:
-        """The plannable changes of a kind of connection."""
+        """Returns the write operations of a kind of connection, by name."""
         ...
 
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
-        """Reads of addresses no connection stands for."""
+        """Returns reads of addresses that belong to no connection."""
         ...
 
 
 @dataclass(slots=True)
 class LeaseConfirmation:
-    """Until when this process knows its lease to hold, by its own monotonic clock; or that it is lost."""
+    """Until when this process's lease is confirmed, by its monotonic clock, or that it is lost."""
 
     until: float = 0.0
     lost: bool = False
     stopping: bool = False
     _change: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def hold(self, until: float) -> None:
-        """The lease is known to hold until then."""
+    def confirm(self, until: float) -> None:
+        """Notes that the lease holds until `until`, in seconds of the monotonic clock."""
         self.until, self.lost = until, False
-        self._tell()
+        self._notify()
 
     def lose(self) -> None:
-        """The lease is known to be another's: what is in hand is to be dropped."""
+        """Notes that another worker may have the lease: running work is dropped."""
         self.lost = True
-        self._tell()
+        self._notify()
 
     def stop(self) -> None:
-        """The process ends: nothing more is begun."""
+        """Notes that the process ends: no new work starts."""
         self.stopping = True
-        self._tell()
+        self._notify()
 
     async def changed(self) -> None:
-        """Waits for the next word about the lease."""
+        """Waits until the state changes."""
         await self._change.wait()
 
-    def _tell(self) -> None:
-        told, self._change = self._change, asyncio.Event()
-        told.set()
+    def _notify(self) -> None:
+        changed, self._change = self._change, asyncio.Event()
+        changed.set()
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a run in hand is doing; `total` None: it is not known of how much."""
+    """What a running run does now; `total` is None while the amount is unknown."""
 
     lease: Lease
     step: PlanStep
@@ -130,7 +133,7 @@ class Progress:
     total: int | None = None
 
     def wire(self) -> JsonObject:
-        """As `current_step` shows it (contract 3.2)."""
+        """Returns the public `current_step` of the run."""
         return {
             "name": self.step.name,
             "title": self.step.title,
@@ -143,7 +146,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerContext:
-    """Everything a worker's code is given."""
+    """The dependencies of a worker."""
 
     engine: Engine
     clock: Clock
@@ -164,18 +167,18 @@ class WorkerContext:
 
     @property
     def accepts_work(self) -> bool:
-        """Whether anything new may be begun: not while the disk is full (engine 18)."""
+        """Whether new work may start; False while the disk is full."""
         return self.space is None or not self.space.is_full
 
     def confirmed_until(self) -> datetime:
-        """The end of the lease as last confirmed, on the wall clock."""
+        """Returns the end of the lease as last confirmed, as wall-clock time."""
         ahead = self.lease_confirmation.until - self.clock.monotonic()
         return self.clock.now() + timedelta(seconds=ahead)
 
     async def wait_for_lease(self, lease: Lease) -> None:
-        """Waits until the lease is confirmed, so that a step or call may start (engine 5).
+        """Waits until the lease is confirmed, so that a step or call may start.
 
-        Raises LeaseLost when the lease was lost, WorkerStopping when the process ends.
+        Raises LeaseLost, or WorkerStopping when the process ends.
         """
         while True:
             if self.lease_confirmation.stopping:
@@ -188,31 +191,31 @@ class WorkerContext:
 
 
 async def check_run_wanted(ctx: WorkerContext, lease: Lease) -> None:
-    """Looks whether the run is still this worker's and still wanted, which a read asks before each request.
+    """Checks before a read that this worker still owns the run and that nobody asked to cancel it.
 
     Raises LeaseLost, CancelRequested.
     """
-    look = partial(run_queue.read_lease, lease=lease)
-    ours, cancel = await ctx.engine.read(ctx.clock.now(), look, org=lease.org, small=True)
-    if not ours:
+    read_lease = partial(transitions.read_lease, lease=lease)
+    is_owner, cancel = await ctx.engine.read(ctx.clock.now(), read_lease, org=lease.org, small=True)
+    if not is_owner:
         raise LeaseLost(lease)
     if cancel is not None:
         raise CancelRequested(cancel)
 
 
 class LeaseLost(Exception):
-    """The run is no longer this worker's: stop, and write nothing more."""
+    """Another worker owns the run now: this one stops and writes nothing more."""
 
     def __init__(self, lease: Lease) -> None:
         super().__init__(f"run {lease.run} is no longer held at epoch {lease.epoch}")
 
 
 class WorkerStopping(Exception):
-    """The process ends: what is in hand is handed back at its next border (engine 15)."""
+    """The process ends: the run is released at its next checkpoint."""
 
 
 class CancelRequested(Exception):
-    """Somebody wants the run to stop at its next border."""
+    """The run was asked to stop at its next checkpoint."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)

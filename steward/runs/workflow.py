@@ -1,4 +1,4 @@
-"""A workflow's run: the walk of steps/ with the run's rows as its journal (engine 10, imports 3, 8)."""
+"""A workflow's run: walks its steps with the run's rows as the journal."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -19,14 +19,14 @@ from steward.run_queue.summaries import START
 from steward.runs import connection_checks, context, proposals, read_retries
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
-from steward.runs.state import TimedOut, Walk
+from steward.runs.state import RunTimedOut, Walk
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.shopify_flow.walk import walk_flow
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import Items, decode_outputs, trigger_items
+from steward.steps.workflow.items import Items, decode_outputs, encode_outputs, trigger_items
 from steward.steps.workflow.javascript import date_patterns as date_text
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
@@ -42,26 +42,26 @@ _LEFT_OUT: Mapping[str, str] = {
     "not_approved": "Nothing of what comes before it was approved, so it did not run.",
     "nothing_applied": "Nothing of what comes before it was done, so it did not run.",
 }
-SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory (engine 6)
+SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory
 
 
 async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
-    """The plan of the run's own version and what its steps are bound to."""
+    """Returns the plan of the run's own version and its bindings."""
     run = walk_.run
-    kept = await walk_.read(
+    stored_plan = await walk_.read(
         partial(plans.get, org=run.org, automation=run.automation_id, version=run.plan_version or 1)
     )
-    if kept is None:
+    if stored_plan is None:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
-    plan = kept_plan.from_kept(kept.plan)
+    plan = kept_plan.from_kept(stored_plan.plan)
     entry = plan.entry(walk_.claimed.automation.trigger.kind)
     if plan.mode is DataMode.ENVIRONMENT and entry is not None:
         plan = with_reads(plan, entry.name)
-    return plan, kept.bindings
+    return plan, stored_plan.bindings
 
 
 async def advance(walk_: Walk) -> Ended | None:
-    """Takes every step that can be taken now; the failed one that stopped it, or None."""
+    """Takes every step that can be taken now; returns the failed one that stopped it, or None."""
     plan = walk_.plan
     entry = plan.entry(walk_.claimed.automation.trigger.kind)
     if entry is None:
@@ -87,15 +87,17 @@ async def advance(walk_: Walk) -> Ended | None:
     rows = Rows(walk_, repeating_steps(plan))
     try:
         if plan.mode is DataMode.ENVIRONMENT:
-            began = run.slot_at or run.started_at or run.queued_at
-            at: JsonObject = {"scheduledAt": js_dates.utc_iso(began)} if entry.kind == "schedule" else {}
-            walked = await walk_flow(plan, entry.name, at, means=means, journal=rows)
+            started_at = run.slot_at or run.started_at or run.queued_at
+            trigger_data: JsonObject = (
+                {"scheduledAt": js_dates.utc_iso(started_at)} if entry.kind == "schedule" else {}
+            )
+            walked = await walk_flow(plan, entry.name, trigger_data, means=means, journal=rows)
         else:
-            walked = await walk(plan, entry.name, _given(walk_, entry), context=means, journal=rows)
+            walked = await walk(plan, entry.name, _trigger_items(walk_, entry), context=means, journal=rows)
     except CallError as error:
         return await rows.call_failed(error)
     except MemoryBudgetExceeded:
-        await rows.too_much()
+        await rows.fail_too_much_data()
         raise TooMuchData from None
     finally:
         walk_.ctx.progress.pop(run.id, None)
@@ -116,26 +118,28 @@ async def advance(walk_: Walk) -> Ended | None:
     return None
 
 
-def _not_reached(plan: Plan, said: Mapping[str, tuple[str | None, str | None]], code: str) -> list[PlanStep]:
-    """What did not run behind executions that ended with this code (engine 10.1 rule 7, 10.2)."""
-    open_ = [key.partition("\x00")[0] for key, (told, _) in said.items() if told == code]
-    ran = {key.partition("\x00")[0] for key in said}
-    found: set[str] = set()
+def _not_reached(
+    plan: Plan, step_messages: Mapping[str, tuple[str | None, str | None]], code: str
+) -> list[PlanStep]:
+    """Returns the steps after executions that ended with this code and that did not run."""
+    open_ = [key.partition("\x00")[0] for key, (step_code, _) in step_messages.items() if step_code == code]
+    ran = {key.partition("\x00")[0] for key in step_messages}
+    unreached: set[str] = set()
     while open_:
-        here = open_.pop()
-        behind = {edge.target for edge in plan.edges if edge.source == here} - found - ran
-        found |= behind
-        open_ += behind
-    return [step for step in plan.steps if step.name in found]
+        name = open_.pop()
+        following = {edge.target for edge in plan.edges if edge.source == name} - unreached - ran
+        unreached |= following
+        open_ += following
+    return [step for step in plan.steps if step.name in unreached]
 
 
 def _binding(bindings: JsonObject, name: str) -> JsonObject | None:
-    found = bindings.get(name)
-    return found if isinstance(found, Mapping) else None
+    binding = bindings.get(name)
+    return binding if isinstance(binding, Mapping) else None
 
 
-def _given(walk_: Walk, entry: PlanTrigger) -> Items:
-    """What the trigger gives: the event's body, the schedule's time, or one empty item (imports 10)."""
+def _trigger_items(walk_: Walk, entry: PlanTrigger) -> Items:
+    """Returns the trigger's items: the event's body, the schedule's time, or one empty item."""
     start = walk_.journal.get(START)
     event = start.output.get("event") if start is not None and isinstance(start.output, dict) else None
     if isinstance(event, Mapping):
@@ -144,33 +148,33 @@ def _given(walk_: Walk, entry: PlanTrigger) -> Items:
             return trigger_items([{"body": payload, "headers": {}, "query": {}, "params": {}}])
         return trigger_items([payload if isinstance(payload, Mapping) else {"body": payload}])
     if entry.kind == "schedule":
-        return trigger_items([_moment(walk_)])
+        return trigger_items([_schedule_item(walk_)])
     return trigger_items([{}])
 
 
-def _moment(walk_: Walk) -> JsonObject:
-    """The start's time, as the origin's schedule gives it."""
+def _schedule_item(walk_: Walk) -> JsonObject:
+    """Returns the start time in the form of n8n's schedule trigger."""
     name = walk_.claimed.automation.timezone
-    began = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
-    here = began.astimezone(js_dates.zone_of(name))
-    day = f"{here.day}{_ending(here.day)}"
-    clock = date_text.format_luxon(here, "h:mm:ss") + (" am" if here.hour < 12 else " pm")
+    started_at = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
+    local_time = started_at.astimezone(js_dates.zone_of(name))
+    day = f"{local_time.day}{_ordinal_suffix(local_time.day)}"
+    clock = date_text.format_luxon(local_time, "h:mm:ss") + (" am" if local_time.hour < 12 else " pm")
     return {
-        "timestamp": js_dates.iso(here),
-        "Readable date": f"{date_text.format_luxon(here, 'LLLL')} {day} {here.year}, {clock}",
+        "timestamp": js_dates.iso(local_time),
+        "Readable date": f"{date_text.format_luxon(local_time, 'LLLL')} {day} {local_time.year}, {clock}",
         "Readable time": clock,
-        "Day of week": js_dates.DAYS[here.weekday()],
-        "Year": f"{here.year}",
-        "Month": js_dates.MONTHS[here.month - 1],
-        "Day of month": f"{here.day:02d}",
-        "Hour": f"{here.hour:02d}",
-        "Minute": f"{here.minute:02d}",
-        "Second": f"{here.second:02d}",
-        "Timezone": f"{name} (UTC{js_dates.offset_text(here.utcoffset() or timedelta())})",
+        "Day of week": js_dates.DAYS[local_time.weekday()],
+        "Year": f"{local_time.year}",
+        "Month": js_dates.MONTHS[local_time.month - 1],
+        "Day of month": f"{local_time.day:02d}",
+        "Hour": f"{local_time.hour:02d}",
+        "Minute": f"{local_time.minute:02d}",
+        "Second": f"{local_time.second:02d}",
+        "Timezone": f"{name} (UTC{js_dates.offset_text(local_time.utcoffset() or timedelta())})",
     }
 
 
-def _ending(day: int) -> str:
+def _ordinal_suffix(day: int) -> str:
     if 11 <= day <= 13:
         return "th"
     return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
@@ -178,80 +182,82 @@ def _ending(day: int) -> str:
 
 @dataclass(slots=True)
 class Rows:
-    """The run's journal: what has a row is not run again; what is run gets one."""
+    """The run's journal: an execution with a row is not run again; one that runs gets a row."""
 
     walk: Walk
     repeats: frozenset[str]
-    began: dict[str, datetime] = field(default_factory=dict)
-    now_at: Execution | None = None
+    started_at: dict[str, datetime] = field(default_factory=dict)
+    current: Execution | None = None
 
     def iteration(self, execution: Execution) -> str:
-        """Which run of its step: counted from 1, empty for a step that can run only once."""
+        """Returns which execution of its step it is, from 1; empty for a step that can run only once."""
         if execution.iteration is not None:
             return execution.iteration
         return str(execution.run + 1) if execution.step.name in self.repeats else ""
 
     def key(self, execution: Execution) -> str:
-        """How the execution stands in the walk's journal."""
+        """Returns the execution's key in the walk's journal."""
         return execution_key(execution.step.name, self.iteration(execution))
 
     async def recorded(self, execution: Execution) -> SettledExecution | ExecutionHold | None:
-        """What the rows have of it. Raises MustWait while it sleeps."""
+        """Returns the stored result of the execution, if any. Raises MustWait while it sleeps."""
         value = self.walk.journal.get(self.key(execution))
         if value is None:
             return None
         if value.state is ValueState.HELD:
             return await self._undecided(execution)
-        kept: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
-        if kept.get("held"):
+        output: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
+        if output.get("held"):
             # As it was when it ran, also where applying it failed: what was approved beside it is still due.
             return ExecutionHold.HELD
         if value.state is ValueState.FAILED:
             return self._outcome(execution)
-        if "until" in kept:
-            left = (datetime.fromisoformat(kept["until"]) - self.walk.ctx.clock.now()).total_seconds()
-            if left > 0:
-                raise MustWait(left)
-        return _settled(kept)
+        if "until" in output:
+            seconds_left = (
+                datetime.fromisoformat(output["until"]) - self.walk.ctx.clock.now()
+            ).total_seconds()
+            if seconds_left > 0:
+                raise MustWait(seconds_left)
+        return _settled(output)
 
     async def _undecided(self, execution: Execution) -> SettledExecution | ExecutionHold:
-        if self._asks(execution.step):
+        if self._needs_approval(execution.step):
             return ExecutionHold.HELD
         await self._apply(execution)  # a send at its step that was cut short
         return self._outcome(execution)
 
-    def _asks(self, step: PlanStep) -> bool:
+    def _needs_approval(self, step: PlanStep) -> bool:
         if self.walk.run.mode is Mode.TEST:
             return False
         if step.kind is StepKind.CHANGE:
             return True
-        return step.kind is StepKind.SEND and self.walk.asks
+        return step.kind is StepKind.SEND and self.walk.sends_wait_for_approval
 
     async def before(self, execution: Execution) -> None:
-        """The lease holds and there is time left. Raises LeaseLost, WorkerStopping, TimedOut."""
+        """Checks that the lease holds and time is left. Raises LeaseLost, WorkerStopping, RunTimedOut."""
         if self.walk.seconds_left() <= 0:
-            raise TimedOut
+            raise RunTimedOut
         ctx = self.walk.ctx
         await ctx.wait_for_lease(self.walk.lease)
-        self.now_at = execution
+        self.current = execution
         self.walk.opened.touched.clear()
-        began = ctx.clock.now()
-        self.began[self.key(execution)] = began
-        self.walk.show(execution.step, began)
+        started_at = ctx.clock.now()
+        self.started_at[self.key(execution)] = started_at
+        self.walk.show_progress(execution.step, started_at)
 
     async def within_time_limit(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work within what is left of the run's time. Raises TimedOut."""
+        """Awaits the work within what is left of the run's time. Raises RunTimedOut."""
         limit = asyncio.timeout(self.walk.seconds_left())
         try:
             async with limit:
                 return await work
         except TimeoutError:
             if limit.expired():
-                raise TimedOut from None
+                raise RunTimedOut from None
             raise
 
     async def record(self, execution: Execution, done: ExecutionResult) -> SettledExecution | ExecutionHold:
-        """Writes its row. Raises MustWait for a wait that sleeps."""
+        """Writes the execution's row. Raises MustWait for a wait that sleeps."""
         self.walk.ctx.progress.pop(self.walk.run.id, None)
         if done.outputs is None:
             await self.fail(execution, done.code or "step_failed", done.error or "This step failed.")
@@ -270,10 +276,10 @@ class Rows:
             output["until"] = wait.isoformat()
         await self.walk.checkpoint(self._ended(execution, done), output, state=ValueState.DONE)
         if wait is not None:
-            left = (wait - self.walk.ctx.clock.now()).total_seconds()
-            if left > SHORT_WAIT:
-                raise MustWait(left)
-            await self.walk.ctx.clock.sleep(max(left, 0))
+            seconds_left = (wait - self.walk.ctx.clock.now()).total_seconds()
+            if seconds_left > SHORT_WAIT:
+                raise MustWait(seconds_left)
+            await self.walk.ctx.clock.sleep(max(seconds_left, 0))
         return SettledExecution(done.outputs, done.error, done.code)
 
     def _wait(self, result: NodeResult | None) -> datetime | None:
@@ -292,7 +298,7 @@ class Rows:
             step=execution.step,
             title=execution.step.title,
             status=StepStatus.SKIPPED if off or left_out else StepStatus.SUCCEEDED,
-            started_at=self.began[self.key(execution)],
+            started_at=self.started_at[self.key(execution)],
             connection=self.walk.opened.row(),
             counts=result.counts if result is not None else Counts(),
             attempt=self.walk.lease.attempt,
@@ -304,7 +310,7 @@ class Rows:
     async def _propose(
         self, execution: Execution, done: ExecutionResult, result: NodeResult
     ) -> SettledExecution | ExecutionHold:
-        asks = self._asks(execution.step)
+        asks = self._needs_approval(execution.step)
         output = _output(done)
         if asks:
             output["held"] = True
@@ -315,10 +321,15 @@ class Rows:
             proposals=result.proposals,
             item_of=result.item_of,
         )
-        began = self.began[self.key(execution)]
+        started_at = self.started_at[self.key(execution)]
         try:
             await proposals.propose(
-                self.walk, execution.step, produced, began, iteration=self.iteration(execution), asks=asks
+                self.walk,
+                execution.step,
+                produced,
+                started_at,
+                iteration=self.iteration(execution),
+                asks=asks,
             )
         except StepFailed as failure:
             await self.fail(execution, failure.code, failure.message)
@@ -331,7 +342,7 @@ class Rows:
         await proposals.apply_step(self.walk, execution.step, now, self.iteration(execution))
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
-        """What a held one hands on after the decision; None while it waits."""
+        """Returns what a held execution hands on after the decision; None while it waits."""
         value = self.walk.journal[self.key(execution)]
         if value.state is ValueState.HELD:
             if await proposals.waits_for_decision(self.walk, execution.step, self.iteration(execution)):
@@ -350,19 +361,19 @@ class Rows:
         return _settled(value.output if isinstance(value.output, dict) else {})
 
     async def fail(self, execution: Execution, code: str, words: str) -> Ended:
-        """The row of an execution that failed and ended the run."""
+        """Writes the row of an execution that failed and ended the run."""
         failed = self.failed_row(execution, code, words)
         ended = failed._replace(attempt=self.walk.lease.attempt)
         await self.walk.checkpoint(ended, None, state=ValueState.FAILED)
         return ended
 
     def failed_row(self, execution: Execution, code: str, words: str) -> Ended:
-        """The same, not written."""
+        """Returns that row without writing it."""
         return Ended(
             step=execution.step,
             title=execution.step.title,
             status=StepStatus.FAILED,
-            started_at=self.began.get(self.key(execution)) or self.walk.ctx.clock.now(),
+            started_at=self.started_at.get(self.key(execution)) or self.walk.ctx.clock.now(),
             connection=self.walk.opened.row(),
             counts=Counts(),
             iteration=self.iteration(execution),
@@ -371,27 +382,27 @@ class Rows:
         )
 
     async def call_failed(self, error: CallError) -> Ended:
-        """A read that failed for good fails its step; for a reason that passes the run waits."""
-        reading = "" if self.now_at is None else self.key(self.now_at)
-        step = None if self.now_at is None else self.now_at.step
-        started_at = self.began.get(reading) or self.walk.ctx.clock.now()
+        """Fails the step after a failed read, or lets the run wait after a temporary failure."""
+        reading = "" if self.current is None else self.key(self.current)
+        step = None if self.current is None else self.current.step
+        started_at = self.started_at.get(reading) or self.walk.ctx.clock.now()
         wait = await read_retries.wait_for(self.walk, error, reading, step, started_at)
         if wait is not None:
             raise wait from error
-        if self.now_at is None:
+        if self.current is None:
             raise error
         touched = self.walk.opened.touched
-        await connection_checks.look_soon(self.walk.ctx, self.walk.run.org, touched, kinds=[error.kind])
-        return await self.fail(self.now_at, error.kind, error.message)
+        await connection_checks.schedule_check(self.walk.ctx, self.walk.run.org, touched, kinds=[error.kind])
+        return await self.fail(self.current, error.kind, error.message)
 
-    async def too_much(self) -> None:
-        """The row of the execution that came to more data than may be held; none for one replayed."""
-        if self.now_at is not None and self.key(self.now_at) not in self.walk.journal:
+    async def fail_too_much_data(self) -> None:
+        """Writes the row of an execution that exceeded the data limit; none for a replayed one."""
+        if self.current is not None and self.key(self.current) not in self.walk.journal:
             words = "It gives more data than a run may keep. Narrow down what it reads or makes."
-            await self.fail(self.now_at, "too_much_data", words)
+            await self.fail(self.current, "too_much_data", words)
 
     async def skip(self, step: PlanStep, code: str, words: str) -> None:
-        """The row of a step that did not run: its inputs never came, or are not known."""
+        """Writes the row of a step that did not run: its inputs never came, or are not known."""
         if step.name in self.walk.step_messages:
             return
         ended = Ended(
@@ -410,11 +421,11 @@ class Rows:
 
 def _output(done: ExecutionResult) -> dict[str, JsonValue]:
     outputs = done.outputs or []
-    kept: dict[str, JsonValue] = {"out": [[item.encoded() for item in items] for items in outputs]}
+    output: dict[str, JsonValue] = {"out": encode_outputs(outputs)}
     if done.error is not None:
-        kept["error"] = done.error
-    return kept
+        output["error"] = done.error
+    return output
 
 
-def _settled(kept: Mapping[str, Any]) -> SettledExecution:
-    return SettledExecution(decode_outputs(kept.get("out")), kept.get("error"))
+def _settled(output: Mapping[str, Any]) -> SettledExecution:
+    return SettledExecution(decode_outputs(output.get("out")), output.get("error"))

@@ -22,7 +22,7 @@ KNOWN: Mapping[str, str] = {
     "steward_queue_runs": "Runs in a state of the queue.",
     "steward_request_seconds": "From a request's head to the end of its answer.",
     "steward_requests_total": "Requests answered, by status.",
-    "steward_rows_deferred_total": "Rows a tick failed with and deferred.",
+    "steward_rows_deferred_total": "Rows a periodic task failed on and deferred.",
     "steward_rows_removed_total": "Rows removed because their time was over.",
     "steward_run_start_seconds": "From a run's order to its first step.",
     "steward_runs_interrupted_total": "Runs given up because three workers in a row were lost with them.",
@@ -33,6 +33,6 @@ KNOWN: Mapping[str, str] = {
     "steward_slots_late_total": "Slots skipped because their time had passed by more than the limit.",
     "steward_slots_missing_total": "Slots that had no record until the auditor wrote one.",
     "steward_slots_unexpected_total": "Records of slots nobody asked for.",
-    "steward_tick_failures_total": "Passes of a tick that failed as a whole.",
+    "steward_periodic_task_failures_total": "Passes of a periodic task that failed as a whole.",
     "steward_workers": "Workers that hold their lease, and such whose lease has expired.",
 }

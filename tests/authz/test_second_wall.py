@@ -178,7 +178,7 @@ async def test_the_hook_really_takes_the_first_wall_away(
     """`rls_only`: with both organisations entered, only the first wall keeps them apart."""
     service, ours, theirs = walled.two.service, walled.two.ours, walled.two.theirs
     both = [OrgId(ours.organization_id), OrgId(theirs.organization_id)]
-    look = partial(runs.find, org=both[0], wanted=runs.RunFilter(), limit=100, after=None)
+    look = partial(runs.find, org=both[0], run_filter=runs.RunFilter(), limit=100, after=None)
 
     async def seen(orgs: list[OrgId]) -> set[bool]:
         found = await service.context.engine.read(service.clock.now(), look, org=orgs)

@@ -10,8 +10,7 @@ from steward.connections.vault import Vault
 from steward.connectors import Options, build
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
-from steward.database.runs import approvals, changes, workers
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import approvals, changes, transitions, workers
 from steward.fake_platforms.sheets import Tab
 from steward.fake_platforms.world import World, create
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
@@ -256,9 +255,9 @@ async def _waiting(
     run = RunId(heard.data["run"]["id"])
     others = [member.org for member in service.members.values() if member.org != org]
 
-    async def claim(tx: Tx) -> run_queue.Lease:
+    async def claim(tx: Tx) -> transitions.Lease:
         worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
-        [(lease, _)] = await run_queue.claim(tx, worker=worker, free=1, full=others)
+        [(lease, _)] = await transitions.claim(tx, worker=worker, free=1, full=others)
         return lease
 
     lease = await service.write(claim)
@@ -268,13 +267,13 @@ async def _waiting(
     ids = sorted(ChangeId(new_id(now)) for _ in range(2))
 
     async def park(tx: Tx) -> None:
-        assert await run_queue.start(tx, lease)
+        assert await transitions.start(tx, lease)
         for position, change in enumerate(ids):
             made = _change(change, run, position, mark)
             await changes.insert(tx, org, made, wire=change_wire(made))
         asked = _approval(org, approval, run, AutomationId(automation), mark=mark, now=now)
         await approvals.insert(tx, org, asked, integration=IntegrationId(store))
-        assert await run_queue.park(tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=0)
+        assert await transitions.park(tx, lease, approval=approval, expires_at=asked.expires_at, leased_ms=0)
 
     await service.write(park, org=org)
     return str(run), str(approval), str(ids[0])

@@ -25,15 +25,15 @@ async def test_the_status_row_counts_each_started_run_by_how_late_it_was_made(wo
         pass
     assert delays == [timedelta(minutes=9, seconds=30)]
 
-    await world.engine.write(world.now, partial(dispatch.tell, delays=delays))
-    await world.engine.write(world.now, partial(dispatch.tell, delays=[timedelta(0)]))
+    await world.engine.write(world.now, partial(dispatch.record_delays, delays=delays))
+    await world.engine.write(world.now, partial(dispatch.record_delays, delays=[timedelta(0)]))
     told = await world.engine.read(world.now, stats.scheduler)
     assert told is not None
     [(minute, counts)] = told.minutes
     assert (minute, sum(counts), told.oldest_due_at) == (ms(world.now) // 60_000, 2, None)
 
     world.clock.jump(3600)
-    await world.engine.write(world.now, partial(dispatch.tell, delays=[]))
+    await world.engine.write(world.now, partial(dispatch.record_delays, delays=[]))
     later = await world.engine.read(world.now, stats.scheduler)
     assert later is not None
     assert [sum(counts) for _, counts in later.minutes] == [0]
@@ -47,7 +47,7 @@ async def test_what_is_due_and_not_dispatched_is_told(world: World) -> None:
     automation = await world.create(schedule=DAILY)
     assert automation.next_run_at is not None
     await world.clock.advance_to(automation.next_run_at + timedelta(minutes=2))
-    await world.engine.write(world.now, partial(dispatch.tell, delays=[]))
+    await world.engine.write(world.now, partial(dispatch.record_delays, delays=[]))
     told = await world.engine.read(world.now, stats.scheduler)
     assert told is not None
     assert told.oldest_due_at == automation.next_run_at

@@ -16,9 +16,8 @@ from steward.database.automations import occurrences, schedules
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import StoredSlot, of_automation
 from steward.database.engine.base import Engine, Tx
-from steward.database.runs import approvals, workers
+from steward.database.runs import approvals, transitions, workers
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
 from steward.database.runs.transitions import Lease
 from steward.model.account import TOKEN_SCOPES, Actor, Organization, Role, Via, maker
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
@@ -30,7 +29,7 @@ from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.model.schedule import MANUAL
 from steward.model.trigger import TriggerKind
 from steward.run_queue import ending
-from steward.run_queue import queue as lane
+from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import EnqueuedRun, RunRequest
 from steward.runs.dispatch import dispatch_due
 from steward.telemetry.log import Log
@@ -195,7 +194,7 @@ class World:
         """All its runs, oldest first."""
         wanted = runs.RunFilter(automation=automation.id)
         found = await self.write(
-            partial(runs.find, org=automation.org, wanted=wanted, limit=1000, after=None), automation.org
+            partial(runs.find, org=automation.org, run_filter=wanted, limit=1000, after=None), automation.org
         )
         return [runs.record(row) for row in found[::-1]]
 
@@ -260,11 +259,11 @@ class World:
         self.clock.tick(0.001)
 
         async def act(tx: Tx) -> EnqueuedRun:
-            free = await lane.lock(tx, automation.org, automation.id)
+            free = await run_queue.lock(tx, automation.org, automation.id)
             wanted = RunRequest(
                 automation=automation, mode=Mode.LIVE, started_by=started_by, maker=maker(self.owner)
             )
-            return await lane.enqueue(tx, free, wanted)
+            return await run_queue.enqueue(tx, free, wanted)
 
         return await self.write(act, automation.org)
 
@@ -273,11 +272,11 @@ class World:
 
         async def act(tx: Tx) -> Lease:
             worker = await workers.register(tx, "test", version="0", slots=1, lease_ms=30_000)
-            [(lease, _)] = await run_queue.claim(tx, worker=worker, free=1, full=[])
+            [(lease, _)] = await transitions.claim(tx, worker=worker, free=1, full=[])
             return lease
 
         lease = await self.engine.write(self.now, act)
-        await self.write(partial(run_queue.start, lease=lease), lease.org)
+        await self.write(partial(transitions.start, lease=lease), lease.org)
         return lease
 
     async def wait_for_approval(self, automation: Automation, lease: Lease) -> None:
@@ -305,7 +304,7 @@ class World:
 
         async def act(tx: Tx) -> None:
             await approvals.insert(tx, lease.org, approval, integration=None)
-            assert await run_queue.park(
+            assert await transitions.park(
                 tx, lease, approval=approval.id, expires_at=approval.expires_at, leased_ms=0
             )
 
@@ -315,8 +314,8 @@ class World:
         """A started run ends and frees its lane."""
 
         async def act(tx: Tx) -> None:
-            await run_queue.finish(tx, lease, status)
-            await lane.promote_next(tx, lease.org, automation.id)
+            await transitions.finish(tx, lease, status)
+            await run_queue.promote_next(tx, lease.org, automation.id)
 
         await self.write(act, lease.org)
 

@@ -92,7 +92,7 @@ async def test_when_every_account_answers_with_its_keys_none_is_kept_logged_or_a
     ended: list[Run] = [await shop.until_settled(run) for run in waiting]
     ended += [await shop.until_settled(await shop.run_now(one)) for one in made]
     assert {run.status for run in ended} == {RunStatus.FAILED}
-    ctx, answered = shop.service.ctx, list[str]()
+    ctx, answered = shop.service.worker_context, list[str]()
     await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     await shop.pass_time(hours=7)
     await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))

@@ -32,7 +32,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
 
 async def looked(shop: Shop) -> Connection:
     """One tick, and the connection after it."""
-    ctx = shop.service.ctx
+    ctx = shop.service.worker_context
     await shop.clock.through(check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log)))
     number = shop.connections["woocommerce"].integration_id
     found = await shop.read(partial(connections.get, org=shop.owner.org, integration=number))

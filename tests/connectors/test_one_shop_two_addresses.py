@@ -91,7 +91,7 @@ async def test_a_connection_of_before_learns_its_shops_address_with_its_next_che
 
     await bare.write(forgotten)
     await bare.clock.advance(6 * 3600)
-    ctx = bare.service.ctx
+    ctx = bare.service.worker_context
     await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))
     assert "connected already" in await _refused(bare, "")
 

@@ -87,7 +87,7 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
     """
     made = await signed_in(bare)
     assert (made.auth, made.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
-    access = bare.service.ctx.access
+    access = bare.service.worker_context.access
     for _ in range(2):
         reader = await access.reader(bare.owner.org, made)
         pages = reader.read(VALUES, ValuesQuery("Prices", spreadsheet_id="sheet-prices"))

@@ -176,7 +176,7 @@ async def test_checks_find_out_whether_the_shop_has_the_list(bare: Shop) -> None
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     bare.world.state.shop.version = (10, 2, 9)
     assert (await bare.connect("woocommerce", keys)).facts["lists_variations"] is False
-    ctx = bare.service.ctx
+    ctx = bare.service.worker_context
     upkeep = ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log)
     number = bare.connections["woocommerce"].integration_id
     for version, listed in (((10, 3), True), ((10, 2), False), ((11, 0, 1), True)):

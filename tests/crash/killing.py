@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from steward.database.engine.base import Act, Dialect, Engine
-from steward.database.runs import active_run as lanes
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import active_run, transitions
 from steward.failpoint import watch
 from steward.model.automation import Automation
 from steward.model.change import Change, Outcome
@@ -96,10 +95,12 @@ class Mortal:
 
 def make_mortal(shop: Shop, killer: Killer) -> None:
     """The present process does nothing more once it is killed."""
-    ctx = shop.service.ctx
-    shop.service = replace(shop.service, ctx=replace(ctx, engine=Mortal(shop.service.engine, killer)))
+    ctx = shop.service.worker_context
+    shop.service = replace(
+        shop.service, worker_context=replace(ctx, engine=Mortal(shop.service.engine, killer))
+    )
     if shop.worker is not None:
-        shop.worker.ctx = shop.service.ctx
+        shop.worker.ctx = shop.service.worker_context
 
 
 @contextmanager
@@ -150,7 +151,7 @@ async def bury(shop: Shop, killer: Killer) -> None:
     """Nothing of the killed process goes on; another one serves, once the lease is over."""
     assert killer.is_dead
     if shop.worker is not None:
-        tasks = list(shop.worker.in_hand.values())
+        tasks = list(shop.worker.running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -251,10 +252,10 @@ async def _judge_rows(shop: Shop, run: Run) -> list[str]:
         wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
     ends = Counter(row["name"] for row in rows if row["status"] != "held")
     wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
-    held = partial(lanes.active_runs, org=shop.owner.org, automations=[run.automation_id])
+    held = partial(active_run.active_runs, org=shop.owner.org, automations=[run.automation_id])
     if await shop.read(held):
         wrong.append("the lane is still held")
-    hot = await shop.read(partial(run_queue.read_state, org=shop.owner.org, run=run.id))
+    hot = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
     if hot is None or hot.attempt > 4:
         wrong.append(f"attempts: {hot}")
     if any(effect.state == "intent" for effect in await shop.ledger(run)):

@@ -18,7 +18,7 @@ import httpx
 from steward import app, worker
 from steward.config import read
 from steward.database.engine.base import Act, Dialect, Engine
-from steward.database.runs import active_run as lanes
+from steward.database.runs import active_run
 from steward.model.change import Change, Outcome
 from steward.model.ids import OrgId
 from steward.model.refusals import Refusal, Unavailable
@@ -35,7 +35,7 @@ MOST_SKEW_S = 300
 JUMPS_S = (3_600, -600, 86_400, -86_400)
 CALL_LASTS = timedelta(seconds=60)  # what a call may take in all; later it is never delivered
 FAULTS = 0.01
-TICKS = ("claim", "heartbeat", "recover", "give_up", "wake", "settle", "progress")
+TICKS = ("claim", "heartbeat", "recover", "release_orphans", "wake", "settle", "progress")
 PAST_THE_LEASE = 40
 # Requests and answers that are lost on the way, and answers that say too little.
 LOST: list[dict[str, Any]] = [
@@ -181,7 +181,7 @@ class Simulation:
         finally:
             for host in self.hosts:
                 await self.kill(host)
-        await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
+        await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
         return await self.judge(runs)
 
     async def _begun(self) -> list[Run]:
@@ -244,7 +244,7 @@ class Simulation:
             return
         hired = host.hired
         assert hired is not None
-        ticks = {tick.name: tick for tick in worker.ticks(hired)}
+        ticks = {tick.name: tick for tick in worker.periodic_tasks(hired)}
         self._look(host)
         host.tasks[name] = asyncio.ensure_future(_ticking(ticks[name].run()))
 
@@ -285,7 +285,7 @@ class Simulation:
         """A new process on the host, which registers before anybody else has a turn."""
         host.dead, host.waiting, host.tasks = False, [], {}
         ctx = replace(
-            host.service.ctx,
+            host.service.worker_context,
             engine=Drawn(OwnTime(self.shop.engine, self.shop.clock), host),
             clock=host.clock,
             lease_confirmation=LeaseConfirmation(),
@@ -309,7 +309,7 @@ class Simulation:
         host.dead, host.paused = True, False
         tasks: list[asyncio.Task[object]] = [*host.tasks.values()]  # type: ignore[list-item]
         if host.hired is not None:
-            tasks += list(host.hired.in_hand.values())  # type: ignore[arg-type]
+            tasks += list(host.hired.running.values())  # type: ignore[arg-type]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -390,7 +390,7 @@ class Simulation:
             wrong.append(f"rows are {[row['seq'] for row in rows]} of {run.last_seq}")
         ends = Counter(row["name"] for row in rows if row["status"] != "held")
         wrong += [f"step {name} ended {times} times" for name, times in ends.items() if times > 1]
-        held = partial(lanes.active_runs, org=self.shop.owner.org, automations=[run.automation_id])
+        held = partial(active_run.active_runs, org=self.shop.owner.org, automations=[run.automation_id])
         if await self.shop.read(held):
             wrong.append("the lane is still held")
         if any(effect.state == "intent" for effect in await self.shop.ledger(run)):
@@ -423,4 +423,4 @@ async def open_simulation(shop: Shop) -> Simulation:
 
 
 def _has_runs(host: Host) -> bool:
-    return host.hired is not None and bool(host.hired.in_hand)
+    return host.hired is not None and bool(host.hired.running)

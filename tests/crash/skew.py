@@ -67,7 +67,9 @@ class OwnTime:
 
 def skewed(shop: Shop, ahead: timedelta, engine: Engine | None = None) -> WorkerContext:
     """What a process of the shop's service is given whose clock is off."""
-    behind = shop.service.ctx if engine is None else replace(shop.service.ctx, engine=engine)
+    behind = (
+        shop.service.worker_context if engine is None else replace(shop.service.worker_context, engine=engine)
+    )
     return replace(
         behind,
         engine=OwnTime(behind.engine, shop.clock),

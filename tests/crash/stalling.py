@@ -77,7 +77,7 @@ async def stall(shop: Shop, at: int) -> Stalled | None:
     """A worker that claims what is ready and stops before its write number `at`; None: it made fewer."""
     engine = Stalling(shop.engine, at)
     ctx: WorkerContext = replace(
-        shop.service.ctx, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
+        shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )
     slow = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
     [lease] = await claim.claim(ctx, slow.id, free=1, full=[])
@@ -93,7 +93,7 @@ async def stall(shop: Shop, at: int) -> Stalled | None:
 
 async def taken_over(shop: Shop, run: Run) -> Run:
     """The run at its end, after another worker took it over and a person approved what it asked."""
-    await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
     shop.worker = None
     await shop.hired()
     for _ in range(4):
@@ -132,7 +132,7 @@ async def count(shop: Shop) -> int:
     """Takes up the one run that is ready and plays it as far as it goes; how many writes that took."""
     engine = Stalling(shop.engine, 0)
     ctx: WorkerContext = replace(
-        shop.service.ctx, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
+        shop.service.worker_context, engine=engine, lease_confirmation=LeaseConfirmation(), progress={}
     )
     hand = await worker.register(ctx, Hints(), poll=timedelta(seconds=1))
     [lease] = await claim.claim(ctx, hand.id, free=1, full=[])

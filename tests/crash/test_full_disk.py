@@ -79,7 +79,7 @@ class Filled:
     async def write_until_refused(self) -> None:
         """Big rows, until one finds no room; what the log of writes still held is used up."""
 
-        engine, space = self.shop.service.context.engine, self.shop.service.ctx.space
+        engine, space = self.shop.service.context.engine, self.shop.service.worker_context.space
         assert space is not None
         for _ in range(64):
             with contextlib.suppress(DiskFull):
@@ -129,7 +129,7 @@ async def test_a_full_disk_stops_writes_and_no_read_and_all_goes_on_by_itself(fi
     refused = await caller.patch(path, renamed)
     assert (refused.status, refused.code, refused.headers["retry-after"]) == (503, "unavailable", "5")
     assert (await caller.get(path)).data["automation"]["version"] == 1
-    await worker.take_runs(hired)
+    await worker.claim_runs(hired)
     await worker.dispatch_due(hired)
     await maintenance.watch_space(hired.ctx)
     assert (await shop.run(queued)).status is RunStatus.QUEUED
@@ -156,7 +156,7 @@ async def test_the_worker_finishes_in_the_room_of_the_reserve_and_the_api_waits(
     filled.fill()
     await filled.write_until_refused()
 
-    await service.ctx.engine.write(shop.clock.now(), note_much)
+    await service.worker_context.engine.write(shop.clock.now(), note_much)
     with pytest.raises(DiskFull):
         await service.context.engine.write(shop.clock.now(), note_much)
 
@@ -167,13 +167,13 @@ async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: F
     See docs/design/storage.md#disk-reserve.
     """
     shop = filled.shop
-    space = shop.service.ctx.space
+    space = shop.service.worker_context.space
     assert space is not None
     filled.fill()
     done = 0
 
     while not space.is_full:
-        await shop.service.ctx.engine.write(shop.clock.now(), note_much)
+        await shop.service.worker_context.engine.write(shop.clock.now(), note_much)
         done += 1
     row = await shop.read(count)
     assert row == done > 0

@@ -75,7 +75,7 @@ async def test_cancelled_at_any_write(shop: Shop, kind: str) -> None:
         shop.connected_at = 0
         run = await shop.run_now(await KINDS[kind](shop))
         cancelling = Cancelling(shop.engine, at, shop=shop, run=run)
-        ctx = shop.service.ctx
+        ctx = shop.service.worker_context
         hired = await shop.hired()
         hired.ctx = replace(ctx, engine=cancelling)
         await shop.drain()

@@ -34,8 +34,10 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
     if shop.engine.dialect != "sqlite":
         pytest.skip("of SQLite: PostgreSQL drops months, and what is deleted is its vacuum's")
     assert DAYS >= FULL_AFTER + 20
-    ctx = shop.service.ctx
-    shop.service = replace(shop.service, ctx=replace(ctx, retention=replace(ctx.retention, history=RUNS_FOR)))
+    ctx = shop.service.worker_context
+    shop.service = replace(
+        shop.service, worker_context=replace(ctx, retention=replace(ctx.retention, history=RUNS_FOR))
+    )
     shop.worker = None
     await ears.automation("orders/create")
     file, sizes = Path(str(ctx.retention.file)), []
@@ -49,7 +51,7 @@ async def test_the_file_is_bounded_under_a_days_load(ears: Ears) -> None:
                     assert heard.status == 200
                     shop.clock.tick(20)
                 await shop.drain()
-        while await worker.retain(await shop.hired()):
+        while await worker.apply_retention(await shop.hired()):
             pass
         sizes.append(_taken(file))
     print("MiB by day:", [round(size / 2**20, 1) for size in sizes])

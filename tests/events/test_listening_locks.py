@@ -69,7 +69,7 @@ class SideBySide:
 
         Returns True when the first act has fewer statements.
         """
-        ctx: WorkerContext = self.ears.shop.service.ctx
+        ctx: WorkerContext = self.ears.shop.service.worker_context
         sessions, held = [Session() for _ in acts], HeldAt(statement)
         ways = [replace(ctx, engine=Stepped(ctx.engine, session)) for session in sessions]
         going = [act(way) for act, way in zip(acts, ways, strict=True)]

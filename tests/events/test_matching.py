@@ -118,7 +118,7 @@ def offer_hiding(ears: Ears) -> None:
         template_id="hide-on-change",
         topics={"woocommerce": ("products/update",)},
     )
-    templates = cast("dict[str, Template]", ears.shop.service.ctx.templates)
+    templates = cast("dict[str, Template]", ears.shop.service.worker_context.templates)
     templates["hide-on-change"] = replace(HIDE, facts=facts)
 
 

@@ -176,14 +176,14 @@ class Ears:
     async def waits_at_most(self, runs: int) -> None:
         """As with STEWARD_MAX_WAITING_EVENTS."""
         service = self.shop.service
-        rules = replace(service.ctx.rules, max_waiting_events=runs)
-        self.shop.service = replace(service, ctx=replace(service.ctx, rules=rules))
-        (await self.shop.hired()).ctx = self.shop.service.ctx
+        rules = replace(service.worker_context.rules, max_waiting_events=runs)
+        self.shop.service = replace(service, worker_context=replace(service.worker_context, rules=rules))
+        (await self.shop.hired()).ctx = self.shop.service.worker_context
 
     async def tick(self, name: str) -> None:
         """One tick of the worker, as often as it asks to come again."""
         hired = await self.shop.hired()
-        [tick] = [one for one in worker.ticks(hired) if one.name == name]
+        [tick] = [one for one in worker.periodic_tasks(hired) if one.name == name]
         again = True
         while again:
             again = await tick.run()
@@ -200,7 +200,7 @@ class Ears:
 
 async def open_ears(whole: Whole) -> Ears:
     """Ears over a whole service: its webhooks lead to the service, its templates know one more."""
-    templates = cast("dict[str, Template]", whole.shop.service.ctx.templates)
+    templates = cast("dict[str, Template]", whole.shop.service.worker_context.templates)
     templates["tell-events"] = telling()
     whole.shop.world.deliver_through(httpx.ASGITransport(app=whole.service.app))
     return Ears(whole, await whole.service.token("member"))

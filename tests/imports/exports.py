@@ -87,7 +87,7 @@ def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
 
 async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.Kept:
     """The export kept as over the API."""
-    evaluator = Evaluator(shop.service.ctx.sandbox_pool, str(shop.owner.org), "import")
+    evaluator = Evaluator(shop.service.worker_context.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
     name = str(export.get("name") or "An import")
     return await shop.write(
@@ -100,5 +100,5 @@ async def automated(shop: Shop, export: Mapping[str, Any], **more: Any) -> Autom
     record: Import = (await kept(shop, export)).record
     assert record.supported, record.report["issues"]
     ask = RunAsAsk(import_id=record.id, name=record.name, schedule=BY_HAND, **more)
-    rules = shop.service.ctx.automation_rules
+    rules = shop.service.worker_context.automation_rules
     return (await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=rules))).automation

@@ -431,7 +431,7 @@ async def test_changed_bindings_supersede_what_waits(shop: Shop) -> None:
     automation = await automated(shop, export, bindings={"Tell": bound(shop)})
     run = await shop.waiting(automation)
     wanted = UpdateAsk(automation.id, automation.version, bindings={})
-    rules = shop.service.ctx.automation_rules
+    rules = shop.service.worker_context.automation_rules
     changed = await shop.write(partial(change.update, actor=shop.owner, ask=wanted, rules=rules))
     assert changed.plan_version == 2
     ended = await shop.run(run)

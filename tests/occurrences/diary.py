@@ -10,9 +10,9 @@ from steward.model.automation import Automation
 from steward.model.occurrence import Occurrence
 from steward.model.refusals import Refusal, ValidationFailed
 from steward.occurrences import calendar, edit
-from steward.occurrences.calendar import CalendarAsk, CalendarPage
-from steward.occurrences.edit import MoveAsk, MoveScope
-from steward.occurrences.slot import Edited, SlotAsk
+from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
+from steward.occurrences.edit import MoveCommand, MoveScope
+from steward.occurrences.slot import Edited, SlotReference
 from tests.automations.world import World
 
 SECOND = timedelta(seconds=1)
@@ -42,8 +42,8 @@ class Diary:
     async def page(self, actor: Actor | None = None, **ask: Any) -> CalendarPage:
         """A page of the calendar."""
         who = actor or self.world.owner
-        wanted = CalendarAsk(**{"limit": 200, **ask})
-        act = partial(calendar.page, org=who.org, ask=wanted)
+        wanted = CalendarPageQuery(**{"limit": 200, **ask})
+        act = partial(calendar.page, org=who.org, query=wanted)
         return await self.world.engine.read(self.world.now, act, org=who.org)
 
     async def rows(self, automation: Automation | None = None, **ask: Any) -> list[Occurrence]:
@@ -68,9 +68,9 @@ class Diary:
         **changes: Any,
     ) -> Edited:
         """Moves the run of a slot read with `version`."""
-        ask = MoveAsk(self._slot(automation, slot_at, version, changes), run_at, scope)
+        ask = MoveCommand(self._slot(automation, slot_at, version, changes), run_at, scope)
         actor = changes.get("actor", self.world.owner)
-        act = partial(edit.move, actor=actor, ask=ask, rules=self.world.rules)
+        act = partial(edit.move, actor=actor, command=ask, rules=self.world.rules)
         return await self.world.engine.write(self.world.now, act, org=actor.org)
 
     async def skip(
@@ -89,15 +89,15 @@ class Diary:
         self, verb: Any, automation: Automation, slot_at: datetime, version: int, changes: dict[str, Any]
     ) -> Edited:
         actor = changes.get("actor", self.world.owner)
-        act = partial(verb, actor=actor, ask=self._slot(automation, slot_at, version, changes))
+        act = partial(verb, actor=actor, command=self._slot(automation, slot_at, version, changes))
         done: Edited = await self.world.engine.write(self.world.now, act, org=actor.org)
         return done
 
     def _slot(
         self, automation: Automation, slot_at: datetime, version: int, changes: dict[str, Any]
-    ) -> SlotAsk:
+    ) -> SlotReference:
         of = changes.get("automation_version", automation.version)
-        return SlotAsk(automation.id, slot_at, version, of)
+        return SlotReference(automation.id, slot_at, version, of)
 
 
 def fields(refusal: Refusal) -> list[str]:

@@ -30,8 +30,8 @@ from steward.model.occurrence import Occurrence
 from steward.model.refusals import Refusal, StaleVersion, ValidationFailed
 from steward.occurrences import edit
 from steward.occurrences.audit import audit_slots
-from steward.occurrences.edit import MoveAsk, MoveScope
-from steward.occurrences.slot import SlotAsk
+from steward.occurrences.edit import MoveCommand, MoveScope
+from steward.occurrences.slot import SlotReference
 from steward.telemetry.log import Log
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register
@@ -257,8 +257,8 @@ class Calendar(RuleBasedStateMachine):
     def a_crash(self, place: int, by: timedelta, scope: MoveScope) -> None:
         """The process ends in the middle of an edit: nothing of it stays."""
         picked, now = self.pick(place), self.current()
-        ask = MoveAsk(
-            SlotAsk(now.id, picked["slot_at"], self.plan.version_of(picked["slot_at"]), now.version),
+        ask = MoveCommand(
+            SlotReference(now.id, picked["slot_at"], self.plan.version_of(picked["slot_at"]), now.version),
             (picked["run_at"] + by).replace(second=0, microsecond=0),
             scope,
         )

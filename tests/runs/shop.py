@@ -18,9 +18,8 @@ from steward.connections import connect
 from steward.database.accounts import connections, organizations, people
 from steward.database.automations import memory
 from steward.database.engine.base import Engine, Tx
-from steward.database.runs import approvals, changes, steps
+from steward.database.runs import approvals, changes, steps, write_ledger
 from steward.database.runs import records as runs
-from steward.database.runs import write_ledger as effects
 from steward.database.runs.write_ledger import Effect
 from steward.fake_platforms.world import World, create
 from steward.model.account import ROLE_SCOPES, Actor, Organization, Role, Via
@@ -32,8 +31,8 @@ from steward.model.ids import ApprovalId, IntegrationId, PersonId, RunId
 from steward.model.json import JsonValue
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
 from steward.runs import approval, cancel, start
-from steward.runs.approval import ApproveAsk, Decided, RejectAsk
-from steward.runs.start import RunNow, Started
+from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
+from steward.runs.start import RunNow, StartedRun
 from steward.worker import Worker
 from tests.fake_clock import FakeClock
 
@@ -92,7 +91,7 @@ class Shop:
             schedule=dict(schedule),
             integration_id=self.connections["woocommerce"].integration_id,
         )
-        rules = self.service.ctx.automation_rules
+        rules = self.service.worker_context.automation_rules
         return (await self.write(partial(setup.create, actor=self.owner, ask=ask, rules=rules))).automation
 
     async def hiding(self, **inputs: Any) -> Automation:
@@ -118,7 +117,7 @@ class Shop:
         key: str | None = None,
         max_waiting: int = 1000,
         actor: Actor | None = None,
-    ) -> Started:
+    ) -> StartedRun:
         """What run now answers."""
         self.keys += 1
         ask = RunNow(automation.id, key or f"key-{self.keys}", mode)
@@ -127,7 +126,7 @@ class Shop:
             self.clock.now(),
             actor or self.owner,
             ask,
-            templates=self.service.ctx.templates,
+            templates=self.service.worker_context.templates,
             max_waiting=max_waiting,
         )
 
@@ -148,7 +147,9 @@ class Shop:
 
     async def another_worker(self) -> Worker:
         """A worker of the present process."""
-        return await worker.register(self.service.ctx, self.service.hints, poll=timedelta(seconds=1))
+        return await worker.register(
+            self.service.worker_context, self.service.hints, poll=timedelta(seconds=1)
+        )
 
     async def drain(self) -> None:
         """Everything that can go on now goes on to its end, to a person or to sleep.
@@ -156,7 +157,7 @@ class Shop:
         Short waits within a step pass on the clock, with heartbeats.
         """
         hired = await self.hired()
-        going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+        going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
         try:
             while not going.done():
                 waiting = asyncio.create_task(self.clock.until_sleeping())
@@ -184,7 +185,7 @@ class Shop:
             if fresh.status in TERMINAL or fresh.status is RunStatus.WAITING_APPROVAL:
                 return fresh
             await self.clock.advance(60)
-            await worker.take_over(await self.hired())
+            await worker.recover_dead_workers(await self.hired())
             await self.drain()
         raise AssertionError(f"run {run.id} does not end: {await self.run(run)}")
 
@@ -193,7 +194,7 @@ class Shop:
         await self.service.close()
         self.worker = None
         self.service = await _built(self.environ, self.clock, self.world)
-        await self.clock.advance(self.service.ctx.rules.lease.total_seconds() + 1)
+        await self.clock.advance(self.service.worker_context.rules.lease.total_seconds() + 1)
 
     async def run(self, run: Run) -> Run:
         """The run as it now is."""
@@ -227,18 +228,20 @@ class Shop:
         *,
         by: Actor | None = None,
         not_starter: bool = False,
-    ) -> Decided:
+    ) -> DecidedApproval:
         """The owner approves all but what is left out."""
         asked = await self.approval(run)
-        ask = ApproveAsk(asked.id, asked.version, [one.id for one in leave_out], asked.change_hash)
-        verb = partial(approval.approve, actor=by or self.owner, wish=ask, not_starter=not_starter)
+        ask = ApproveCommand(asked.id, asked.version, [one.id for one in leave_out], asked.change_hash)
+        verb = partial(approval.approve, actor=by or self.owner, command=ask, not_starter=not_starter)
         return await self.write(verb)
 
-    async def reject(self, run: Run, *, by: Actor | None = None, not_starter: bool = False) -> Decided:
+    async def reject(
+        self, run: Run, *, by: Actor | None = None, not_starter: bool = False
+    ) -> DecidedApproval:
         """The owner rejects all."""
         asked = await self.approval(run)
-        ask = RejectAsk(asked.id, asked.version, "No")
-        verb = partial(approval.reject, actor=by or self.owner, wish=ask, not_starter=not_starter)
+        ask = RejectCommand(asked.id, asked.version, "No")
+        verb = partial(approval.reject, actor=by or self.owner, command=ask, not_starter=not_starter)
         return await self.write(verb)
 
     async def waiting(self, automation: Automation) -> Run:
@@ -269,7 +272,7 @@ class Shop:
 
     async def ledger(self, run: Run) -> list[Effect]:
         """What was done about the run's changes, as kept."""
-        return await self.read(partial(effects.of_run, org=self.owner.org, run=run.id))
+        return await self.read(partial(write_ledger.of_run, org=self.owner.org, run=run.id))
 
     async def remembered(self, run: Run, space: str) -> dict[str, JsonValue]:
         """What the run's automation remembers in a space."""

@@ -322,7 +322,7 @@ async def test_a_store_disconnected_while_it_is_written_to_fails_the_rest(shop: 
     run, _ = await approved(shop)
     shop.fault("throttle", "POST", BATCH, retry_after=2, skip=1)
     hired = await shop.hired()
-    going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+    going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
     await shop.connection_is("woocommerce", ConnectionState.DISCONNECTED)
     await shop.clock.advance(2)

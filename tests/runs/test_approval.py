@@ -19,7 +19,7 @@ from steward.model.ids import ChangeId, OrgId, PersonId
 from steward.model.refusals import Forbidden, NotFound, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import RunStatus
 from steward.runs import approval
-from steward.runs.approval import ApproveAsk, Decided
+from steward.runs.approval import ApproveCommand, DecidedApproval
 from tests.runs.shop import Shop
 
 HOURS = 72
@@ -89,16 +89,16 @@ async def test_an_old_version_or_another_hash_is_stale_and_shows_what_is(shop: S
     run = await shop.waiting(await shop.pricing())
     asked = await shop.approval(run)
     for ask in (
-        ApproveAsk(asked.id, asked.version + 1),
-        ApproveAsk(asked.id, asked.version, change_hash="0" * 64),
+        ApproveCommand(asked.id, asked.version + 1),
+        ApproveCommand(asked.id, asked.version, change_hash="0" * 64),
     ):
         with pytest.raises(StaleVersion) as refused:
-            await shop.write(partial(approval.approve, actor=shop.owner, wish=ask, not_starter=False))
+            await shop.write(partial(approval.approve, actor=shop.owner, command=ask, not_starter=False))
         assert refused.value.data is not None
         assert refused.value.data["approval"] == asked
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
-    plain = ApproveAsk(asked.id, asked.version)
-    await shop.write(partial(approval.approve, actor=shop.owner, wish=plain, not_starter=False))
+    plain = ApproveCommand(asked.id, asked.version)
+    await shop.write(partial(approval.approve, actor=shop.owner, command=plain, not_starter=False))
 
 
 async def test_a_second_decision_is_refused(shop: Shop) -> None:
@@ -112,9 +112,9 @@ async def test_a_second_decision_is_refused(shop: Shop) -> None:
         await shop.approve(run)
     with pytest.raises(WrongState):
         await shop.reject(run)
-    old = ApproveAsk(asked.id, 1, change_hash=asked.change_hash)
+    old = ApproveCommand(asked.id, 1, change_hash=asked.change_hash)
     with pytest.raises(StaleVersion):
-        await shop.write(partial(approval.approve, actor=shop.owner, wish=old, not_starter=False))
+        await shop.write(partial(approval.approve, actor=shop.owner, command=old, not_starter=False))
 
 
 async def test_a_change_that_is_not_of_the_approval_cannot_be_left_out(shop: Shop) -> None:
@@ -242,7 +242,7 @@ async def test_archiving_ends_what_waits(shop: Shop) -> None:
     """
     automation = await shop.pricing()
     run, queued = await shop.waiting(automation), await shop.run_now(automation)
-    rules = shop.service.ctx.automation_rules
+    rules = shop.service.worker_context.automation_rules
     await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=StateAsk(automation.id), rules=rules))
     for ended in (await shop.run(run), await shop.run(queued)):
         assert (ended.status, ended.code) == (RunStatus.CANCELLED, "archived")
@@ -260,7 +260,7 @@ async def test_a_renamed_automation_does_not_touch_what_was_approved(shop: Shop)
     automation = await shop.pricing()
     run = await shop.waiting(automation)
     ask = UpdateAsk(automation.id, automation.version, name="Another name")
-    rules = shop.service.ctx.automation_rules
+    rules = shop.service.worker_context.automation_rules
     await shop.write(partial(change.update, actor=shop.owner, ask=ask, rules=rules))
     await shop.approve(run)
     await shop.drain()
@@ -273,8 +273,8 @@ async def test_of_two_who_decide_at_once_one_wins(shop: Shop) -> None:
     everybody = [somebody_else(shop), shop.owner]
     acts = [shop.approve(run, by=everybody[0]), shop.reject(run, by=everybody[1])]
     answers = await asyncio.gather(*acts, return_exceptions=True)
-    assert sum(isinstance(answer, Decided) for answer in answers) == 1
-    [refused] = [answer for answer in answers if not isinstance(answer, Decided)]
+    assert sum(isinstance(answer, DecidedApproval) for answer in answers) == 1
+    [refused] = [answer for answer in answers if not isinstance(answer, DecidedApproval)]
     assert isinstance(refused, StaleVersion | WrongState)
     status = (await shop.run(run)).status
     assert status in (RunStatus.RUNNING, RunStatus.CANCELLED)

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from steward import worker
-from steward.database import due_rows as ticks
-from steward.database.runs import approvals
-from steward.database.runs import transitions as run_queue
-from steward.database.runs import write_ledger as effects
+from steward.database import due_rows
+from steward.database.runs import approvals, transitions, write_ledger
 from steward.model.change import Outcome
 from steward.model.run import Queue, Run, RunStatus
 from steward.worker import Hints
@@ -54,7 +52,7 @@ async def test_a_run_sleeps_as_long_as_it_was_asked_to_whatever_its_workers_cloc
     shop.fault("throttle", "GET", "**/products", retry_after=600)
     run = await shop.run_now(await shop.hiding())
     slow = await worker.register(skewed(shop, -timedelta(minutes=20)), Hints(), poll=SECOND)
-    await worker.drain(slow, worker.ticks(slow))
+    await worker.drain(slow, worker.periodic_tasks(slow))
     assert (await hot(shop, run)).queue is Queue.SLEEPING
     await shop.clock.advance(599)
     await worker.wake_sleeping(slow)
@@ -146,7 +144,7 @@ async def test_what_runs_now_is_shown_while_changes_are_applied(shop: Shop) -> N
     total = len(await shop.changes(run))
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
     hired = await shop.hired()
-    going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+    going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
     await shop.clock.advance(1.5)
     await worker.note_progress(hired)
@@ -165,7 +163,7 @@ async def _runs(shop: Shop, count: int) -> list[Run]:
 
 
 async def _put_off(shop: Shop, tick: str, key: str) -> None:
-    await shop.write(partial(ticks.defer, tick=tick, key=key, message="of no use"))
+    await shop.write(partial(due_rows.defer, tick=tick, key=key, message="of no use"))
 
 
 async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
@@ -179,7 +177,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     await shop.tamper(asleep, run=first.id, at=1)
     await shop.tamper(asleep, run=second.id, at=2)
     await _put_off(shop, "wake", first.id)
-    to_wake = partial(run_queue.to_wake, most=1)
+    to_wake = partial(transitions.to_wake, limit=1)
     assert await shop.engine.read(shop.clock.now(), to_wake) == [(org, second.id)]
     await shop.clock.advance(60)
     assert await shop.engine.read(shop.clock.now(), to_wake) == [(org, first.id)]
@@ -188,7 +186,7 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     asked = [(await shop.approval(run)).id for run in (first, second)]
     await shop.clock.advance(72 * 3600)
     await _put_off(shop, "expire_approvals", asked[0])
-    ended = partial(approvals.ended, most=1)
+    ended = partial(approvals.expired, limit=1)
     assert await shop.engine.read(shop.clock.now(), ended) == [(org, asked[1])]
 
     third, fourth = [await shop.waiting(await shop.pricing()) for _ in range(2)]
@@ -197,15 +195,15 @@ async def test_what_was_put_off_takes_no_others_place(shop: Shop) -> None:
     await shop.world.reset()
     await shop.tamper("UPDATE write_ledger SET state = 'unknown', reconcile_after = 0 WHERE org_id = :org")
     await _put_off(shop, "settle", third.id)
-    to_settle = partial(effects.to_settle, most=1)
+    to_settle = partial(write_ledger.to_settle, limit=1)
     assert await shop.engine.read(shop.clock.now(), to_settle) == []
     assert (await shop.run(fourth)).status is RunStatus.WAITING_APPROVAL
     await shop.clock.advance(60)
     assert await shop.engine.read(shop.clock.now(), to_settle) == [(org, third.id)]
 
     fifth, sixth = await _runs(shop, 2)
-    limit = shop.service.ctx.rules.queue_limit
+    limit = shop.service.worker_context.rules.queue_limit
     await shop.clock.advance(limit.total_seconds())
     await _put_off(shop, "queue_limit", fifth.id)
-    unstarted = partial(run_queue.unstarted, limit=limit, most=1)
+    unstarted = partial(transitions.unstarted, limit=limit, row_limit=1)
     assert await shop.engine.read(shop.clock.now(), unstarted) == [(org, sixth.id)]

@@ -114,7 +114,7 @@ async def test_a_run_that_ends_while_it_waits_tells_that_nothing_was_made(shop: 
         case "expire":
             await shop.pass_time(hours=73)
         case "archive":
-            rules = shop.service.ctx.automation_rules
+            rules = shop.service.worker_context.automation_rules
             ask = StateAsk(automation.id)
             await shop.write(partial(lifecycle.archive, actor=shop.owner, ask=ask, rules=rules))
     ended = await shop.run(run)

@@ -43,7 +43,7 @@ async def in_hand(shop: Shop, count: int) -> tuple[list[Run], list[Lease]]:
     """That many running runs in a worker's hands."""
     runs = [await shop.run_now(await shop.hiding(threshold=5)) for _ in range(count)]
     hired = await shop.hired()
-    leases = await claim.claim(shop.service.ctx, hired.id, free=count, full=[])
+    leases = await claim.claim(shop.service.worker_context, hired.id, free=count, full=[])
     by_run = {lease.run: lease for lease in leases}
     return runs, [by_run[run.id] for run in runs]
 

@@ -27,7 +27,7 @@ async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     await shop.clock.advance(30)
     await shop.run_now(await shop.pricing(), Mode.TEST)
     await shop.set_up("hide-out-of-stock-products", {}, DAILY)
-    await maintenance.tell_figures(ctx)
+    await maintenance.export_gauges(ctx)
     assert figures(ctx, "steward_queue_runs", "state") == {
         "blocked": 1,
         "leased": 0,
@@ -41,7 +41,7 @@ async def test_depth_and_age_of_the_queue_are_told(shop: Shop) -> None:
     assert ctx.metrics.value("steward_schedule_behind_seconds") == 0
     assert figures(ctx, "steward_workers", "lease") == {"held": 1, "expired": 0}
     await shop.clock.advance(86_400)
-    await maintenance.tell_figures(ctx)
+    await maintenance.export_gauges(ctx)
     behind = ctx.metrics.value("steward_schedule_behind_seconds")
     assert 0 < behind < 86_400
     assert figures(ctx, "steward_workers", "lease") == {"held": 0, "expired": 1}

@@ -31,7 +31,7 @@ async def test_lost_workers_pause_no_automation_and_are_told_to_the_operator(sho
         assert since is not None
         look = partial(health.interrupted_runs, org=shop.owner.org, since=since)
         assert await shop.read(look) == many  # what `steward doctor` asks
-    assert shop.service.ctx.metrics.value("steward_runs_interrupted_total") == 1
+    assert shop.service.worker_context.metrics.value("steward_runs_interrupted_total") == 1
 
 
 async def test_losses_more_than_an_hour_apart_start_counting_anew(shop: Shop) -> None:
@@ -41,7 +41,7 @@ async def test_losses_more_than_an_hour_apart_start_counting_anew(shop: Shop) ->
     for seconds in (0, 3600, 3600.001, 3600):
         shop.clock.tick(seconds)
         hired = await shop.hired()
-        await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+        await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
         held = await shop.read(partial(workers.runs_of, worker=hired.id))
         assert await shop.write(partial(recover.free, worker=hired.id, held=held, lost=True)) == 1
         attempts.append((await hot(shop, run)).attempt)
@@ -54,7 +54,7 @@ async def test_a_run_that_is_handed_back_uses_up_no_attempt(shop: Shop) -> None:
     attempts = []
     for lost in (True, False, True):
         hired = await shop.hired()
-        await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+        await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
         held = await shop.read(partial(workers.runs_of, worker=hired.id))
         await shop.write(partial(recover.free, worker=hired.id, held=held, lost=lost))
         attempts.append((await hot(shop, run)).attempt)

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import transitions
 from steward.model.automation import Automation
 from steward.model.ids import RunId
 from steward.model.run import Mode, Queue, Run, RunStatus
@@ -12,7 +12,7 @@ from tests.runs.shop import Shop, neighbour
 
 async def queue_of(shop: Shop, run: Run) -> Queue:
     """Where the run stands for the workers."""
-    hot = await shop.read(partial(run_queue.read_state, org=shop.owner.org, run=run.id))
+    hot = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
     assert hot is not None
     return hot.queue
 
@@ -21,7 +21,7 @@ async def live(shop: Shop, automation: Automation) -> list[RunId]:
     """Runs of the automation that run or wait for approval."""
     found = []
     for status in (RunStatus.RUNNING, RunStatus.WAITING_APPROVAL):
-        ids = partial(run_queue.ids_of, org=shop.owner.org, automation=automation.id, status=status)
+        ids = partial(transitions.ids_of, org=shop.owner.org, automation=automation.id, status=status)
         found += [run for run, _, _ in await shop.read(ids)]
     return found
 
@@ -109,10 +109,10 @@ async def test_one_run_of_another_organisation_is_not_behind_many(shop: Shop) ->
     for automation in many:
         await shop.run_now(automation)
     hired = await shop.hired()
-    first = await claim.claim(shop.service.ctx, hired.id, free=3, full=[])
+    first = await claim.claim(shop.service.worker_context, hired.id, free=3, full=[])
     assert {lease.org for lease in first} == {shop.owner.org}
     theirs = await other.run_now(await other.hiding(threshold=5))
-    following = await claim.claim(shop.service.ctx, hired.id, free=3, full=[])
+    following = await claim.claim(shop.service.worker_context, hired.id, free=3, full=[])
     assert theirs.id in [lease.run for lease in following]
 
 
@@ -125,7 +125,7 @@ async def test_a_full_organisation_is_left_out(shop: Shop) -> None:
     await shop.run_now(await shop.hiding())
     theirs = await other.run_now(await other.hiding())
     hired = await shop.hired()
-    claimed = await claim.claim(shop.service.ctx, hired.id, free=20, full=[shop.owner.org])
+    claimed = await claim.claim(shop.service.worker_context, hired.id, free=20, full=[shop.owner.org])
     assert [lease.run for lease in claimed] == [theirs.id]
-    full = partial(run_queue.full, cap=1)
+    full = partial(transitions.full, cap=1)
     assert await shop.engine.read(shop.clock.now(), full) == [other.owner.org]

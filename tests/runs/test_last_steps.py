@@ -10,13 +10,13 @@ import pytest
 from steward.database.automations import records as automations
 from steward.database.automations import schedules
 from steward.database.engine.base import Tx
-from steward.database.runs.fast_runs import Closed
+from steward.database.runs.fast_runs import FinishResult
 from steward.database.runs.transitions import Lease
 from steward.model.automation import Automation
 from steward.model.instants import wire_time
 from steward.model.run import Run, RunStatus
 from steward.runs import checkpoint, claim, finish
-from steward.runs.finish import End, Finish
+from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.worker_context import LeaseLost
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop
@@ -25,10 +25,12 @@ from tests.runs.test_checkpoints import LONG, point
 DONE, RUNNING = RunStatus.SUCCEEDED, RunStatus.RUNNING
 
 
-async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> Closed:
+async def ended(shop: Shop, run: Run, lease: Lease, *, name: str = "look") -> FinishResult:
     """Ends the run well with a step of this name."""
-    end = End(DONE, message="Done.", result={"seen": 1})
-    wanted = Finish(lease, end, run.automation_id, run.mode, shop.service.ctx.automation_rules)
+    end = RunEnd(DONE, message="Done.", result={"seen": 1})
+    wanted = FinishRequest(
+        lease, end, run.automation_id, run.mode, shop.service.worker_context.automation_rules
+    )
     step = point(shop, lease, name=name)
     assert step.ended is not None
     assert step.value is not None
@@ -47,7 +49,7 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
 
     See docs/design/storage.md#group-commit.
     """
-    ctx, hired = shop.service.ctx, await shop.hired()
+    ctx, hired = shop.service.worker_context, await shop.hired()
     made = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in made]
     behind = [await shop.run_now(automation) for automation in made]
@@ -60,7 +62,7 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
     names = ["look", "look", "look", LONG]
     acts = [ended(shop, run, lease, name=name) for run, lease, name in zip(runs, leases, names, strict=True)]
     outcomes = await asyncio.gather(*acts, return_exceptions=True)
-    assert outcomes[:2] == [Closed(True, True, None), Closed(True, False, "by_person")]
+    assert outcomes[:2] == [FinishResult(True, True, None), FinishResult(True, False, "by_person")]
     assert isinstance(outcomes[2], LeaseLost)
     assert isinstance(outcomes[3], Exception)
     after = [await shop.run(run) for run in runs]
@@ -88,11 +90,14 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
         pytest.skip("SQLite has one writer, and no rows to lock")
     runs = [await shop.run_now(await shop.hiding()) for _ in range(3)]
     held = {
-        one.run: one for one in await claim.claim(shop.service.ctx, (await shop.hired()).id, free=3, full=[])
+        one.run: one
+        for one in await claim.claim(shop.service.worker_context, (await shop.hired()).id, free=3, full=[])
     }
-    await asyncio.gather(*(claim.start_claimed(shop.service.ctx, lease) for lease in held.values()))
+    await asyncio.gather(
+        *(claim.start_claimed(shop.service.worker_context, lease) for lease in held.values())
+    )
     run = runs[1]
-    ends: list[asyncio.Future[Closed]] = []
+    ends: list[asyncio.Future[FinishResult]] = []
 
     async def first(tx: Tx) -> None:
         await schedules.lock(tx, shop.owner.org, run.automation_id)
@@ -110,4 +115,4 @@ async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Sho
     await shop.write(first)
     await watcher.close()
     outcomes = await asyncio.gather(*ends, return_exceptions=True)
-    assert outcomes[:2] == [Closed(True, True, None)] * 2
+    assert outcomes[:2] == [FinishResult(True, True, None)] * 2

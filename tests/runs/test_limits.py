@@ -34,8 +34,8 @@ async def automation_of(shop: Shop, automation: Automation) -> Automation:
 
 def rules(shop: Shop, **changed: Any) -> None:
     """The service with other settings; before its worker is hired."""
-    ctx = shop.service.ctx
-    shop.service = replace(shop.service, ctx=replace(ctx, rules=replace(ctx.rules, **changed)))
+    ctx = shop.service.worker_context
+    shop.service = replace(shop.service, worker_context=replace(ctx, rules=replace(ctx.rules, **changed)))
 
 
 async def failing(shop: Shop, schedule: Mapping[str, Any] = DAILY) -> Automation:
@@ -167,7 +167,7 @@ async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
     """Total per run at most 64 MiB, whoever wrote it. See docs/design/runs.md#checkpoints."""
     whole = await shop.waiting(await shop.pricing())
     kept = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
-    monkeypatch.setattr(steps, "RUN_BYTES", sum(value.kept_bytes for value in kept) - 1)
+    monkeypatch.setattr(steps, "RUN_BYTES", sum(value.stored_bytes for value in kept) - 1)
     run = await shop.run_now(await shop.pricing())
     await killed(shop, "after_checkpoint")
     assert (await shop.until_settled(run)).code == "too_much_data"
@@ -178,7 +178,7 @@ async def test_what_runs_now_is_shown_while_it_runs(shop: Shop) -> None:
     shop.fault("throttle", "GET", "**/products", retry_after=10)
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    going = asyncio.create_task(worker.drain(hired, worker.ticks(hired)))
+    going = asyncio.create_task(worker.drain(hired, worker.periodic_tasks(hired)))
     await shop.clock.until_sleeping()
     await worker.note_progress(hired)
     assert (await shop.run(run)).current_step is None  # a step of less than a second is not worth a write
@@ -204,7 +204,7 @@ async def test_a_defect_of_a_step_ends_its_run_and_no_other(
     async def broken(at: StepContext) -> None:
         raise ZeroDivisionError(at.run_id)
 
-    template: Any = shop.service.ctx.templates["hide-out-of-stock-products"]
+    template: Any = shop.service.worker_context.templates["hide-out-of-stock-products"]
     monkeypatch.setitem(template.steps, "pick-sold-out", broken)
     run, other = await shop.run_now(await shop.hiding()), await shop.run_now(await shop.pricing())
     await shop.drain()

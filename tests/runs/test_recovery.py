@@ -14,8 +14,7 @@ import pytest
 
 from steward import worker
 from steward.database.engine.base import Act
-from steward.database.runs import transitions as run_queue
-from steward.database.runs import workers
+from steward.database.runs import transitions, workers
 from steward.database.runs.transitions import RunState
 from steward.model.change import Outcome
 from steward.model.ids import OrgId, WorkerId
@@ -31,7 +30,7 @@ T = TypeVar("T")
 
 async def hot(shop: Shop, run: Run) -> RunState:
     """The run's own row."""
-    found = await shop.read(partial(run_queue.read_state, org=shop.owner.org, run=run.id))
+    found = await shop.read(partial(transitions.read_state, org=shop.owner.org, run=run.id))
     assert found is not None
     return found
 
@@ -90,11 +89,11 @@ async def test_a_lost_run_is_not_queued_behind_new_ones(shop: Shop) -> None:
     run = await shop.run_now(await shop.hiding())
     others = [await shop.run_now(await shop.hiding()) for _ in range(5)]
     hired = await shop.hired()
-    [lease] = await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    [lease] = await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
     assert lease.run == run.id
     await shop.restart()
     fresh = await shop.hired()
-    [again] = await claim.claim(shop.service.ctx, fresh.id, free=1, full=[])
+    [again] = await claim.claim(shop.service.worker_context, fresh.id, free=1, full=[])
     assert again.run in {run.id, others[0].id}
     assert (await hot(shop, run)).queue in (Queue.LEASED, Queue.READY)
 
@@ -104,8 +103,8 @@ async def test_a_worker_that_is_alive_keeps_its_runs(shop: Shop) -> None:
     hired = await shop.hired()
     other = await shop.another_worker()
     run = await shop.run_now(await shop.hiding())
-    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
-    lease = shop.service.ctx.rules.lease.total_seconds()
+    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    lease = shop.service.worker_context.rules.lease.total_seconds()
     await shop.clock.advance(lease)
     assert await recover.recover(shop.engine, shop.clock.now(), other.id) == 0
     await shop.clock.advance(0.001)
@@ -117,7 +116,7 @@ async def test_a_worker_declared_dead_drops_what_it_has_and_registers_anew(shop:
     """0 rows. See docs/design/runs.md#workers-and-leases."""
     hired = await shop.hired()
     before = hired.id
-    await shop.clock.advance(shop.service.ctx.rules.lease.total_seconds() + 1)
+    await shop.clock.advance(shop.service.worker_context.rules.lease.total_seconds() + 1)
     await shop.another_worker()
     await worker.heartbeat(hired)
     assert hired.id != before
@@ -132,10 +131,10 @@ async def test_no_step_starts_while_the_lease_is_in_doubt(shop: Shop) -> None:
     """
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    [lease] = await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
-    shop.clock.tick(0.8 * shop.service.ctx.rules.lease.total_seconds())
-    assert not await worker.take_runs(hired)
-    holding = asyncio.create_task(shop.service.ctx.wait_for_lease(lease))
+    [lease] = await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
+    shop.clock.tick(0.8 * shop.service.worker_context.rules.lease.total_seconds())
+    assert not await worker.claim_runs(hired)
+    holding = asyncio.create_task(shop.service.worker_context.wait_for_lease(lease))
     await shop.clock.advance(1)
     assert not holding.done()
     await worker.heartbeat(hired)
@@ -150,11 +149,11 @@ async def test_what_was_taken_again_meanwhile_is_not_given_up(shop: Shop) -> Non
     """
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
     seen = await shop.read(partial(workers.runs_of, worker=hired.id))
     give_up = partial(recover.free, worker=hired.id, held=seen, lost=True)
     assert await shop.write(give_up) == 1
-    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
     assert await shop.write(give_up) == 0
     left = await hot(shop, run)
     assert (left.queue, left.attempt) == (Queue.LEASED, 2)
@@ -168,7 +167,7 @@ async def test_a_restart_on_the_same_host_need_not_wait_for_the_lease(shop: Shop
     assert recover.is_gone(f"{host}|999999999|1")
     assert not recover.is_gone("elsewhere|999999999|1")
     run = await shop.run_now(await shop.hiding())
-    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
     await shop.tamper(
         "UPDATE workers SET name = :name WHERE worker_id = :id", name=f"{host}|999999999|1", id=hired.id
     )
@@ -181,7 +180,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_up(shop: Shop) -> None:
     """P1: the run tables are the queue; a run is in a task's hands or free"""
     run = await shop.run_now(await shop.hiding())
     hired = await shop.hired()
-    await claim.claim(shop.service.ctx, hired.id, free=1, full=[])
+    await claim.claim(shop.service.worker_context, hired.id, free=1, full=[])
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.WAITING_APPROVAL
     assert (await hot(shop, run)).attempt == 2
@@ -210,8 +209,8 @@ async def test_a_database_that_is_away_for_a_moment_fails_no_run(shop: Shop, at:
     """
     run = await approved(shop)
     shop.worker = None
-    ctx = replace(shop.service.ctx, engine=Failing(shop.engine, at))
-    shop.service = replace(shop.service, ctx=ctx)
+    ctx = replace(shop.service.worker_context, engine=Failing(shop.engine, at))
+    shop.service = replace(shop.service, worker_context=ctx)
     await shop.drain()
     ended = await shop.until_settled(run)
     assert (ended.status, ended.code) == (RunStatus.SUCCEEDED, None)
@@ -228,8 +227,8 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     run = await approved(shop)
     shop.fault("throttle", "POST", "**/batch", retry_after=2, skip=1)
     hired, stop = await shop.hired(), asyncio.Event()
-    [claims] = [tick for tick in worker.ticks(hired) if tick.name == "claim"]
-    [beats] = [tick for tick in worker.ticks(hired) if tick.name == "heartbeat"]
+    [claims] = [tick for tick in worker.periodic_tasks(hired) if tick.name == "claim"]
+    [beats] = [tick for tick in worker.periodic_tasks(hired) if tick.name == "heartbeat"]
     going = asyncio.create_task(worker.run(hired, [claims, beats], stop))
     await shop.clock.until_sleeping(3)  # both ticks, and the second request that was told to wait
     stop.set()
@@ -238,12 +237,12 @@ async def test_a_graceful_stop_hands_back_between_two_writes(shop: Shop) -> None
     await asyncio.wait_for(going, 30)
     left = await hot(shop, run)
     assert (left.queue, left.status, left.attempt) == (Queue.READY, RunStatus.QUEUED, 1)
-    others = await shop.engine.read(shop.clock.now(), partial(workers.others, own=WorkerId(0)))
+    others = await shop.engine.read(shop.clock.now(), partial(workers.others, own_id=WorkerId(0)))
     assert hired.id not in [other.id for other in others]
     assert len(shop.applied()) == 1
 
     shop.worker = None
-    shop.service.ctx.lease_confirmation.stopping = False
+    shop.service.worker_context.lease_confirmation.stopping = False
     await shop.drain()
     assert (await shop.run(run)).status is RunStatus.SUCCEEDED
     assert sum(written(shop).values()) == 10
@@ -254,7 +253,7 @@ async def test_many_runs_of_a_lost_worker_are_freed_at_once(shop: Shop) -> None:
     """One transaction per dead worker. See docs/design/runs.md#workers-and-leases."""
     queued = [await shop.run_now(await shop.hiding()) for _ in range(20)]
     hired = await shop.hired()
-    assert len(await claim.claim(shop.service.ctx, hired.id, free=20, full=[])) == 20
+    assert len(await claim.claim(shop.service.worker_context, hired.id, free=20, full=[])) == 20
     await shop.clock.advance(timedelta(minutes=1).total_seconds())
     shop.worker = None
     await shop.drain()

@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from steward import worker
-from steward.database import due_rows as ticks
+from steward.database import due_rows
 from steward.database.accounts import attempt_limits as limits
 from steward.database.accounts import sessions
-from steward.database.engine import maintenance as files
+from steward.database.engine import maintenance as database_maintenance
 from steward.database.engine.base import Tx
 from steward.database.engine.migrate import sqlite_path
 from steward.database.engine.sqlite import SqliteEngine
@@ -55,7 +55,7 @@ async def until(shop: Shop, ended: Run, age: timedelta) -> None:
     """The clock at the instant at which the run has been over for `age`, and one pass of retention."""
     assert ended.finished_at is not None
     await shop.clock.advance((ended.finished_at + age - shop.clock.now()).total_seconds())
-    await worker.retain(await shop.hired())
+    await worker.apply_retention(await shop.hired())
 
 
 async def test_a_run_goes_with_all_it_holds_when_its_time_is_over(shop: Shop) -> None:
@@ -111,7 +111,7 @@ async def test_what_is_not_over_stays_however_old(shop: Shop) -> None:
     found = await shop.read(partial(runs_left, org=shop.owner.org))
     assert {waiting.id, ended.id, open_run.id} == found
     for _ in range(3):
-        await worker.retain(hired)
+        await worker.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == {open_run.id}
 
 
@@ -131,10 +131,10 @@ async def test_a_pass_takes_a_thousand_rows_a_table(shop: Shop, monkeypatch: pyt
     await shop.clock.advance((HISTORY + timedelta(days=1)).total_seconds())
     held = (await counted(shop, "write_ledger"))["write_ledger"]
     assert held > 1
-    await worker.retain(hired)
+    await worker.apply_retention(hired)
     assert (await counted(shop, "write_ledger", "runs")) == {"write_ledger": held - 1, "runs": 1}
     for _ in range(40):
-        await worker.retain(hired)
+        await worker.apply_retention(hired)
     assert (await counted(shop, *OF_A_RUN)) == dict.fromkeys(OF_A_RUN, 0), ended.id
 
 
@@ -151,11 +151,11 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
                 {"seen": now - seen, "hash": f"{n}" * 64, **person},
             )
         await limits.attempt(tx, {"client": "a"}, 10)
-        await ticks.defer(tx, "settle", "some", message="no")
+        await due_rows.defer(tx, "settle", "some", message="no")
 
     await shop.write(furnish)
     hired = await shop.hired()
-    await worker.retain(hired)
+    await worker.apply_retention(hired)
 
     async def look(tx: Tx) -> list[int]:
         counts = []
@@ -167,10 +167,10 @@ async def test_sessions_attempts_and_failures_go_when_they_have_ended(shop: Shop
 
     assert await shop.read(look) == [1, 1, 1]
     await shop.clock.advance(60)
-    await worker.retain(hired)
+    await worker.apply_retention(hired)
     assert await shop.read(look) == [0, 0, 1]
     await shop.clock.advance(86_401)
-    await worker.retain(hired)
+    await worker.apply_retention(hired)
     assert await shop.read(look) == [0, 0, 0]
 
 
@@ -181,7 +181,7 @@ async def test_decided_slots_go_with_the_history(shop: Shop) -> None:
     assert (await counted(shop, "occurrences"))["occurrences"] >= 1
     await shop.write(partial(only_pending_left, org=shop.owner.org))
     await shop.clock.advance((HISTORY + timedelta(days=3)).total_seconds())
-    await worker.retain(await shop.hired())
+    await worker.apply_retention(await shop.hired())
     assert await shop.read(partial(slots_decided, org=shop.owner.org)) == 0, automation.id
 
 
@@ -208,7 +208,7 @@ async def test_months_are_made_ahead_and_dropped_behind(
     """
     shop = await open_shop(postgresql_url, clock, tmp_path)
     hired = await shop.hired()
-    await maintenance.turn_months(hired.ctx)
+    await maintenance.rotate_partitions(hired.ctx)
     await connect_all(shop)
     waiting = await shop.waiting(await shop.hiding())
     ended = await finished(shop)
@@ -226,16 +226,16 @@ async def test_months_are_made_ahead_and_dropped_behind(
     assert await owner.fetchval("SELECT count(*) FROM steps_2026_05") > 0
     assert await owner.fetchval("SELECT count(*) FROM steps_default") == 0
     await shop.clock.advance(timedelta(days=70).total_seconds())
-    await maintenance.turn_months(hired.ctx)
+    await maintenance.rotate_partitions(hired.ctx)
     assert "2026_05" in await months("step_values")  # the waiting run may need them
     await shop.cancel(waiting)
-    await maintenance.turn_months(hired.ctx)
+    await maintenance.rotate_partitions(hired.ctx)
     assert "2026_05" not in await months("step_values")
     assert "2026_05" in await months("steps")
     await shop.clock.advance((HISTORY + STORED).total_seconds())
-    await worker.retain(hired)
+    await worker.apply_retention(hired)
     assert await shop.read(partial(runs_left, org=shop.owner.org)) == set(), ended.id
-    await maintenance.turn_months(hired.ctx)
+    await maintenance.rotate_partitions(hired.ctx)
     now = shop.clock.now()
     left = await months("steps")
     assert f"{now:%Y_%m}" in left
@@ -263,15 +263,15 @@ async def test_a_file_gives_its_room_back(sqlite_url: str, clock: FakeClock, tmp
             )
 
     await engine.write(clock.now(), fill)
-    assert files.log_size(file) > 2_000_000
-    assert not await files.shorten_log(file, longest=files.log_size(file))
-    assert await files.shorten_log(file, longest=files.log_size(file) - 1)
-    assert files.log_size(file) == 0
+    assert database_maintenance.log_size(file) > 2_000_000
+    assert not await database_maintenance.shorten_log(file, longest=database_maintenance.log_size(file))
+    assert await database_maintenance.shorten_log(file, longest=database_maintenance.log_size(file) - 1)
+    assert database_maintenance.log_size(file) == 0
     full = file.stat().st_size
     for _ in range(2):
         await retention.SWEEPS["deferred_rows"](engine, clock.now(), retention.RetentionRules())
     for _ in range(3):
         await retention.shrink(engine, clock.now(), retention.RetentionRules(file=file))
-    await files.shorten_log(file, longest=0)
+    await database_maintenance.shorten_log(file, longest=0)
     assert file.stat().st_size < full / 2
     await engine.close()

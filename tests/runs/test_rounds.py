@@ -222,13 +222,13 @@ def test_a_call_is_sized_to_take_at_most_twenty_seconds(
     item_seconds: float | None, most: int, size: int
 ) -> None:
     """issue: target ≤ 20 s a call, between 1 and the platform's maximum, judged by the call before"""
-    assert batch_size(item_seconds, most=most) == size
+    assert batch_size(item_seconds, limit=most) == size
 
 
 @given(seconds=st.floats(0, 1e6), most=st.integers(1, 250))
 def test_a_size_is_never_out_of_bounds(seconds: float, most: int) -> None:
     """Between 1 and the maximum; more than one item only if they fit into 20 s"""
-    size = batch_size(seconds, most=most)
+    size = batch_size(seconds, limit=most)
     assert 1 <= size <= most
     assert size == 1 or size * seconds <= rounds.CALL_SECONDS + 1e-6
 
@@ -236,17 +236,17 @@ def test_a_size_is_never_out_of_bounds(seconds: float, most: int) -> None:
 def test_a_call_without_an_answer_halves_the_next_and_the_limit_comes_back() -> None:
     """A shop that answers with too much, or not at all, is asked for less, and for more again later"""
     sizes, one = BatchSizes(), part("product.set_visible", "1")
-    assert sizes.next(one, most=100) == 10
+    assert sizes.next(one, limit=100) == 10
     sizes.note(one, items=10, seconds=1.0, is_answered=True)
-    assert sizes.next(one, most=100) == 100
+    assert sizes.next(one, limit=100) == 100
     sizes.note(one, items=100, seconds=1.0, is_answered=False)
-    assert sizes.next(one, most=100) == 50
+    assert sizes.next(one, limit=100) == 50
     sizes.note(one, items=50, seconds=1.0, is_answered=True)
-    assert sizes.next(one, most=100) == 55
+    assert sizes.next(one, limit=100) == 55
     sizes.note(one, items=1, seconds=60.0, is_answered=False)
-    assert sizes.next(one, most=100) == 1
+    assert sizes.next(one, limit=100) == 1
     for _ in range(60):
         sizes.note(one, items=1, seconds=0.01, is_answered=True)
-    assert sizes.next(one, most=1000) == MAX_CANDIDATES
+    assert sizes.next(one, limit=1000) == MAX_CANDIDATES
     elsewhere = replace(one, integration_id=OTHER)
-    assert sizes.next(elsewhere, most=100) == 10
+    assert sizes.next(elsewhere, limit=100) == 10

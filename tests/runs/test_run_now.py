@@ -14,13 +14,13 @@ from steward.automations import lifecycle
 from steward.automations.lifecycle import StateAsk
 from steward.database.accounts import idempotency
 from steward.database.engine.base import Tx
-from steward.database.runs import active_run as lanes
+from steward.database.runs import active_run
 from steward.model.connection import ConnectionState
 from steward.model.ids import OrgId
 from steward.model.refusals import KeyReused, NotConnected, NotFound, TooManyWaiting, WrongState
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.runs import claim
-from steward.runs.start import Started
+from steward.runs.start import StartedRun
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop, neighbour
 
@@ -45,7 +45,7 @@ async def test_a_known_key_answers_with_its_run_as_it_now_is(shop: Shop) -> None
         lifecycle.archive,
         actor=shop.owner,
         ask=StateAsk(automation.id),
-        rules=shop.service.ctx.automation_rules,
+        rules=shop.service.worker_context.automation_rules,
     )
     await shop.write(archive)
     again = await shop.started(automation, key="same")
@@ -105,7 +105,7 @@ async def test_as_many_runs_may_wait_as_the_limit_says_and_no_more(shop: Shop) -
         await shop.started(automation, Mode.TEST, key="fifth", max_waiting=3)
     find = partial(idempotency.find, org=shop.owner.org, kind="run", key="fourth")
     assert await shop.read(find) is None
-    waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=10)
+    waiting = partial(active_run.waiting, org=shop.owner.org, automation=automation.id, limit=10)
     assert await shop.read(waiting) == 3
     await shop.cancel(last.run)
     assert not (await shop.started(automation, key="fourth", max_waiting=3)).replayed
@@ -126,12 +126,12 @@ async def test_a_replay_at_the_limit_is_a_replay(shop: Shop) -> None:
 async def test_a_thousand_at_once_with_one_key_make_one_run(shop: Shop) -> None:
     """1 run, one 201. See docs/guides/contributors.md#tests."""
     automation = await shop.hiding()
-    answers: list[Started] = await asyncio.gather(
+    answers: list[StartedRun] = await asyncio.gather(
         *(shop.started(automation, key="the one") for _ in range(1000))
     )
     assert sum(not answer.replayed for answer in answers) == 1
     assert len({answer.run.id for answer in answers}) == 1
-    waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=1000)
+    waiting = partial(active_run.waiting, org=shop.owner.org, automation=automation.id, limit=1000)
     assert await shop.read(waiting) == 1
 
 
@@ -145,7 +145,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         lifecycle.archive,
         actor=shop.owner,
         ask=StateAsk(archived.id),
-        rules=shop.service.ctx.automation_rules,
+        rules=shop.service.worker_context.automation_rules,
     )
     await shop.write(archive)
     stranger = (await neighbour(shop)).owner
@@ -161,8 +161,8 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         shop.started(one, key="second"),
     ]
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    made = [answer for answer in answers if isinstance(answer, Started)]
-    refused = [type(answer) for answer in answers if not isinstance(answer, Started)]
+    made = [answer for answer in answers if isinstance(answer, StartedRun)]
+    refused = [type(answer) for answer in answers if not isinstance(answer, StartedRun)]
     assert refused == [KeyReused, WrongState, NotFound]
     assert [answer.replayed for answer in made] == [False] * 5 + [True]
     assert made[5].run.id == made[1].run.id
@@ -170,7 +170,7 @@ async def test_runs_made_at_once_are_each_judged_by_themselves(shop: Shop) -> No
         shared = [answer.run.id for answer in made[1:5]]
         assert shared == sorted(shared)  # what waits starts in the order it was asked for
     hired = await shop.hired()
-    claimed = await claim.claim(shop.service.ctx, hired.id, free=9, full=[])
+    claimed = await claim.claim(shop.service.worker_context, hired.id, free=9, full=[])
     ready = {answer.run.id for answer in made[:1] + made[2:3] + made[4:5]}
     assert {lease.run for lease in claimed} == ready
     for answer in made[:5]:  # what was answered is what is kept
@@ -187,8 +187,8 @@ async def test_a_run_waits_little_for_one_whose_lane_is_locked(shop: Shop, datab
     locked, other = await shop.hiding(), await shop.hiding()
     watcher = await asyncpg.connect(database_url)
 
-    async def hold(tx: Tx) -> asyncio.Task[Started]:
-        await lanes.lock(tx, shop.owner.org, [locked.id])
+    async def hold(tx: Tx) -> asyncio.Task[StartedRun]:
+        await active_run.lock(tx, shop.owner.org, [locked.id])
         late = asyncio.create_task(shop.started(locked, key="late"))
         while not await watcher.fetchval(BLOCKED):
             assert not late.done()
@@ -205,7 +205,7 @@ async def test_the_limit_holds_for_runs_made_at_once(shop: Shop) -> None:
     automation = await shop.hiding()
     asked = [shop.started(automation, key=f"key {n}", max_waiting=4) for n in range(9)]
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    assert sum(isinstance(answer, Started) for answer in answers) == 4
+    assert sum(isinstance(answer, StartedRun) for answer in answers) == 4
     assert sum(isinstance(answer, TooManyWaiting) for answer in answers) == 5
-    waiting = partial(lanes.waiting, org=shop.owner.org, automation=automation.id, most=10)
+    waiting = partial(active_run.waiting, org=shop.owner.org, automation=automation.id, limit=10)
     assert await shop.read(waiting) == 4

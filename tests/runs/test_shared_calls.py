@@ -14,7 +14,7 @@ from steward.database.engine.migrate import is_sqlite
 from steward.model.automation import Automation
 from steward.model.refusals import KeyReused
 from steward.model.run import RunStatus
-from steward.runs.start import Started
+from steward.runs.start import StartedRun
 from tests.fake_clock import FakeClock
 from tests.occurrences.stepping import BLOCKED
 from tests.runs.shop import Shop, connect_all, open_shop
@@ -50,7 +50,7 @@ async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
     shop, watcher = telling, await asyncpg.connect(database_url)
     late, beside, free = [await shop.hiding(threshold=5) for _ in range(3)]
 
-    async def hold(tx: Tx) -> list["asyncio.Task[Started]"]:
+    async def hold(tx: Tx) -> list["asyncio.Task[StartedRun]"]:
         await _take_key(tx, shop, "taken", beside)
         asked = [(late, "taken"), (beside, "own")]
         waiting = [asyncio.create_task(shop.started(one, key=key)) for one, key in asked]
@@ -63,7 +63,7 @@ async def test_a_call_that_waits_and_then_fails_holds_up_no_other(
 
     refused, made = await asyncio.gather(*await shop.write(hold), return_exceptions=True)
     assert isinstance(refused, KeyReused)
-    assert isinstance(made, Started)
+    assert isinstance(made, StartedRun)
     assert await shop.run(made.run) == made.run
     assert shop.service.metrics.value(SPLIT, kind="start") == 1
     [line] = [line for line in capsys.readouterr().out.splitlines() if "batch_split" in line]

@@ -9,13 +9,12 @@ from types import NoneType
 import pytest
 
 from steward import worker
-from steward.database import due_rows as ticks
+from steward.database import due_rows
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
 from steward.database.engine.base import Autocommit
-from steward.database.runs import fast_runs as plain_runs
-from steward.database.runs import transitions as run_queue
-from steward.database.runs.fast_runs import Leased, Standing
+from steward.database.runs import fast_runs, transitions
+from steward.database.runs.fast_runs import LeasedRun, RunPrecheck
 from steward.database.runs.steps import StepValue, ValueState, packed
 from steward.database.runs.transitions import Lease
 from steward.model.approval import ApprovalStatus
@@ -28,7 +27,7 @@ from steward.run_queue import ending
 from steward.runs import checkpoint, claim, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
-from steward.runs.finish import End, Finish
+from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.worker_context import LeaseLost
 from tests.crash.killing import killed
 from tests.runs.shop import Shop
@@ -142,7 +141,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     await worker.expire_approvals(hired)
     assert (await shop.run(good)).code == "approval_expired"
     assert (await shop.run(bad)).status is RunStatus.WAITING_APPROVAL
-    late = partial(ticks.deferred_keys, tick="expire_approvals")
+    late = partial(due_rows.deferred_keys, tick="expire_approvals")
     assert await shop.engine.read(shop.clock.now(), late) == {approval}
     await shop.tamper(
         "UPDATE approvals SET counts = :counts WHERE org_id = :org AND id = :approval",
@@ -164,7 +163,7 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     automations = [await shop.hiding() for _ in range(4)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
-    ctx, hired = shop.service.ctx, await shop.hired()
+    ctx, hired = shop.service.worker_context, await shop.hired()
     held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
     assert held.keys() == {run.id for run in runs}
     leases = [held[run.id] for run in runs]
@@ -176,12 +175,12 @@ async def test_runs_taken_up_and_ended_at_once_are_each_judged_by_themselves(sho
     journals = [taken.journal for taken in begun if isinstance(taken, ClaimedRun)]
     assert all([value.name for value in journal] == [claim.START] for journal in journals)
     ends = [
-        Finish(
+        FinishRequest(
             lease,
-            End(RunStatus.SUCCEEDED, message="Done."),
+            RunEnd(RunStatus.SUCCEEDED, message="Done."),
             run.automation_id,
             run.mode,
-            shop.service.ctx.automation_rules,
+            shop.service.worker_context.automation_rules,
         )
         for run, lease in zip(runs, leases, strict=True)
     ]
@@ -202,7 +201,7 @@ async def test_a_run_that_was_lost_since_it_was_claimed_takes_no_step(shop: Shop
     See docs/design/runs.md#claim.
     """
     run = await shop.run_now(await shop.hiding())
-    ctx, hired = shop.service.ctx, await shop.hired()
+    ctx, hired = shop.service.worker_context, await shop.hired()
     [lease] = await claim.claim(ctx, hired.id, free=1, full=[])
     if ended == "cancelled":
         await shop.cancel(run)
@@ -222,7 +221,7 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
     automations = [await shop.hiding() for _ in range(3)]
     runs = [await shop.run_now(automation) for automation in automations]
     behind = await shop.run_now(automations[0])
-    ctx, hired = shop.service.ctx, await shop.hired()
+    ctx, hired = shop.service.worker_context, await shop.hired()
     held = {one.run: one for one in await claim.claim(ctx, hired.id, free=9, full=[])}
     leases = [held[run.id] for run in runs]
     await asyncio.gather(*(claim.start_claimed(ctx, one) for one in leases))
@@ -237,7 +236,9 @@ async def test_a_last_step_and_the_end_are_one_commit(shop: Shop) -> None:
         finish.end_with_step(
             ctx.engine,
             shop.clock.now(),
-            Finish(lease, End(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules),
+            FinishRequest(
+                lease, RunEnd(DONE, message="Done."), run.automation_id, run.mode, ctx.automation_rules
+            ),
             checkpoint.plain_point(
                 Checkpoint(lease, run.automation_id, 1, ended, row, packed(value)),
                 ended,
@@ -266,18 +267,18 @@ async def test_what_one_call_reads_of_several_is_what_each_would_read(shop: Shop
         pytest.skip("SQLite runs the plain statements alone")
     org, now = shop.owner.org, shop.clock.now()
     automation, run = await shop.hiding(), (await shop.drained(await shop.hiding(threshold=5)))
-    hot = await shop.read(partial(run_queue.read_state, org=org, run=run.id))
+    hot = await shop.read(partial(transitions.read_state, org=org, run=run.id))
     assert hot is not None
     lease = Lease(org, run.id, 0, 1)
     wanted = [(org, automation.id, "unused"), (org, run.automation_id, "unused")]
-    [leased] = await shop.engine.write(now, Autocommit(partial(plain_runs.leased, leases=[lease])))
+    [leased] = await shop.engine.write(now, Autocommit(partial(fast_runs.read_leased, leases=[lease])))
     standing = await shop.engine.write(
-        now, Autocommit(partial(plain_runs.standing, wanted=wanted, max_waiting=9))
+        now, Autocommit(partial(fast_runs.precheck, keys=wanted, max_waiting=9))
     )
     read = [
         await shop.read(partial(automations.get, org=org, automation=one))
         for one in (automation.id, run.automation_id)
     ]
     stores = frozenset(one.integration_id for one in shop.connections.values())
-    assert leased == Leased(lease, run, hot, read[1], is_on=True, connected=stores)
-    assert standing == [Standing(one, stores, now) for one in read]
+    assert leased == LeasedRun(lease, run, hot, read[1], is_on=True, connected=stores)
+    assert standing == [RunPrecheck(one, stores, now) for one in read]

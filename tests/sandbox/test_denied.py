@@ -39,7 +39,7 @@ async def main():
     told = {}
     for kind, (op, given) in json.loads(sys.argv[1]).items():
         try:
-            pool, payload = service.ctx.sandbox_pool, json.dumps(given).encode()
+            pool, payload = service.worker_context.sandbox_pool, json.dumps(given).encode()
             told[kind] = json.loads(await pool.send(("org", kind), kind, {"op": op}, payload, 5.0))
         except Stopped as end:
             told[kind] = [end.code, end.message]

@@ -60,7 +60,7 @@ class Both:
             connections=tuple(AutomationConnection(one.integration_id, one.kind) for one in bound),
             timezone=timezone,
         )
-        rules = self.shop.service.ctx.automation_rules
+        rules = self.shop.service.worker_context.automation_rules
         act = partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules)
         return (await self.shop.write(act)).automation
 

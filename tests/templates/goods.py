@@ -124,7 +124,7 @@ class Twin:
 
     async def stage(self, template: Template, inputs: Mapping[str, Any]) -> Stage:
         """The steps alone over the readers a run would have, for runs that an event starts."""
-        access = self.shop.service.ctx.access
+        access = self.shop.service.worker_context.access
         opened = {
             one.integration_id: AccountAccess(
                 one, await access.reader(one.org, one), access.changes(one.kind)

@@ -211,7 +211,7 @@ async def test_another_sheet_to_read_is_held_to_the_spreadsheet_that_is_named(bo
     account = both.shop.world.described()["spreadsheet"]["service_account"]
     log = await both.shop.connect("spreadsheet", {"service_account": account, "spreadsheet_id": "sheet-log"})
     reads = (AutomationConnection(log.integration_id, "spreadsheet"),)
-    rules = both.shop.service.ctx.automation_rules
+    rules = both.shop.service.worker_context.automation_rules
 
     async def change(given: dict[str, Any] | None) -> None:
         ask = UpdateAsk(made.id, made.version, connections=reads, inputs=given)

@@ -50,7 +50,7 @@ class Heard:
             integration_id=self.shop.connections[self.twin.platform].integration_id,
             trigger=TriggerAsk(TriggerKind.EVENT, (topic,)),
         )
-        rules, owner = self.shop.service.ctx.automation_rules, self.shop.owner
+        rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
         made = (await self.shop.write(partial(setup.create, actor=owner, ask=ask, rules=rules))).automation
         wish = StateAsk(made.id)
         await self.shop.write(partial(lifecycle.resume, actor=owner, ask=wish, rules=rules))
@@ -177,7 +177,7 @@ async def test_an_app_taken_off_its_store_is_found_out_within_minutes(heard: Hea
     twin.fake.tokens.clear()
     row = {"__typename": "Shop", "id": "gid://shopify/Shop/1"}
     assert (number(row), await twin.fake.tell("APP_UNINSTALLED", row)) == (1, [200])
-    ctx = shop.service.ctx
+    ctx = shop.service.worker_context
     for seconds, expected in ((1, ConnectionState.CONNECTED), (60, ConnectionState.NEEDS_RECONNECTING)):
         await shop.pass_time(seconds=seconds)
         await check_due(ConnectionChecks(ctx.engine, ctx.clock, ctx.vault, ctx.log))

@@ -42,7 +42,7 @@ from steward.model.approval import Approval, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
 from steward.runs import approval as deciding
-from steward.runs.approval import ApproveAsk, Decided, RejectAsk
+from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
 
 STALE_AFTER = timedelta(hours=1)
 
@@ -171,7 +171,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /approvals/{approvalId}`: with the first 50 changes."""
     approval = await approvals.get(tx, call.actor.org, ApprovalId(call.ids["approval_id"]))
     answer = record(approval, tx.now)
-    first_changes = await changes.shown(
+    first_changes = await changes.public_changes(
         tx, call.actor.org, approval.run_id, round_=approval.round, limit=CHANGES_SHOWN
     )
     answer.changes = [msgspec.Raw(change.wire.encode("utf-8")) for change in first_changes]
@@ -183,7 +183,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 async def approve(tx: Tx, call: ApiCall) -> Answer:
     """`POST /approvals/{approvalId}/approve`: exactly these changes, but for those left out."""
     body: ApproveBody = call.body
-    ask = ApproveAsk(
+    ask = ApproveCommand(
         approval=ApprovalId(call.ids["approval_id"]),
         version=body.version,
         except_=[ChangeId(change) for change in body.except_],
@@ -198,13 +198,13 @@ async def approve(tx: Tx, call: ApiCall) -> Answer:
 async def reject(tx: Tx, call: ApiCall) -> Answer:
     """`POST /approvals/{approvalId}/reject`: nothing is changed and the run ends."""
     body: RejectBody = call.body
-    ask = RejectAsk(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
+    ask = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
     rules = call.context.rules
     decided = await deciding.reject(tx, call.actor, ask, not_starter=rules.approver_not_starter)
     return _decided(decided, tx.now)
 
 
-def _decided(decided: Decided, now: datetime) -> DecidedAnswer:
+def _decided(decided: DecidedApproval, now: datetime) -> DecidedAnswer:
     return DecidedAnswer(record(decided.approval, now), run_record(decided.run))
 
 

@@ -39,9 +39,9 @@ from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.json import JsonValue
 from steward.model.occurrence import Occurrence, OccurrenceState
 from steward.occurrences import calendar, edit
-from steward.occurrences.calendar import CalendarAsk, CalendarPage
-from steward.occurrences.edit import MoveAsk, MoveScope
-from steward.occurrences.slot import Edited, SlotAsk
+from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
+from steward.occurrences.edit import MoveCommand, MoveScope
+from steward.occurrences.slot import Edited, SlotReference
 
 MOST_ROWS = 500
 
@@ -135,7 +135,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     """`GET /occurrences`: the calendar."""
     query: CalendarQuery = call.query
     key = paging.after(call)
-    ask = CalendarAsk(
+    ask = CalendarPageQuery(
         limit=query.limit,
         since=query.since if key is None else _instant(key[3]),
         until=query.until if key is None else _instant(key[4]),
@@ -164,7 +164,7 @@ def _instant(milliseconds: JsonValue) -> datetime:
 async def move(tx: Tx, call: ApiCall) -> Answer:
     """`POST /{automationId}/occurrences/move`."""
     body: MoveBody = call.body
-    ask = MoveAsk(_slot(call), body.run_at, body.scope)
+    ask = MoveCommand(_slot(call), body.run_at, body.scope)
     return _answer(await edit.move(tx, call.actor, ask, rules=rules_of(call.context)))
 
 
@@ -178,9 +178,9 @@ async def unskip(tx: Tx, call: ApiCall) -> Answer:
     return _answer(await edit.unskip(tx, call.actor, _slot(call)))
 
 
-def _slot(call: ApiCall) -> SlotAsk:
+def _slot(call: ApiCall) -> SlotReference:
     body: SlotBody = call.body
-    return SlotAsk(
+    return SlotReference(
         AutomationId(call.ids["automation_id"]),
         body.slot_at,
         body.occurrence_version,

@@ -272,7 +272,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     """`GET /runs/{runId}`: the run with its steps after `after_seq`, at most 200."""
     query: RunQuery = call.query
     run = RunId(call.ids["run_id"])
-    run_row, step_rows = await runs.shown(
+    run_row, step_rows = await runs.get_with_steps(
         tx, call.actor.org, run, after_seq=query.after_seq, limit=STEPS_PER_ANSWER + 1
     )
     answer = record_of_row(run_row)
@@ -281,7 +281,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
     if names:
-        first = await changes.first_of(tx, call.actor.org, run, names=names, most=CHANGES_SHOWN)
+        first = await changes.first_of(tx, call.actor.org, run, names=names, limit=CHANGES_SHOWN)
     answer.steps = [_step(row, first) for row in log]
     return RunAnswer(answer)
 
@@ -299,7 +299,7 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
     run = RunId(call.ids["run_id"])
     await runs.automation_of(tx, call.actor.org, run)
     key = paging.after(call)
-    rows = await changes.shown(
+    rows = await changes.public_changes(
         tx,
         call.actor.org,
         run,

@@ -1,7 +1,7 @@
-"""An automation's lane: which live run holds it, and its lock, the automation's schedule (engine 8).
+"""The active run of an automation and the lock of its queue, which is the automation's schedule row.
 
-The lane has no row of its own: its holder is the automation's one live run that is neither done nor blocked,
-which `runs_one_live` lets be one alone.
+The queue has no row of its own: the active run is the automation's one live run that is neither done nor
+blocked, which the unique index `runs_one_live` enforces.
 """
 
 from collections.abc import Collection
@@ -16,16 +16,16 @@ LIVE = "{run}.mode = 'live' AND {run}.queue IN ('ready', 'leased', 'sleeping', '
 
 
 class ActiveRun(NamedTuple):
-    """The live run that holds a lane, and its status."""
+    """The active live run of an automation, and its status."""
 
     run: RunId
     status: RunStatus
 
 
 async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> None:
-    """Locks the automations' lanes by rising id; call it before anything is locked of their runs (engine 2).
+    """Locks the automations' queues in order of their ids, before anything of their runs is locked.
 
-    SQLite has one writer: within its transaction everything is locked.
+    SQLite has one writer: its transaction is the lock. See docs/design/storage.md#lock-order.
     """
     if tx.dialect == "postgresql":
         await tx.all(
@@ -38,7 +38,7 @@ async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> Non
 async def active_runs(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, ActiveRun]:
-    """The holders of those of the lanes that are held; call it with the lanes locked."""
+    """Returns the active runs of the automations that have one; call it with the queues locked."""
     rows = await tx.all(
         "SELECT r.automation_id, r.id, r.status FROM runs AS r"
         f" WHERE r.org_id = :org AND r.automation_id IN (:automations) AND {LIVE.format(run='r')}",
@@ -51,7 +51,7 @@ async def active_runs(
 
 
 async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: int) -> None:
-    """Counts store events that were not run (interface 2.5); call it under the lane's lock."""
+    """Counts store events that were not run; call it with the queue locked."""
     await tx.execute(
         "UPDATE schedules SET events_dropped = events_dropped + :events, events_dropped_at = :now"
         " WHERE org_id = :org AND automation_id = :automation",
@@ -60,7 +60,7 @@ async def count_dropped(tx: Tx, org: OrgId, automation: AutomationId, events: in
 
 
 async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId | None:
-    """The run that comes next when the lane is freed."""
+    """Returns the run that is promoted next."""
     row = await tx.first(
         "SELECT id FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND queue = 'blocked'"
@@ -71,10 +71,10 @@ async def oldest_blocked(tx: Tx, org: OrgId, automation: AutomationId) -> RunId 
     return row["id"] if row else None
 
 
-async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> int:
-    """Runs of the automation queued, up to `most` + 1, or waiting for approval (contract 2.4).
+async def waiting(tx: Tx, org: OrgId, automation: AutomationId, limit: int) -> int:
+    """Counts the automation's queued runs, up to `limit` + 1, and those that wait for approval.
 
-    Of the latter only the lane's holder can be one.
+    Only the active run can wait for approval.
     """
     row = await tx.first(
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM runs"
@@ -82,6 +82,6 @@ async def waiting(tx: Tx, org: OrgId, automation: AutomationId, most: int) -> in
         " ORDER BY queued_at, id LIMIT :most) AS counted)"
         " + (SELECT count(*) FROM runs AS r WHERE r.org_id = :org AND r.automation_id = :automation"
         f" AND {LIVE.format(run='r')} AND r.status = 'waiting_approval') AS n",
-        {"org": org, "automation": automation, "most": most + 1},
+        {"org": org, "automation": automation, "most": limit + 1},
     )
     return int(row["n"]) if row else 0

@@ -1,4 +1,4 @@
-"""Approvals: asked once per round, decided once (contract 4.4)."""
+"""Approvals: requested once per round, decided once."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -11,7 +11,7 @@ from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, PersonId, RunId
 from steward.model.refusals import NotFound
 
-ENDED_AT_ONCE = 100
+EXPIRED_BATCH = 100
 _SELECT = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
     " a.counts, a.warnings, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
@@ -49,7 +49,7 @@ async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: Integra
 
 
 async def get(tx: Tx, org: OrgId, approval: ApprovalId) -> Approval:
-    """The approval. Raises NotFound, also for another organisation's."""
+    """Returns the approval. Raises NotFound, also for another organization's."""
     row = await tx.first(
         f"{_SELECT} WHERE a.org_id = :org AND a.id = :approval", {"org": org, "approval": approval}
     )
@@ -70,7 +70,7 @@ class Decision:
 
 
 async def decide(tx: Tx, org: OrgId, approval: ApprovalId, *, version: int, decision: Decision) -> bool:
-    """Decides a pending approval; False when somebody else did, or it was changed."""
+    """Decides a pending approval; returns False when it was decided or changed before."""
     touched = await tx.execute(
         "UPDATE approvals SET status = :status, version = version + 1, decided_at = :now, decided_by = :by,"
         " session_hash = :session, comment = :comment, excluded_changes = :excluded_changes"
@@ -99,7 +99,7 @@ async def find(
     limit: int,
     after: tuple[datetime, ApprovalId] | None,
 ) -> list[Approval]:
-    """Approvals by their end, earliest first, then id; those after the key of the page before."""
+    """Returns approvals by their end, earliest first, then id; those after the key of the page before."""
     where = ["a.org_id = :org", "a.status IN (:statuses)"]
     args: dict[str, object] = {"org": org, "statuses": list(statuses), "limit": limit}
     if automation is not None:
@@ -117,10 +117,10 @@ async def find(
     return [_approval(row) for row in rows]
 
 
-async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, ApprovalId]]:
-    """Pending approvals past their end, of every organisation; without those put off (engine 16).
+async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, ApprovalId]]:
+    """Returns pending approvals past their end, of every organization, without deferred ones.
 
-    A run waits for approval exactly as long as its approval is pending, and both have one end.
+    A run waits for approval exactly as long as its approval is pending, and both expire together.
     """
     rows = await tx.all(
         Both(
@@ -129,7 +129,7 @@ async def ended(tx: Tx, most: int = ENDED_AT_ONCE) -> list[tuple[OrgId, Approval
             " ORDER BY expires_at, approval_id LIMIT :most",
             "SELECT org_id, id FROM queue_expired_approvals(:most)",
         ),
-        {"most": most},
+        {"most": limit},
     )
     return [(OrgId(row["org_id"]), ApprovalId(row["id"])) for row in rows]
 

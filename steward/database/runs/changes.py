@@ -1,4 +1,4 @@
-"""Changes of runs: proposed once, never rewritten, only their outcome moves (engine 11)."""
+"""Changes of runs: proposed once, never rewritten; only their outcome moves."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -29,8 +29,8 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class ShownChange:
-    """One change as answered, with where it stands in the list."""
+class PublicChange:
+    """One change as answered, with its position in the list."""
 
     id: ChangeId
     seq: int
@@ -39,7 +39,7 @@ class ShownChange:
 
 
 class ChangeOutcome(NamedTuple):
-    """The outcome of one change, and which execution proposed it in which round of asking."""
+    """The outcome of one change, and which execution proposed it in which approval round."""
 
     name: str
     iteration: str
@@ -49,7 +49,7 @@ class ChangeOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SettledChange:
-    """What became of one change, and the words about it."""
+    """The outcome of one change, and its message."""
 
     change: ChangeId
     outcome: Outcome
@@ -57,7 +57,7 @@ class SettledChange:
 
 
 async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> None:
-    """Stores a change; `wire` is the public record but for outcome, message and applied_at."""
+    """Stores a change; `wire` is the public record without outcome, message and applied_at."""
     proposal = change.proposal
     await tx.execute(
         "INSERT INTO changes (org_id, run_id, id, seq, name, iteration, position, round, integration_id,"
@@ -90,7 +90,7 @@ async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> Non
 async def of_run(
     tx: Tx, org: OrgId, run: RunId, *, outcomes: Collection[Outcome] = tuple(Outcome)
 ) -> list[Change]:
-    """The run's changes with one of `outcomes`, in order of step and position."""
+    """Returns the run's changes with one of `outcomes`, in order of step and position."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM changes"
         " WHERE org_id = :org AND run_id = :run AND outcome IN (:outcomes) ORDER BY seq, position",
@@ -100,7 +100,10 @@ async def of_run(
 
 
 async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: str) -> list[Change]:
-    """What one execution of a step proposed, in order: the cost is its own, however much the run proposed."""
+    """Returns what one execution of a step proposed, in order.
+
+    The cost does not depend on the run's other changes.
+    """
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM changes"
         " WHERE org_id = :org AND run_id = :run AND name = :name AND iteration = :iteration"
@@ -111,7 +114,7 @@ async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: 
 
 
 async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Change]:
-    """Every change of one round of asking, in order."""
+    """Returns every change of one approval round, in order."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM changes"
         " WHERE org_id = :org AND run_id = :run AND round = :round ORDER BY seq, position",
@@ -121,17 +124,17 @@ async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Chang
 
 
 async def _rows(
-    tx: Tx, org: OrgId, run: RunId, where: Sequence[str], *, order: str, given: Mapping[str, object]
+    tx: Tx, org: OrgId, run: RunId, where: Sequence[str], *, order: str, parameters: Mapping[str, object]
 ) -> Sequence[Row]:
-    more = "".join(f" AND {one}" for one in where)
+    more = "".join(f" AND {condition}" for condition in where)
     return await tx.all(
         "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
         f" WHERE org_id = :org AND run_id = :run{more} ORDER BY {order} LIMIT :limit",
-        {"org": org, "run": run, **given},
+        {"org": org, "run": run, **parameters},
     )
 
 
-async def shown(
+async def public_changes(
     tx: Tx,
     org: OrgId,
     run: RunId,
@@ -144,8 +147,10 @@ async def shown(
     after: tuple[int, str] | None = None,
     by_id: bool = False,
     limit: int,
-) -> list[ShownChange]:
-    """Changes as answered: of a step, a round or the whole run; by seq and position, or by seq and id."""
+) -> list[PublicChange]:
+    """Returns changes as answered: of a step, a round or the whole run; by seq and position, or by seq and
+    id.
+    """
     where: list[str] = []
     more: dict[str, object] = {"limit": limit}
     if name is not None:
@@ -162,40 +167,40 @@ async def shown(
         more["outcomes"] = list(outcomes)
     order = "seq, id" if by_id else "seq, position"
     if after is None:
-        rows = await _rows(tx, org, run, where, order=order, given=more)
+        rows = await _rows(tx, org, run, where, order=order, parameters=more)
     else:
         more |= {"after_seq": after[0], "after_id": after[1]}
         # The rest of the step a page ended in lies in the order of the primary key: read from there (the sign
         # keeps `seq` from choosing another index), a page costs the same however many changes a run has.
         inside = [*where, "+seq = :after_seq", "id > :after_id"]
-        rows = await _rows(tx, org, run, inside, order="id", given=more)
+        rows = await _rows(tx, org, run, inside, order="id", parameters=more)
         if len(rows) < limit:
             more |= {"limit": limit - len(rows)}
             beyond = [*where, "seq > :after_seq"]
-            rows = [*rows, *await _rows(tx, org, run, beyond, order=order, given=more)]
-    return [ShownChange(ChangeId(row["id"]), row["seq"], row["position"], _shown(row)) for row in rows]
+            rows = [*rows, *await _rows(tx, org, run, beyond, order=order, parameters=more)]
+    return [PublicChange(ChangeId(row["id"]), row["seq"], row["position"], _public_json(row)) for row in rows]
 
 
 async def first_of(
-    tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], most: int
+    tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], limit: int
 ) -> dict[tuple[str, str], list[str]]:
-    """The first `most` changes of each of these steps as answered, by step name and iteration."""
+    """Returns the first `limit` changes of each of these steps as answered, by step name and iteration."""
     rows = await tx.all(
         "SELECT id, name, iteration, wire, outcome, message, applied_at FROM changes"
         " WHERE org_id = :org AND run_id = :run AND name IN (:names) AND position < :most"
         " ORDER BY name, iteration, position",
-        {"org": org, "run": run, "names": list(names), "most": most},
+        {"org": org, "run": run, "names": list(names), "most": limit},
     )
-    found: dict[tuple[str, str], list[str]] = {}
+    changes_by_step: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        found.setdefault((row["name"], row["iteration"]), []).append(_shown(row))
-    return found
+        changes_by_step.setdefault((row["name"], row["iteration"]), []).append(_public_json(row))
+    return changes_by_step
 
 
 async def decide(
     tx: Tx, org: OrgId, run: RunId, *, round_: int, to: Outcome, only: Sequence[ChangeId] | None = None
 ) -> int:
-    """Moves the proposed changes of a round (or of it only those named) to `to`; how many."""
+    """Sets the proposed changes of a round (or only the named ones) to `to`; returns how many."""
     named = " AND id IN (:ids)" if only is not None else ""
     args: dict[str, object] = {"org": org, "run": run, "round": round_, "to": to}
     if only is not None:
@@ -219,10 +224,10 @@ STILL_OPEN = "It cannot be told whether this took effect. Look at it in the stor
 _NO_WORDS = "''"
 
 
-def _beside(words: str) -> str:
-    """SQL: what the step said of its change, then `words` (SQL of a text) once; words of doubt go."""
-    said = f"trim(replace(replace(coalesce(message, ''), :open, ''), {words}, ''))"
-    return f"nullif(trim({said} || ' ' || {words}), '')"
+def _appended(words: str) -> str:
+    """SQL: the step's message of its change, then `words` (an SQL text) once; words of doubt are removed."""
+    earlier_message = f"trim(replace(replace(coalesce(message, ''), :open, ''), {words}, ''))"
+    return f"nullif(trim({earlier_message} || ' ' || {words}), '')"
 
 
 async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
@@ -236,13 +241,13 @@ async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
 
 
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
-    """What was never applied of an ended run becomes `to`; how many rows.
+    """Sets what was never applied of an ended run to `to`; returns how many rows.
 
-    The ledger goes before: a change whose write is still open is unknown.
+    The ledger takes precedence: a change whose write is still open is unknown.
     """
     return await tx.execute(
         f"UPDATE changes SET outcome = CASE WHEN {_OPEN} THEN 'unknown' ELSE :to END,"
-        f" message = CASE WHEN {_OPEN} THEN {_beside(':open')} ELSE {_beside(_NO_WORDS)} END"
+        f" message = CASE WHEN {_OPEN} THEN {_appended(':open')} ELSE {_appended(_NO_WORDS)} END"
         " WHERE org_id = :org AND run_id = :run AND (outcome IN ('proposed', 'approved')"
         f" OR (outcome = 'unknown' AND NOT {_OPEN}))",
         {"org": org, "run": run, "to": to, "open": STILL_OPEN},
@@ -250,7 +255,7 @@ async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
 
 
 _SETTLE = (
-    f"UPDATE changes SET outcome = r.value ->> 1, message = {_beside('(r.value ->> 2)')},"
+    f"UPDATE changes SET outcome = r.value ->> 1, message = {_appended('(r.value ->> 2)')},"
     " applied_at = CASE WHEN r.value ->> 1 = 'applied' THEN coalesce(applied_at, CAST(:now AS bigint)) END"
     " FROM {rows} AS r"
     " WHERE changes.org_id = :org AND changes.run_id = :run AND changes.id = r.value ->> 0"
@@ -264,10 +269,12 @@ _SETTLE_ALL = Both(
 
 
 async def settle(tx: Tx, org: OrgId, run: RunId, outcomes: Sequence[SettledChange]) -> None:
-    """Stores outcomes of changes; a message is appended to what the step said of its change, in place of
-    earlier words of doubt."""
+    """Stores outcomes of changes.
+
+    A message is appended to the step's own, replacing earlier words of doubt.
+    """
     if outcomes:
-        rows = [[one.change, one.outcome, one.message or ""] for one in outcomes]
+        rows = [[settled.change, settled.outcome, settled.message or ""] for settled in outcomes]
         await tx.execute(_SETTLE_ALL, {"org": org, "run": run, "rows": Json(rows), "open": STILL_OPEN})
 
 
@@ -284,14 +291,14 @@ async def outcomes(tx: Tx, org: OrgId, run: RunId) -> list[ChangeOutcome]:
 
 
 async def count(tx: Tx, org: OrgId, run: RunId) -> int:
-    """How many changes the run has proposed in all its rounds."""
+    """Returns how many changes the run has proposed in all its rounds."""
     row = await tx.first(
         "SELECT count(*) AS n FROM changes WHERE org_id = :org AND run_id = :run", {"org": org, "run": run}
     )
     return int(row["n"]) if row else 0
 
 
-def _shown(row: Row) -> str:
+def _public_json(row: Row) -> str:
     applied: datetime | None = from_ms_or_none(row["applied_at"])
     tail = {
         "outcome": row["outcome"],

@@ -1,4 +1,4 @@
-"""Fairness stamps between organisations (engine 9); leaves claiming to store/runs.py."""
+"""Fairness stamps between organizations (docs/design/runs.md#fairness)."""
 
 from steward.database.engine.base import Tx
 from steward.model.ids import OrgId
@@ -16,21 +16,21 @@ RETURNING last_vt - :n AS vt
 
 
 async def stamp(tx: Tx, org: OrgId, runs: int = 1) -> int:
-    """The first of `runs` consecutive stamps: the organisation's turn, never before the present."""
+    """Returns the first of `runs` consecutive stamps: the organization's turn, never before the present."""
     row = await tx.first(_STAMP, {"org": org, "n": runs})
     return int(row["vt"]) if row else 0
 
 
 async def present(tx: Tx) -> int:
-    """The stamp of recovered and approved runs: now, at no cost to their organisation."""
+    """Returns the stamp of recovered and approved runs: now, at no cost to their organization."""
     row = await tx.first("SELECT vt FROM fairness_clock WHERE singleton = 1")
     return int(row["vt"]) if row else 0
 
 
 async def advance(tx: Tx, vt: int) -> None:
-    """Moves the present up to the largest stamp that was claimed.
+    """Moves the present up to the largest claimed stamp.
 
-    Another claimer that is doing so at this moment is not waited for: its stamp serves as well.
+    It does not wait for another claimer that does so at this moment: its stamp serves as well.
     """
     await tx.execute(
         "UPDATE fairness_clock SET vt = :vt WHERE singleton IN"

@@ -1,8 +1,8 @@
-"""Runs made by hand, taken up and ended in few round trips, together with others, on PostgreSQL alone.
+"""The fast path of starting, beginning and finishing runs: many runs in one call, on PostgreSQL alone.
 
-A run is of the usual kind when nothing but its own rows has to be looked at; every other one is dealt with by
-itself, by the verbs that know all cases (runs/start.py, runs/claim.py, runs/finish.py). Each statement is a
-function that opens the wall itself to the organisations it is given.
+A run qualifies when only its own rows matter; every other one takes the slow path (`runs/start.py`,
+`runs/claim.py`, `runs/finish.py`). Each statement calls a function that sets the tenant context itself.
+`tests/runs/test_fast_path.py` compares every row that both paths write.
 """
 
 from collections.abc import Collection, Sequence
@@ -15,15 +15,15 @@ import msgspec
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx, from_ms
 from steward.database.runs import records as runs
-from steward.database.runs import transitions as run_queue
-from steward.database.runs.checkpoints import MEMBER, Point, unknown_paths
+from steward.database.runs import transitions
+from steward.database.runs.checkpoints import END_MEMBER, Point, unknown_paths
 from steward.database.runs.transitions import Lease, RunState
 from steward.model.account import Maker
 from steward.model.automation import Automation
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 
-_STANDING = (
+_PRECHECK = (
     "SELECT n, present, automation, is_apart, connected"
     " FROM steward_start_precheck(:orgs, :automations, :keys, :most, :test_now)"
 )
@@ -33,11 +33,11 @@ _START = (
     " :versions, :templates, :template_versions, :plans, :persons, :vias, :clients, :test_now)"
 )
 _LEASED = "SELECT n, run, automation, is_on, connected FROM steward_claimed_runs(:orgs, :runs, :test_now)"
-_BEGIN = (
+_BEGIN_RUNS = (
     "SELECT n, present FROM steward_begin_runs(:orgs, :runs, :epochs, :automations, :live, :outputs,"
     " :test_now)"
 )
-_CLOSE = (
+_FINISH = (
     "SELECT n, is_ended, cancel_code FROM steward_finish_runs(:orgs, :runs, :epochs, :automations, :live,"
     " :messages, :summaries, :results, :seqs, :names, :iterations, :attempts, :statuses, :changes, :wires,"
     " :mark, :outputs, :unknowns, :states, :test_now)"
@@ -47,8 +47,8 @@ _UNSET = dict.fromkeys(name.strip().partition(".")[2] for name in runs.COLUMNS.s
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a run by hand of the usual kind is judged by; `present` is the database's clock."""
+class RunPrecheck:
+    """What decides whether a run by hand may start; `present` is the database's clock."""
 
     automation: Automation
     connected: Collection[IntegrationId]
@@ -56,8 +56,8 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
-    """A run by hand to be made."""
+class RunToStart:
+    """A run by hand to create."""
 
     automation: Automation
     run: RunId
@@ -68,8 +68,8 @@ class Making:
 
 
 @dataclass(frozen=True, slots=True)
-class Leased:
-    """A leased run with its automation, as read in one go with others, and what it is judged by."""
+class LeasedRun:
+    """A leased run with its automation, and what decides whether it may begin."""
 
     lease: Lease
     run: Run
@@ -80,18 +80,17 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """A judged run about to become running, and the first row of its journal."""
+class RunToBegin:
+    """A checked run about to become running, and the first row of its journal."""
 
-    leased: Leased
+    leased: LeasedRun
     is_live: bool
     output: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Success:
-    """A run that walked to its end, and its last words; `summary` and `result` as JSON text. `point` is its
-    last step, where that is not kept yet."""
+class RunToFinish:
+    """A run that reached the end of its plan; `point` is its last step when not stored yet."""
 
     lease: Lease
     automation: AutomationId
@@ -102,79 +101,82 @@ class Success:
     point: Point | None
 
 
-class Closed(NamedTuple):
-    """Whether the run was still held, whether it has ended, and the code of a wish to cancel it."""
+class FinishResult(NamedTuple):
+    """Whether the run was still owned, whether it has ended, and the code of a cancel request."""
 
-    ours: bool
+    is_owner: bool
     ended: bool
     cancel: str | None
 
 
-async def standing(
-    tx: Tx, wanted: Sequence[tuple[OrgId, AutomationId, str]], *, max_waiting: int
-) -> list[Standing | None]:
-    """What runs by hand of these automations under these keys are judged by, in order; None for one that is
-    not of the usual kind: not there, its key was used, or many wait."""
+async def precheck(
+    tx: Tx, keys: Sequence[tuple[OrgId, AutomationId, str]], *, max_waiting: int
+) -> list[RunPrecheck | None]:
+    """Reads what decides whether runs by hand of these automations may start, in order.
+
+    None for one that needs the slow path: not found, its key was used, or many runs wait.
+    """
     rows = await tx.all(
-        _STANDING,
+        _PRECHECK,
         {
-            "orgs": [org for org, _, _ in wanted],
-            "automations": [automation for _, automation, _ in wanted],
-            "keys": [key for _, _, key in wanted],
+            "orgs": [org for org, _, _ in keys],
+            "automations": [automation for _, automation, _ in keys],
+            "keys": [key for _, _, key in keys],
             "most": max_waiting,
             "test_now": tx.test_now,
         },
     )
     connected: dict[OrgId, Collection[IntegrationId]] = {}
-    found: list[Standing | None] = [None] * len(wanted)
+    prechecks: list[RunPrecheck | None] = [None] * len(keys)
     for row in sorted(rows, key=lambda row: int(row["n"])):
-        org = wanted[row["n"] - 1][0]
+        org = keys[row["n"] - 1][0]
         if row["connected"] is not None:
             connected[org] = frozenset(row["connected"])
         if row["automation"] is not None and not row["is_apart"]:
             automation = automations.record(_decoded(row["automation"]))
-            found[row["n"] - 1] = Standing(automation, connected[org], from_ms(row["present"]))
-    return found
+            prechecks[row["n"] - 1] = RunPrecheck(automation, connected[org], from_ms(row["present"]))
+    return prechecks
 
 
-async def start(tx: Tx, making: Sequence[Making], *, max_waiting: int) -> list[Run]:
-    """Makes runs by hand under their lanes' locks, all or none: raises when a key was used meanwhile or too
-    many wait."""
+async def start_runs(tx: Tx, to_start: Sequence[RunToStart], *, max_waiting: int) -> list[Run]:
+    """Creates runs by hand under their queues' locks, all or none: raises when a key was used or too many
+    wait.
+    """
     rows = await tx.all(
         _START,
         {
-            "orgs": [one.automation.org for one in making],
-            "runs": [one.run for one in making],
-            "automations": [one.automation.id for one in making],
-            "modes": [one.mode for one in making],
-            "keys": [one.key for one in making],
-            "shas": [one.request_sha256 for one in making],
+            "orgs": [run.automation.org for run in to_start],
+            "runs": [run.run for run in to_start],
+            "automations": [run.automation.id for run in to_start],
+            "modes": [run.mode for run in to_start],
+            "keys": [run.key for run in to_start],
+            "shas": [run.request_sha256 for run in to_start],
             "most": max_waiting,
-            "names": [one.automation.name for one in making],
-            "versions": [one.automation.version for one in making],
-            "templates": [one.automation.template_id for one in making],
-            "template_versions": [one.automation.template_version for one in making],
-            "plans": [one.automation.plan_version for one in making],
-            "persons": [one.maker.created_by for one in making],
-            "vias": [one.maker.created_via for one in making],
-            "clients": [one.maker.api_client_id for one in making],
+            "names": [run.automation.name for run in to_start],
+            "versions": [run.automation.version for run in to_start],
+            "templates": [run.automation.template_id for run in to_start],
+            "template_versions": [run.automation.template_version for run in to_start],
+            "plans": [run.automation.plan_version for run in to_start],
+            "persons": [run.maker.created_by for run in to_start],
+            "vias": [run.maker.created_via for run in to_start],
+            "clients": [run.maker.api_client_id for run in to_start],
             "test_now": tx.test_now,
         },
     )
     queued = {row["n"]: row["queued_at"] for row in rows}
-    return [_made(one, queued[number]) for number, one in enumerate(making, 1)]
+    return [_created_run(run, queued[number]) for number, run in enumerate(to_start, 1)]
 
 
-def _made(one: Making, queued_at: int) -> Run:
-    """The run as it was stored just now."""
-    automation = one.automation
+def _created_run(run: RunToStart, queued_at: int) -> Run:
+    """Returns the run as it was stored just now."""
+    automation = run.automation
     return runs.record(
         _UNSET
         | {
             "org_id": automation.org,
-            "id": one.run,
+            "id": run.run,
             "automation_id": automation.id,
-            "mode": one.mode.value,
+            "mode": run.mode.value,
             "status": RunStatus.QUEUED.value,
             "last_seq": 0,
             "plan_version": automation.plan_version,
@@ -184,16 +186,16 @@ def _made(one: Making, queued_at: int) -> Run:
             "template_id": automation.template_id,
             "template_version": automation.template_version,
             "started_by": StartedBy.HAND.value,
-            "idempotency_key": one.key,
-            "created_by": one.maker.created_by,
-            "created_via": one.maker.created_via,
-            "api_client_id": one.maker.api_client_id,
+            "idempotency_key": run.key,
+            "created_by": run.maker.created_by,
+            "created_via": run.maker.created_via,
+            "api_client_id": run.maker.api_client_id,
         }
     )
 
 
-async def leased(tx: Tx, leases: Sequence[Lease]) -> list[Leased | None]:
-    """The leased runs with their automations, in order; None for one that is not there."""
+async def read_leased(tx: Tx, leases: Sequence[Lease]) -> list[LeasedRun | None]:
+    """Returns the leased runs with their automations, in order; None for one that is not there."""
     rows = await tx.all(
         _LEASED,
         {
@@ -203,57 +205,62 @@ async def leased(tx: Tx, leases: Sequence[Lease]) -> list[Leased | None]:
         },
     )
     connected: dict[OrgId, Collection[IntegrationId]] = {}
-    found: list[Leased | None] = [None] * len(leases)
+    leased_runs: list[LeasedRun | None] = [None] * len(leases)
     for row in sorted(rows, key=lambda row: int(row["n"])):
         lease = leases[row["n"] - 1]
         if row["connected"] is not None:
             connected[lease.org] = frozenset(row["connected"])
         run = _decoded(row["run"])
-        found[row["n"] - 1] = Leased(
+        leased_runs[row["n"] - 1] = LeasedRun(
             lease,
             runs.record(run),
-            run_queue.state_of_row(run),
+            transitions.state_of_row(run),
             automations.record(_decoded(row["automation"])),
             row["is_on"],
             connected[lease.org],
         )
-    return found
+    return leased_runs
 
 
-async def begin(tx: Tx, beginning: Sequence[Beginning]) -> dict[RunId, datetime]:
-    """Makes the runs running, with their journal's first row; when, of those still held and queued."""
-    if not beginning:
+async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, datetime]:
+    """Makes the runs running, with their journal's first row.
+
+    Returns the start of each still owned and queued.
+    """
+    if not to_begin:
         return {}
     rows = await tx.all(
-        _BEGIN,
+        _BEGIN_RUNS,
         {
-            "orgs": [one.leased.lease.org for one in beginning],
-            "runs": [one.leased.lease.run for one in beginning],
-            "epochs": [one.leased.lease.epoch for one in beginning],
-            "automations": [one.leased.automation.id for one in beginning],
-            "live": [one.is_live for one in beginning],
-            "outputs": [one.output for one in beginning],
+            "orgs": [run.leased.lease.org for run in to_begin],
+            "runs": [run.leased.lease.run for run in to_begin],
+            "epochs": [run.leased.lease.epoch for run in to_begin],
+            "automations": [run.leased.automation.id for run in to_begin],
+            "live": [run.is_live for run in to_begin],
+            "outputs": [run.output for run in to_begin],
             "test_now": tx.test_now,
         },
     )
-    return {beginning[row["n"] - 1].leased.lease.run: from_ms(row["present"]) for row in rows}
+    return {to_begin[row["n"] - 1].leased.lease.run: from_ms(row["present"]) for row in rows}
 
 
-async def close(tx: Tx, ended: Sequence[Success]) -> list[Closed]:
-    """Ends the runs well, each with its last step where it has one, with lane, promotion and failures in a
-    row. One that is to be cancelled takes its step alone; of one that is lost nothing is written."""
-    points = [one.point for one in ended]
+async def finish_runs(tx: Tx, to_finish: Sequence[RunToFinish]) -> list[FinishResult]:
+    """Ends the runs successfully, each with its last step where it has one, with promotion and streak.
+
+    One that was asked to cancel stores its step alone; of one that is lost nothing is written.
+    """
+    points = [run.point for run in to_finish]
     rows = await tx.all(
-        _CLOSE,
+        _FINISH,
         {
-            "orgs": [one.lease.org for one in ended],
-            "runs": [one.lease.run for one in ended],
-            "epochs": [one.lease.epoch for one in ended],
-            "automations": [one.automation for one in ended],
-            "live": [one.is_live for one in ended],
-            "messages": [one.message for one in ended],
-            "summaries": [one.summary for one in ended],
-            "results": [one.result for one in ended],
+            "orgs": [run.lease.org for run in to_finish],
+            "runs": [run.lease.run for run in to_finish],
+            "epochs": [run.lease.epoch for run in to_finish],
+            "automations": [run.automation for run in to_finish],
+            "live": [run.is_live for run in to_finish],
+            "messages": [run.message for run in to_finish],
+            "summaries": [run.summary for run in to_finish],
+            "results": [run.result for run in to_finish],
             "seqs": [point and point.row.seq for point in points],
             "names": [point and point.row.name for point in points],
             "iterations": [point and point.row.iteration for point in points],
@@ -261,12 +268,12 @@ async def close(tx: Tx, ended: Sequence[Success]) -> list[Closed]:
             "statuses": [point and point.row.status for point in points],
             "changes": [point and point.row.changes_total for point in points],
             "wires": [point and point.row.wire for point in points],
-            "mark": MEMBER,
+            "mark": END_MEMBER,
             "outputs": [point and point.output for point in points],
             "unknowns": [point and unknown_paths(point.value, tx) for point in points],
             "states": [point and point.value.state for point in points],
             "test_now": tx.test_now,
         },
     )
-    found = {int(row["n"]): Closed(True, row["is_ended"], row["cancel_code"]) for row in rows}
-    return [found.get(n, Closed(False, False, None)) for n in range(1, len(ended) + 1)]
+    results = {int(row["n"]): FinishResult(True, row["is_ended"], row["cancel_code"]) for row in rows}
+    return [results.get(n, FinishResult(False, False, None)) for n in range(1, len(to_finish) + 1)]

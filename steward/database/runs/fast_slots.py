@@ -1,6 +1,6 @@
-"""Due slots nothing stands in the way of, of many organisations at once: locked and read, and made runs.
+"""The fast path of due slots, of many organizations at once: locked, read, and started as runs.
 
-What is to be judged about them is automations/plain.py's; every other slot goes through automations/due.py.
+`automations/plain.py` decides which slots qualify; every other slot goes through `automations/due.py`.
 """
 
 from collections.abc import Collection, Sequence
@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import NamedTuple
 
-from steward.database import due_rows as ticks
+from steward.database import due_rows
 from steward.database.engine.base import Both, Json, Row, Tx, ms
 from steward.database.runs.active_run import LIVE
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
@@ -29,9 +29,9 @@ _LOCKED = Both(
     " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
-    f" WHERE s.next_run_at <= {{now}}{ticks.NOT_DEFERRED.format(tick='dispatch', key='s.automation_id')}",
+    f" WHERE s.next_run_at <= {{now}}{due_rows.NOT_DEFERRED.format(tick='dispatch', key='s.automation_id')}",
     postgresql="SELECT l.* FROM steward_lock_slots(:orgs, :ids) AS l"
-    f" WHERE true{ticks.NOT_DEFERRED.format(tick='dispatch', key='l.id')}",
+    f" WHERE true{due_rows.NOT_DEFERRED.format(tick='dispatch', key='l.id')}",
 )
 _CONNECTED = Both(
     sqlite="SELECT c.org_id, c.integration_id FROM json_each(:pairs) AS k CROSS JOIN connections AS c"
@@ -69,8 +69,8 @@ _ADVANCE = (
 )
 
 
-class PlainStart(NamedTuple):
-    """A slot to be made a run, `row` as `lock` gave it, and the automation's slot after it."""
+class SlotStart(NamedTuple):
+    """A slot to start as a run: `row` as `lock` returned it, and the automation's slot after it."""
 
     row: Row
     run: RunId
@@ -85,11 +85,10 @@ _started = itemgetter(
 
 
 async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row]:
-    """Locks the schedules that are still due and not put off; each with its automation, its live run
-    (`holder`), the switch `automations_on`, and whether occurrences are `stored` that are pending or not
-    before `next_slot_at`.
+    """Locks the schedules that are still due and not deferred, in order of organization and id.
 
-    By rising organisation and id; those others have locked are skipped.
+    Each row holds its automation, the active run (`holder`), the switch `automations_on`, and whether pending
+    or later occurrences are `stored`. Schedules others have locked are skipped.
     """
     ordered = sorted(keys)
     return await tx.all(
@@ -103,17 +102,20 @@ async def lock(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]]) -> list[Row
 
 
 def _members(keys: Sequence[tuple[OrgId, AutomationId]]) -> str:
-    """A JSON object: each automation's organisation. Two of one id, of two organisations, are two members."""
+    """Returns a JSON object of each automation's organization.
+
+    The same id in two organizations is two members.
+    """
     return "{" + ",".join([f'"{automation}":{org}' for org, automation in keys]) + "}"
 
 
 async def connected(
-    tx: Tx, wanted: Collection[tuple[OrgId, IntegrationId]]
+    tx: Tx, connections: Collection[tuple[OrgId, IntegrationId]]
 ) -> set[tuple[OrgId, IntegrationId]]:
-    """Those of the connections that are there and connected."""
-    if not wanted:
+    """Returns those of the connections that exist and are connected."""
+    if not connections:
         return set()
-    ordered = sorted(wanted)
+    ordered = sorted(connections)
     rows = await tx.all(
         _CONNECTED,
         {
@@ -125,10 +127,10 @@ async def connected(
     return {(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows}
 
 
-async def start(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
-    """Makes the runs and advances the schedules; those whose lane was still free.
+async def start(tx: Tx, starts: Sequence[SlotStart]) -> list[SlotStart]:
+    """Starts the runs and advances the schedules; returns those whose queue was still empty.
 
-    Call it with what `lock` gave, in its order, in the same transaction.
+    Call it with what `lock` returned, in its order, in the same transaction.
     """
     if not starts:
         return []
@@ -137,43 +139,45 @@ async def start(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
     stamps = await _stamps(tx, starts)
     runs, slots, next_slots = [], [], []
     now = ms(tx.now)
-    for one in starts:
-        row, run = one.row, one.run
+    for slot_start in starts:
+        row, run = slot_start.row, slot_start.run
         org, automation, slot, name, version, template, template_version, plan = _started(row)
-        next_at = None if one.next_at is None else ms(one.next_at)
+        next_at = None if slot_start.next_at is None else ms(slot_start.next_at)
         runs.append(
             (org, run, automation, stamps[org], plan, slot, now, name, version, template, template_version)
         )
-        slots.append((org, automation, slot, one.local_key, run, now))
+        slots.append((org, automation, slot, slot_start.local_key, run, now))
         next_slots.append((next_at, org, automation))
         stamps[org] += 1
     await tx.many(_RUNS, runs)
     await tx.many(_OCCURRENCES, slots)
     await tx.many(_ADVANCE, next_slots)
-    await ticks.clear(tx, "dispatch", [one.row["id"] for one in starts])
+    await due_rows.clear(tx, "dispatch", [slot_start.row["id"] for slot_start in starts])
     return list(starts)
 
 
-async def _stamps(tx: Tx, starts: Sequence[PlainStart]) -> dict[int, int]:
-    """The first stamp of each organisation's runs, which take consecutive ones (engine 9)."""
+async def _stamps(tx: Tx, starts: Sequence[SlotStart]) -> dict[int, int]:
+    """Returns the first stamp of each organization's runs, which take consecutive ones."""
     counts: dict[int, int] = {}
-    for one in starts:
-        counts[one.row["org_id"]] = counts.get(one.row["org_id"], 0) + 1
+    for slot_start in starts:
+        counts[slot_start.row["org_id"]] = counts.get(slot_start.row["org_id"], 0) + 1
     rows = await tx.all(_STAMPS, {"counts": Json([[org, n] for org, n in counts.items()])})
     return {row["org_id"]: row["last_vt"] - counts[row["org_id"]] for row in rows}
 
 
-async def _start_by_function(tx: Tx, starts: Sequence[PlainStart]) -> list[PlainStart]:
-    rows = [one.row for one in starts]
-    found = await tx.all(
+async def _start_by_function(tx: Tx, starts: Sequence[SlotStart]) -> list[SlotStart]:
+    rows = [slot_start.row for slot_start in starts]
+    started_rows = await tx.all(
         _START,
         {
             "orgs": [row["org_id"] for row in rows],
             "ids": [row["id"] for row in rows],
-            "runs": [one.run for one in starts],
+            "runs": [slot_start.run for slot_start in starts],
             "slots": [row["next_slot_at"] for row in rows],
-            "keys": [one.local_key for one in starts],
-            "nexts": [None if one.next_at is None else ms(one.next_at) for one in starts],
+            "keys": [slot_start.local_key for slot_start in starts],
+            "nexts": [
+                None if slot_start.next_at is None else ms(slot_start.next_at) for slot_start in starts
+            ],
             "names": [row["name"] for row in rows],
             "versions": [row["version"] for row in rows],
             "templates": [row["template_id"] for row in rows],
@@ -181,4 +185,4 @@ async def _start_by_function(tx: Tx, starts: Sequence[PlainStart]) -> list[Plain
             "plans": [row["plan_version"] for row in rows],
         },
     )
-    return [starts[row["n"] - 1] for row in found]
+    return [starts[row["n"] - 1] for row in started_rows]

@@ -1,4 +1,4 @@
-"""Runs as records: made, read and listed; their moves between workers are store/run_queue.py's."""
+"""Runs as records: created, read and listed; `transitions.py` moves them between states."""
 
 import json
 from collections.abc import Collection, Sequence
@@ -27,16 +27,16 @@ COLUMNS = """
 
 
 # Calling an enumeration costs ten look-ups.
-_STATUSES = {one.value: one for one in RunStatus}
-_MODES = {one.value: one for one in Mode}
-_STARTERS = {one.value: one for one in StartedBy}
-_VIAS = {one.value: one for one in Via}
+_STATUSES = {status.value: status for status in RunStatus}
+_MODES = {mode.value: mode for mode in Mode}
+_STARTERS = {starter.value: starter for starter in StartedBy}
+_VIAS = {via.value: via for via in Via}
 _decoded = msgspec.json.Decoder().decode
 _GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 
 
 # One round trip where each costs; SQLite, where none does, asks for the steps when there are any.
-_SHOWN = Both(
+_GET_WITH_STEPS = Both(
     sqlite=_GET,
     postgresql=f"SELECT {COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
     " FROM steps WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit) AS s"
@@ -63,7 +63,7 @@ _MANY = Both(
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to be stored."""
+    """A run to store."""
 
     id: RunId
     automation: Automation
@@ -121,7 +121,7 @@ async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
 
 
 async def insert_many(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
-    """Stores live runs of slots or events, made by the service, in one statement."""
+    """Stores live runs of slots or events in one statement."""
     rows = [
         [
             run.id,
@@ -150,7 +150,7 @@ def _event(event: EventRef) -> tuple[str, str, int]:
 
 
 async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
-    """The run's status, or None when there is no such run here."""
+    """Returns the run's status, or None when there is no such run."""
     row = await tx.first(
         "SELECT status FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
     )
@@ -158,7 +158,7 @@ async def status(tx: Tx, org: OrgId, run: RunId) -> RunStatus | None:
 
 
 async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
-    """The automation a run belongs to. Raises NotFound."""
+    """Returns the automation a run belongs to. Raises NotFound."""
     row = await tx.first(
         "SELECT automation_id FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
     )
@@ -168,16 +168,18 @@ async def automation_of(tx: Tx, org: OrgId, run: RunId) -> AutomationId:
 
 
 async def get(tx: Tx, org: OrgId, run: RunId) -> Run:
-    """The run. Raises NotFound, also for a run of another organisation."""
+    """Returns the run. Raises NotFound, also for a run of another organization."""
     row = await tx.first(_GET, {"org": org, "run": run})
     if row is None:
         raise NotFound
     return record(row)
 
 
-async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -> tuple[Row, Sequence[Row]]:
-    """The run's row of `COLUMNS`, and the rows of its steps as `steps.after` gives them. Raises NotFound."""
-    row = await tx.first(_SHOWN, {"org": org, "run": run, "seq": after_seq, "limit": limit})
+async def get_with_steps(
+    tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int
+) -> tuple[Row, Sequence[Row]]:
+    """Returns the run's row of `COLUMNS` and the rows of its steps as `steps.after` does. Raises NotFound."""
+    row = await tx.first(_GET_WITH_STEPS, {"org": org, "run": run, "seq": after_seq, "limit": limit})
     if row is None:
         raise NotFound
     if tx.dialect == "postgresql":
@@ -189,7 +191,7 @@ async def shown(tx: Tx, org: OrgId, run: RunId, *, after_seq: int, limit: int) -
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """What a list of runs is narrowed by (contract 2.4)."""
+    """The filters of a list of runs."""
 
     automation: AutomationId | None = None
     statuses: Collection[RunStatus] = ()
@@ -200,18 +202,21 @@ class RunFilter:
 
 
 async def find(
-    tx: Tx, org: OrgId, wanted: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
+    tx: Tx, org: OrgId, run_filter: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
 ) -> list[Row]:
-    """Rows of `COLUMNS`, newest first, then id descending; those after the key `after` of the page before."""
+    """Returns rows of `COLUMNS`, newest first, then id descending.
+
+    Those after the key `after` of the page before.
+    """
     where = ["runs.org_id = :org"]
     args: dict[str, object] = {"org": org, "limit": limit}
     for condition, name, value in (
-        ("runs.automation_id = :automation", "automation", wanted.automation),
-        ("runs.status IN (:statuses)", "statuses", wanted.statuses or None),
-        ("runs.mode = :mode", "mode", wanted.mode),
-        ("runs.started_by = :started_by", "started_by", wanted.started_by),
-        ("runs.queued_at >= :since", "since", wanted.since),
-        ("runs.queued_at < :until", "until", wanted.until),
+        ("runs.automation_id = :automation", "automation", run_filter.automation),
+        ("runs.status IN (:statuses)", "statuses", run_filter.statuses or None),
+        ("runs.mode = :mode", "mode", run_filter.mode),
+        ("runs.started_by = :started_by", "started_by", run_filter.started_by),
+        ("runs.queued_at >= :since", "since", run_filter.since),
+        ("runs.queued_at < :until", "until", run_filter.until),
     ):
         if value is not None:
             where.append(condition)
@@ -227,7 +232,7 @@ async def find(
 
 
 async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
-    """Notes what a running run is doing now; shown only, and may be lost (engine 3.5)."""
+    """Stores what a running run does now; for display only, and may be lost."""
     await tx.execute(
         "UPDATE runs SET current_step = :step"
         " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'",
@@ -236,7 +241,7 @@ async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: 
 
 
 async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
-    """How many runs wait for approval, and how many are queued."""
+    """Returns how many runs wait for approval, and how many are queued."""
     row = await tx.first(
         "SELECT count(CASE WHEN status = 'waiting_approval' THEN 1 END) AS waiting,"
         " count(CASE WHEN status = 'queued' THEN 1 END) AS queued"
@@ -247,14 +252,14 @@ async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
 
 
 def record(row: Row) -> Run:
-    """The run of a row of `COLUMNS`."""
+    """Returns the run of a row of `COLUMNS`."""
     status = _STATUSES[row["status"]]
     event = (
         EventRef(row["event_id"], row["event_topic"], from_ms(row["event_received_at"]))
         if row["event_id"] is not None
         else None
     )
-    shown = status is RunStatus.RUNNING and row["current_step"] is not None
+    has_current_step = status is RunStatus.RUNNING and row["current_step"] is not None
     return Run(
         org=OrgId(row["org_id"]),
         id=RunId(row["id"]),
@@ -279,7 +284,7 @@ def record(row: Row) -> Run:
         cancel_requested_at=from_ms_or_none(row["cancel_at"]),
         expires_at=from_ms_or_none(row["expires_at"]),
         approval_id=ApprovalId(row["approval_id"]) if row["approval_id"] else None,
-        current_step=_decoded(row["current_step"]) if shown else None,
+        current_step=_decoded(row["current_step"]) if has_current_step else None,
         last_seq=row["last_seq"],
         summary=_decoded(row["summary"]) if row["summary"] else None,
         result=_decoded(row["result"]) if row["result"] else None,
@@ -291,8 +296,8 @@ def record(row: Row) -> Run:
     )
 
 
-async def take_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
-    """From its start on a run has the versions it runs with (contract 3.2)."""
+async def set_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
+    """Sets the versions a run starts with."""
     await tx.execute(
         "UPDATE runs SET automation_version = :automation, template_version = :template"
         " WHERE org_id = :org AND id = :run",

@@ -1,4 +1,4 @@
-"""A run's journal: public step rows, append-only, and the values a resumed run replays from (engine 10)."""
+"""A run's journal: public step rows, append-only, and the values a resumed run continues from."""
 
 import json
 import zlib
@@ -18,7 +18,7 @@ RUN_BYTES = 64 * 1024 * 1024
 
 
 class ValueState(StrEnum):
-    """How far an execution is (engine 3.5)."""
+    """The state of an execution in the journal."""
 
     DONE = "done"
     HELD = "held"
@@ -27,7 +27,7 @@ class ValueState(StrEnum):
 
 
 class StepRow(NamedTuple):
-    """One public row, as written: `wire` is the step as answered but for its changes."""
+    """One public row, as written: `wire` is the step as answered, without its changes."""
 
     seq: int
     name: str
@@ -41,7 +41,7 @@ class StepRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepValue:
-    """What an execution left behind."""
+    """The journal's value of one execution."""
 
     name: str
     iteration: str
@@ -49,11 +49,11 @@ class StepValue:
     state: ValueState
     output: JsonValue
     unknown_paths: tuple[str, ...] = ()
-    kept_bytes: int = 0
+    stored_bytes: int = 0
 
     @property
-    def handed_on(self) -> JsonValue:
-        """What steps after it read; of a held one what it will hand on when all its changes are made."""
+    def visible_output(self) -> JsonValue:
+        """What later steps read; of a held execution what it will hand on when all its changes are made."""
         if self.state is not ValueState.HELD:
             return self.output
         assert isinstance(self.output, dict)
@@ -62,12 +62,12 @@ class StepValue:
 
 
 def execution_key(name: str, iteration: str) -> str:
-    """Returns how an execution stands in a run's journal: a step's name, and which of its runs it is."""
+    """Returns the key of an execution in a run's journal: a step's name and its iteration."""
     return f"{name}\x00{iteration}" if iteration else name
 
 
 class TooMuchData(Exception):
-    """A step's output over 8 MiB, or a run's over 64 MiB."""
+    """A step's output is over 8 MiB, or a run's over 64 MiB."""
 
 
 # Below this, compressing costs more than it saves. What is kept plain is told from zlib by its first byte:
@@ -77,11 +77,11 @@ _ZLIB = 0x78
 
 
 class NotJson(ValueError):
-    """An output a resumed run would find changed: a time, a set, a tuple, a number that is none."""
+    """An output that JSON would change, such as a time, a set, a tuple or NaN."""
 
 
 def packed(value: JsonValue) -> bytes:
-    """An output as kept. Raises TooMuchData, and NotJson naming the type of what is no JSON."""
+    """Returns an output as stored. Raises TooMuchData, and NotJson naming the type of what is no JSON."""
     text = msgspec.json.encode(value)
     if len(text) > OUTPUT_BYTES:
         raise TooMuchData
@@ -94,10 +94,13 @@ def packed(value: JsonValue) -> bytes:
 
 
 def _not_json(value: object) -> str | None:
-    """The type of the first value that is no JSON; what it holds is a merchant's, and no log's."""
+    """Returns the type of the first value that is no JSON.
+
+    The value itself is a merchant's and never logged.
+    """
     if isinstance(value, dict | list):
         items = value.values() if isinstance(value, dict) else value
-        return next((found for item in items if (found := _not_json(item))), None)
+        return next((type_name for item in items if (type_name := _not_json(item))), None)
     try:
         is_json = msgspec.json.decode(msgspec.json.encode(value)) == value
     except (TypeError, ValueError):
@@ -105,9 +108,11 @@ def _not_json(value: object) -> str | None:
     return None if is_json else f"a value of type {type(value).__name__}"
 
 
-def unpacked(kept: bytes) -> JsonValue:
-    """A kept output as the step gave it."""
-    value: JsonValue = json.loads(zlib.decompress(kept) if kept[0] == _ZLIB else kept)
+def unpacked(packed_output: bytes) -> JsonValue:
+    """Returns a stored output as the step gave it."""
+    value: JsonValue = json.loads(
+        zlib.decompress(packed_output) if packed_output[0] == _ZLIB else packed_output
+    )
     return value
 
 
@@ -126,7 +131,7 @@ KEEP_VALUE = (
 
 
 # SQLite alone: a short output lies in the row of its step, which is then all that a step writes.
-LIES_IN_ROW = PLAIN_BYTES
+INLINE_BYTES = PLAIN_BYTES
 APPEND_WITH_OUTPUT = APPEND.replace(" wire)", " wire, output, state)").replace(
     ":wire)", ":wire, :output, :state)"
 )
@@ -142,7 +147,7 @@ _JOURNAL = Both(
 
 
 async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
-    """Writes one row of the log, for good."""
+    """Appends one row to the log."""
     await tx.execute(
         APPEND,
         {
@@ -160,8 +165,8 @@ async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
     )
 
 
-async def keep_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
-    """Keeps what an execution left behind, in place of what it left while held."""
+async def save_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
+    """Saves the value of an execution, replacing the one it had while held."""
     await tx.execute(
         KEEP_VALUE,
         {
@@ -178,25 +183,25 @@ async def keep_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output
 
 
 async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
-    """The journal of a run, in the order its executions ended; of each what it left last."""
-    found: dict[tuple[str, str], StepValue] = {}
+    """Returns the journal of a run, in the order its executions ended; of each its last value."""
+    by_execution: dict[tuple[str, str], StepValue] = {}
     for row in await tx.all(_JOURNAL, {"org": org, "run": run}):
         execution = (row["name"], row["iteration"])
-        found.pop(execution, None)
-        found[execution] = StepValue(
+        by_execution.pop(execution, None)
+        by_execution[execution] = StepValue(
             name=row["name"],
             iteration=row["iteration"],
             seq=row["seq"],
             state=ValueState(row["state"]),
             output=unpacked(row["output"]),
             unknown_paths=tuple(json.loads(row["unknown_paths"])) if row["unknown_paths"] else (),
-            kept_bytes=len(row["output"]),
+            stored_bytes=len(row["output"]),
         )
-    return list(found.values())
+    return list(by_execution.values())
 
 
 async def attempts(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str, str]]:
-    """Name, iteration and status of every row so far, in order."""
+    """Returns name, iteration and status of every row so far, in order."""
     rows = await tx.all(
         "SELECT name, iteration, status FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
         {"org": org, "run": run},
@@ -205,7 +210,7 @@ async def attempts(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str, str]]
 
 
 async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
-    """Every row of a run as answered, in order."""
+    """Returns every row of a run as answered, in order."""
     rows = await tx.all(
         "SELECT wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq", {"org": org, "run": run}
     )
@@ -213,7 +218,7 @@ async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
 
 
 async def rows_of(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str]]:
-    """(iteration as the journal has it, the row as answered) of every row of a run, in order."""
+    """Returns iteration and answered row of every row of a run, in order."""
     rows = await tx.all(
         "SELECT iteration, wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
         {"org": org, "run": run},
@@ -222,7 +227,7 @@ async def rows_of(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str]]:
 
 
 async def after(tx: Tx, org: OrgId, run: RunId, *, seq: int, limit: int) -> list[Row]:
-    """`name`, `iteration`, `changes_total` and `wire` of the rows after `seq`, ascending, at most `limit`."""
+    """Returns name, iteration, changes_total and wire of at most `limit` rows after `seq`, ascending."""
     return await tx.all(
         "SELECT name, iteration, changes_total, wire FROM steps"
         " WHERE org_id = :org AND run_id = :run AND seq > :seq ORDER BY seq LIMIT :limit",

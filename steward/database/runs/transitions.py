@@ -1,4 +1,4 @@
-"""A run's moves between queue, workers and its end, each guarded by status, epoch or both (engine 6)."""
+"""A run's moves between queue, workers and its end, each guarded by status, epoch or both."""
 
 import json
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from steward.model.run import Mode, Queue, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A run in a worker's hands; the epoch fences whoever lost it. A fresh one has not begun yet."""
+    """A run leased to a worker; the epoch is the fencing token. `is_first_start`: it has not started yet."""
 
     org: OrgId
     run: RunId
@@ -24,7 +24,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """The run's own row, as the workers need it."""
+    """The run's own row, as workers need it."""
 
     automation: AutomationId
     mode: Mode
@@ -53,9 +53,11 @@ def _fenced(lease: Lease, **more: object) -> dict[str, object]:
 
 
 async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> list[tuple[Lease, int]]:
-    """Leases up to `free` ready runs in fair order, but none of the organisations `full`; with stamps.
+    """Leases up to `free` ready runs in fair order, none of the organizations `full`.
 
-    On PostgreSQL the present moves with it (store/fair.py).
+    Returns them with stamps.
+
+    On PostgreSQL the present of `fairness.py` moves with it.
     """
     rows = await tx.all(
         Both(
@@ -72,7 +74,7 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
         ),
         {"worker": worker, "free": free, "full": full, "test_now": tx.test_now},
     )
-    found = [
+    leases = [
         (
             Lease(
                 OrgId(row["org_id"]), RunId(row["id"]), row["epoch"], row["attempt"], bool(row["is_fresh"])
@@ -81,11 +83,11 @@ async def claim(tx: Tx, worker: WorkerId, *, free: int, full: list[OrgId]) -> li
         )
         for row in rows
     ]
-    return sorted(found, key=lambda pair: pair[1])
+    return sorted(leases, key=lambda pair: pair[1])
 
 
 async def full(tx: Tx, cap: int) -> list[OrgId]:
-    """Organisations with `cap` or more runs in workers' hands."""
+    """Returns the organizations with `cap` or more leased runs."""
     rows = await tx.all(
         Both(
             "SELECT org_id FROM runs WHERE queue = 'leased' GROUP BY org_id HAVING count(*) >= :cap",
@@ -97,7 +99,7 @@ async def full(tx: Tx, cap: int) -> list[OrgId]:
 
 
 async def read_state(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> RunState | None:
-    """The run's own row; locked on PostgreSQL only by who has its lane already (engine 2, "Lock order")."""
+    """Returns the run's own row; `lock` it on PostgreSQL only with its queue locked."""
     row = await tx.first(
         "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
         " started_at, approval_id, cancel_at, cancel_code, leased_ms FROM runs"
@@ -108,7 +110,7 @@ async def read_state(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> R
 
 
 def state_of_row(row: Row) -> RunState:
-    """A run's own row, as `hot` gives it."""
+    """Returns the state of a run's row."""
     return RunState(
         automation=AutomationId(row["automation_id"]),
         mode=Mode(row["mode"]),
@@ -128,7 +130,7 @@ def state_of_row(row: Row) -> RunState:
 
 
 async def start(tx: Tx, lease: Lease) -> bool:
-    """A judged run becomes running; False when it was cancelled or lost meanwhile."""
+    """Makes a checked run running; returns False when it was cancelled or lost meanwhile."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'running', started_at = coalesce(started_at, {now})"
         + _FENCE
@@ -139,7 +141,7 @@ async def start(tx: Tx, lease: Lease) -> bool:
 
 
 async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
-    """Takes step number `seq`: whether the run is still ours, and the code of a wish to cancel it."""
+    """Takes step number `seq`; returns whether the run is still owned, and the code of a cancel request."""
     row = await tx.first(
         "UPDATE runs SET last_seq = :seq" + _FENCE + " AND last_seq = :before RETURNING cancel_code",
         _fenced(lease, seq=seq, before=seq - 1),
@@ -148,19 +150,19 @@ async def advance(tx: Tx, lease: Lease, *, seq: int) -> tuple[bool, str | None]:
 
 
 async def lock_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
-    """Whether the run is still ours (locked on PostgreSQL), and the code of a wish to cancel it."""
+    """Returns whether the run is still owned, locking it on PostgreSQL, and the code of a cancel request."""
     row = await tx.first("SELECT cancel_code FROM runs" + _FENCE + " {for_update}", _fenced(lease))
     return (True, row["cancel_code"]) if row else (False, None)
 
 
 async def read_lease(tx: Tx, lease: Lease) -> tuple[bool, str | None]:
-    """Returns as `held_by`, and locks nothing."""
+    """Returns the same as `lock_lease` without locking."""
     row = await tx.first("SELECT cancel_code FROM runs" + _FENCE, _fenced(lease))
     return (True, row["cancel_code"]) if row else (False, None)
 
 
 async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: datetime, leased_ms: int) -> bool:
-    """The run waits for approval as a row only; False when it was lost or somebody wants it to stop."""
+    """Lets the run wait for approval; returns False when it was lost or asked to cancel."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'waiting_approval', queue = 'parked', worker_id = NULL,"
         " approval_id = :approval, expires_at = :expires_at, waiting_since = :now,"
@@ -171,10 +173,10 @@ async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: dateti
 
 
 async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int, settles: bool) -> bool:
-    """The run sleeps until an instant, holding its lane and no memory; False when it was lost.
+    """Puts the run to sleep until an instant, still active in its queue; returns False when it was lost.
 
-    A run that is to be cancelled is ready at once instead (engine 15), unless it `settles`: an open write
-    has to be looked at when its time has come, whatever else is wanted (engine 11.4).
+    A run that was asked to cancel becomes ready at once instead, unless it `settles`: an open write has to be
+    looked up when its time has come in any case.
     """
     stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
     touched = await tx.execute(
@@ -187,7 +189,7 @@ async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int, settle
 
 
 async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
-    """The run ends; False when it was lost."""
+    """Ends the run; returns False when it was lost."""
     touched = await tx.execute(
         "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, finished_at = :now,"
         " expires_at = NULL" + _FENCE,
@@ -197,10 +199,10 @@ async def finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
 
 
 async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunStatus) -> bool:
-    """Ends a run no worker writes to; False when its status is no longer `since`.
+    """Ends a run no worker writes to; returns False when its status is no longer `since`.
 
-    A leased but unstarted run may end too: the raised epoch fences its worker. One that has begun and is
-    queued again is ended by the worker that takes it, which settles its open writes first.
+    A leased but unstarted run may end too: the raised epoch fences its worker. One that has started and is
+    queued again is ended by the worker that claims it, which settles its open writes first.
     """
     touched = await tx.execute(
         "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, wake_at = NULL,"
@@ -214,7 +216,7 @@ async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunSt
 
 
 async def request_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) -> bool:
-    """Notes the wish to cancel a run that has begun and wakes a sleeping one; False when it has not."""
+    """Requests to cancel a run that has started and wakes it; returns False when it has not started."""
     touched = await tx.execute(
         "UPDATE runs SET cancel_at = coalesce(cancel_at, :now), cancel_code = coalesce(cancel_code, :code),"
         " queue = CASE WHEN queue = 'sleeping' THEN 'ready' ELSE queue END,"
@@ -227,7 +229,7 @@ async def request_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) 
 
 
 async def promote(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
-    """A blocked run may be taken."""
+    """Makes a blocked run ready."""
     await tx.execute(
         "UPDATE runs SET queue = 'ready', vt = :vt WHERE org_id = :org AND id = :run AND queue = 'blocked'",
         {"org": org, "run": run, "vt": vt},
@@ -235,7 +237,7 @@ async def promote(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
 
 
 async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: int) -> bool:
-    """A decided run goes on; False when it no longer waits for this approval."""
+    """Makes a decided run ready; returns False when it no longer waits for this approval."""
     touched = await tx.execute(
         "UPDATE runs SET status = 'running', queue = 'ready', expires_at = NULL, vt = :vt"
         " WHERE org_id = :org AND id = :run AND status = 'waiting_approval' AND approval_id = :approval",
@@ -247,10 +249,10 @@ async def resume(tx: Tx, org: OrgId, run: RunId, *, approval: ApprovalId, vt: in
 async def requeue(
     tx: Tx, org: OrgId, run: RunId, *, epoch: int, worker: WorkerId, vt: int, lost: bool
 ) -> bool:
-    """Takes a run out of a worker's hands, if they hold it under this epoch.
+    """Takes a run from a worker that holds it under this epoch and makes it ready.
 
-    `lost` uses up an attempt; handing back does not. Attempts are counted anew when the loss before lies more
-    than an hour back: the run then goes on as at its second attempt, for what was begun has to be settled.
+    `lost` uses up an attempt; a release does not. Attempts are counted anew when the previous loss lies more
+    than an hour back: the run then continues at its second attempt, because what was begun has to be settled.
     """
     touched = await tx.execute(
         "UPDATE runs SET queue = 'ready', status = 'queued', worker_id = NULL, epoch = epoch + 1,"
@@ -272,25 +274,25 @@ async def requeue(
 
 
 async def forget_losses(tx: Tx, lease: Lease) -> None:
-    """The run got further since it was last lost: the next loss is counted as its first."""
+    """Clears the losses of a run that made progress: the next loss counts as its first."""
     await tx.execute("UPDATE runs SET lost_at = 0" + _FENCE + " AND lost_at > 0", _fenced(lease))
 
 
-async def to_wake(tx: Tx, most: int = 500) -> list[tuple[OrgId, RunId]]:
-    """Sleeping runs whose time has come, of every organisation; without those put off (engine 16)."""
+async def to_wake(tx: Tx, limit: int = 500) -> list[tuple[OrgId, RunId]]:
+    """Returns sleeping runs whose time has come, of every organization, without deferred ones."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM runs WHERE queue = 'sleeping' AND wake_at <= {now}"
             f"{NOT_DEFERRED.format(tick='wake', key='runs.id')} ORDER BY wake_at LIMIT :most",
             "SELECT org_id, id FROM queue_to_wake(:most, :test_now)",
         ),
-        {"most": most, "test_now": tx.test_now},
+        {"most": limit, "test_now": tx.test_now},
     )
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 
 
 async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
-    """A sleeping run may be taken again."""
+    """Makes a sleeping run ready."""
     await tx.execute(
         "UPDATE runs SET queue = 'ready', wake_at = NULL, vt = :vt"
         " WHERE org_id = :org AND id = :run AND queue = 'sleeping' AND wake_at <= {now}",
@@ -298,9 +300,8 @@ async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
     )
 
 
-async def unstarted(tx: Tx, limit: timedelta, most: int = 200) -> list[tuple[OrgId, RunId]]:
-    """Runs no worker has taken within `limit` by the database's clock, of every organisation; without those
-    put off (engine 16)."""
+async def unstarted(tx: Tx, limit: timedelta, row_limit: int = 200) -> list[tuple[OrgId, RunId]]:
+    """Returns runs no worker has started within `limit` by the database's clock, without deferred ones."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
@@ -308,7 +309,7 @@ async def unstarted(tx: Tx, limit: timedelta, most: int = 200) -> list[tuple[Org
             f"{NOT_DEFERRED.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
             "SELECT org_id, id FROM queue_unstarted(:before, :most)",
         ),
-        {"before": tx.now - limit, "most": most},
+        {"before": tx.now - limit, "most": row_limit},
     )
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 
@@ -323,7 +324,7 @@ async def set_outcome(
     summary: JsonObject | None = None,
     result: JsonObject | None = None,
 ) -> None:
-    """Keeps why and how a run ended or waits; a summary or result that is None stays as it was."""
+    """Stores why and how a run ended or waits; a summary or result that is None stays as it was."""
     await tx.execute(
         "UPDATE runs SET code = :code, message = :message, current_step = NULL,"
         " summary = coalesce(CAST(:summary AS text), summary),"
@@ -341,14 +342,14 @@ async def set_outcome(
 
 
 def json_text(value: JsonObject | None) -> str | None:
-    """A summary or result as it is kept."""
+    """Returns a summary or result as stored."""
     return None if value is None else _text(value)
 
 
 async def ids_of(
     tx: Tx, org: OrgId, automation: AutomationId, status: RunStatus
 ) -> list[tuple[RunId, str, Queue]]:
-    """The automation's runs of one status with what started them, oldest first."""
+    """Returns the automation's runs of one status with what started them, oldest first."""
     rows = await tx.all(
         "SELECT id, started_by, queue FROM runs"
         " WHERE org_id = :org AND automation_id = :automation AND status = :status"

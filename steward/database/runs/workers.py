@@ -1,4 +1,4 @@
-"""Worker rows: the lease belongs to the worker (engine 5)."""
+"""Worker rows: the lease belongs to the worker."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class WorkerRow:
 
 
 async def register(tx: Tx, name: str, *, version: str, slots: int, lease_ms: int) -> WorkerId:
-    """Adds a living worker; its id."""
+    """Adds a live worker and returns its id."""
     row = await tx.first(
         "INSERT INTO workers (name, version, state, lease_until, started_at, slots)"
         " VALUES (:name, :version, 'alive', {now} + :lease, {now}, :slots) RETURNING worker_id",
@@ -36,7 +36,7 @@ async def heartbeat(tx: Tx, worker: WorkerId, lease_ms: int) -> bool:
 
 
 async def stopping(tx: Tx, worker: WorkerId) -> None:
-    """Marks a worker that takes nothing more."""
+    """Marks a worker that claims nothing more."""
     await tx.execute(
         "UPDATE workers SET state = 'stopping' WHERE worker_id = :worker AND state = 'alive'",
         {"worker": worker},
@@ -44,32 +44,32 @@ async def stopping(tx: Tx, worker: WorkerId) -> None:
 
 
 async def remove(tx: Tx, worker: WorkerId) -> None:
-    """Takes away the row of a worker that has nothing in hand."""
+    """Deletes the row of a worker without runs."""
     await tx.execute("DELETE FROM workers WHERE worker_id = :worker", {"worker": worker})
 
 
 async def remove_dead(tx: Tx) -> int:
-    """Takes away rows dead for a day: their runs were requeued when they were declared dead."""
+    """Deletes rows dead for a day: their runs were requeued when they were declared dead."""
     return await tx.execute("DELETE FROM workers WHERE state = 'dead' AND lease_until < {now} - 86400000")
 
 
-async def others(tx: Tx, own: WorkerId | None) -> list[WorkerRow]:
-    """Every other worker not known dead."""
+async def others(tx: Tx, own_id: WorkerId | None) -> list[WorkerRow]:
+    """Returns every other worker that is not known to be dead."""
     rows = await tx.all(
         "SELECT worker_id, name FROM workers"
         " WHERE worker_id <> :own AND state IN ('alive', 'stopping') ORDER BY worker_id",
-        {"own": own or 0},
+        {"own": own_id or 0},
     )
     return [WorkerRow(WorkerId(row["worker_id"]), row["name"]) for row in rows]
 
 
-async def expired(tx: Tx, own: WorkerId, most: int = 10) -> list[WorkerId]:
-    """Other workers whose lease has ended."""
+async def expired(tx: Tx, own_id: WorkerId, limit: int = 10) -> list[WorkerId]:
+    """Returns other workers whose lease has expired."""
     rows = await tx.all(
         "SELECT worker_id FROM workers"
         " WHERE worker_id <> :own AND state IN ('alive', 'stopping') AND lease_until < {now}"
         " ORDER BY worker_id LIMIT :most",
-        {"own": own, "most": most},
+        {"own": own_id, "most": limit},
     )
     return [WorkerId(row["worker_id"]) for row in rows]
 
@@ -84,7 +84,10 @@ async def expire_now(tx: Tx, worker: WorkerId) -> None:
 
 
 async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
-    """Declares a worker dead if its lease is still ended; False when another did or it came back."""
+    """Declares a worker dead if its lease is still expired.
+
+    Returns False when another did or it came back.
+    """
     touched = await tx.execute(
         "UPDATE workers SET state = 'dead'"
         " WHERE worker_id = :worker AND state IN ('alive', 'stopping') AND lease_until < {now}",
@@ -95,21 +98,21 @@ async def declare_dead(tx: Tx, worker: WorkerId) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class HeldRun:
-    """A run in a worker's hands, as its own row says; the epoch tells this hold from a later one."""
+    """A run leased to a worker; the epoch tells this lease from a later one."""
 
     org: OrgId
     id: RunId
     epoch: int
 
 
-async def runs_of(tx: Tx, worker: WorkerId, most: int = 1000) -> list[HeldRun]:
-    """The runs a worker has leased, of every organisation."""
+async def runs_of(tx: Tx, worker: WorkerId, limit: int = 1000) -> list[HeldRun]:
+    """Returns the runs a worker has leased, of every organization."""
     rows = await tx.all(
         Both(
             "SELECT org_id, id, epoch FROM runs WHERE queue = 'leased' AND worker_id = :worker"
             " ORDER BY org_id, id LIMIT :most",
             "SELECT org_id, id, epoch FROM queue_leased_by(:worker, :most)",
         ),
-        {"worker": worker, "most": most},
+        {"worker": worker, "most": limit},
     )
     return [HeldRun(OrgId(row["org_id"]), RunId(row["id"]), row["epoch"]) for row in rows]

@@ -1,4 +1,4 @@
-"""The ledger of writes: an intent before a byte leaves, its outcome after (engine 11)."""
+"""The write ledger: an intent before a byte leaves, its outcome after (docs/design/writes.md#two-tables)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from steward.model.ids import ChangeId, IntegrationId, OrgId, RunId
 
 
 class EffectState(StrEnum):
-    """How far an effect is; `not_sent`: nothing left, a new attempt may follow."""
+    """The state of an effect; `not_sent`: nothing left, a new attempt may follow."""
 
     INTENT = "intent"
     DONE = "done"
@@ -65,7 +65,7 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class EffectOutcome:
-    """What became of one effect, and the words about it."""
+    """The outcome of one effect, and its message."""
 
     key: str
     state: EffectState
@@ -113,8 +113,8 @@ _SETTLE_ALL = Both(
 async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequence[Intent]) -> set[str]:
     """Stores intents, or the next attempt of those that were not sent; returns the keys of those stored.
 
-    An effect that is settled or still open is never intended again, nor one after its fifth attempt, nor one
-    whose request differs: the caller has to look at each key that is not among the returned ones.
+    An effect that is settled or open is never intended again, nor one after its fifth attempt, nor one whose
+    request differs: the caller has to handle each key that is not returned.
     """
     rows = [
         [
@@ -130,8 +130,8 @@ async def intend(tx: Tx, org: OrgId, run: RunId, *, epoch: int, intents: Sequenc
         ]
         for intent in intents
     ]
-    kept = await tx.all(_INTEND, {"org": org, "run": run, "epoch": epoch, "rows": Json(rows)})
-    return {row["write_key"] for row in kept}
+    stored = await tx.all(_INTEND, {"org": org, "run": run, "epoch": epoch, "rows": Json(rows)})
+    return {row["write_key"] for row in stored}
 
 
 async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: str) -> int:
@@ -141,7 +141,7 @@ async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: s
 
 
 async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
-    """Looks at an open effect again later."""
+    """Postpones the next look at an open effect."""
     await tx.execute(
         "UPDATE write_ledger SET reconcile_after = :until"
         " WHERE org_id = :org AND write_key = :key AND state IN ('intent', 'unknown')",
@@ -150,7 +150,7 @@ async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
 
 
 async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
-    """Every effect of a run."""
+    """Returns every effect of a run."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND run_id = :run ORDER BY change_id, part",
         {"org": org, "run": run},
@@ -159,7 +159,7 @@ async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[Effect]:
 
 
 async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
-    """The effects of a change, one for each of its parts that was begun."""
+    """Returns the effects of a change, one for each of its parts that was begun."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM write_ledger WHERE org_id = :org AND change_id = :change ORDER BY part",
         {"org": org, "change": change},
@@ -167,8 +167,8 @@ async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
     return [_effect(row) for row in rows]
 
 
-async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
-    """Finished runs that have open effects whose time to be looked at has come; without those put off."""
+async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
+    """Returns finished runs with open effects that are due to be looked up, without deferred ones."""
     rows = await tx.all(
         Both(
             "SELECT DISTINCT org_id, run_id FROM write_ledger AS e"
@@ -177,7 +177,7 @@ async def to_settle(tx: Tx, most: int = 100) -> list[tuple[OrgId, RunId]]:
             f"{NOT_DEFERRED.format(tick='settle', key='e.run_id')} LIMIT :most",
             "SELECT DISTINCT org_id, run_id FROM queue_to_reconcile(:most)",
         ),
-        {"most": most},
+        {"most": limit},
     )
     return [(OrgId(row["org_id"]), RunId(row["run_id"])) for row in rows]
 

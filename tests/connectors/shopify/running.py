@@ -69,7 +69,7 @@ class Stand:
         """One that makes every change there is."""
         number = self.shop.connections["shopify"].integration_id
         ask = CreateAsk(CHANGE, CHANGE, {}, dict(BY_HAND), integration_id=number)
-        rules = self.shop.service.ctx.automation_rules
+        rules = self.shop.service.worker_context.automation_rules
         return (
             await self.shop.write(partial(setup.create, actor=self.shop.owner, ask=ask, rules=rules))
         ).automation

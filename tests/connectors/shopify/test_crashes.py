@@ -140,7 +140,7 @@ async def test_a_store_whose_events_cannot_be_verified_offers_no_topics(on_sqlit
     See docs/design/api/connections.md#connecting.
     """
     shop = on_sqlite.shop
-    rules = shop.service.ctx.automation_rules
+    rules = shop.service.worker_context.automation_rules
     assert "orders/paid" in rules.topics_of(shop.connections["shopify"])
     on_sqlite.store.domain = "fixed.myshopify.com"
     on_sqlite.listen()

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from steward.runs import reconcile
-from steward.runs.reconcile import Opened
+from steward.runs.reconcile import OpenLedger
 
 _right = reconcile.open_ledger
 
 
-async def _open_ledger(tx: Any, org: Any, run: Any) -> Opened:
+async def _open_ledger(tx: Any, org: Any, run: Any) -> OpenLedger:
     ledger = await _right(tx, org, run)
     found = [replace(one, settle_after=min(one.settle_after, ledger.now)) for one in ledger.effects]
     return replace(ledger, effects=found)

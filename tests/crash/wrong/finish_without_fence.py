@@ -3,7 +3,7 @@
 import pytest
 
 from steward.database.engine.base import Tx
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import transitions
 from steward.database.runs.transitions import Lease
 from steward.model.run import RunStatus
 
@@ -19,4 +19,4 @@ async def _finish(tx: Tx, lease: Lease, status: RunStatus) -> bool:
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(run_queue, "finish", _finish)
+    patch.setattr(transitions, "finish", _finish)

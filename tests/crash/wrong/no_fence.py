@@ -2,9 +2,9 @@
 
 import pytest
 
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import transitions
 
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(run_queue, "_FENCE", " WHERE org_id = :org AND id = :run AND :epoch >= 0")
+    patch.setattr(transitions, "_FENCE", " WHERE org_id = :org AND id = :run AND :epoch >= 0")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from steward.database.runs import write_ledger as effects
+from steward.database.runs import write_ledger
 from steward.database.runs.write_ledger import Intent
 
 
@@ -15,4 +15,4 @@ async def _intend(*_: Any, intents: Sequence[Intent], **__: Any) -> set[str]:
 
 def install(patch: pytest.MonkeyPatch) -> None:
     """Puts it in force."""
-    patch.setattr(effects, "intend", _intend)
+    patch.setattr(write_ledger, "intend", _intend)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from steward.database.runs import transitions as run_queue
+from steward.database.runs import transitions
 from steward.database.runs.transitions import Lease
 from steward.runs import ledger
 from steward.runs.worker_context import LeaseLost, WorkerContext
@@ -18,7 +18,7 @@ async def _held_by(*_: Any) -> tuple[bool, str | None]:
 
 async def _settle(*args: Any, **more: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_queue, "lock_lease", _held_by)
+        patch.setattr(transitions, "lock_lease", _held_by)
         await _right(*args, **more)
 
 

@@ -77,7 +77,9 @@ class Standing:
 
     async def kept(self, value: Mapping[str, Any]) -> keep.Kept:
         """The flow's file kept as over the API."""
-        evaluator = Evaluator(self.shop.service.ctx.sandbox_pool, str(self.shop.owner.org), "import")
+        evaluator = Evaluator(
+            self.shop.service.worker_context.sandbox_pool, str(self.shop.owner.org), "import"
+        )
         prepared = await keep.prepare("store_flow", text_of(value), None, evaluator)
         act = partial(keep.keep, actor=self.shop.owner, source="store_flow", name="A flow", prepared=prepared)
         return await self.shop.write(act)
@@ -96,7 +98,7 @@ class Standing:
             trigger=TriggerAsk(TriggerKind.EVENT, topics) if topics else BY_SCHEDULE,
             **more,
         )
-        rules, owner = self.shop.service.ctx.automation_rules, self.shop.owner
+        rules, owner = self.shop.service.worker_context.automation_rules, self.shop.owner
         made = (await self.shop.write(partial(run_as, actor=owner, ask=ask, rules=rules))).automation
         if topics:
             await self.shop.write(partial(lifecycle.resume, actor=owner, ask=StateAsk(made.id), rules=rules))

@@ -39,7 +39,7 @@ async def shop(sqlite_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterat
 
 async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     """The mail bound to a connection."""
-    ctx = shop.service.ctx
+    ctx = shop.service.worker_context
     evaluator = Evaluator(ctx.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
     act = partial(keep.keep, actor=shop.owner, source="store_flow", name="Mail", prepared=prepared)

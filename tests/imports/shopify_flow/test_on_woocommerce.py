@@ -51,7 +51,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     service = Service(shop.service.context, shop.clock, lines=[], told=[])
     shop.world.deliver_through(httpx.ASGITransport(app=service.app))
     automation = await standing.automation(SOLD, "orders/create", on="woocommerce")
-    access = shop.service.ctx.access
+    access = shop.service.worker_context.access
     reader = await access.reader(shop.owner.org, shop.connections["woocommerce"])
     simple = [
         row
