@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from steward.api.operations import OPERATIONS
-from steward.api.operations_automations import AUTOMATIONS
+from steward.api.v1.automations import OPERATIONS as AUTOMATION_OPERATIONS
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.model.connection import ConnectionState
@@ -81,7 +81,7 @@ async def desk(engine: Engine, clock: FakeClock) -> AsyncIterator[Desk]:
     """The service with the templates of these tests."""
     service = await make_service(engine, clock, templates=RULES.templates, connectors=RULES.connectors)
     in_table = {(row.method, row.path) for row in OPERATIONS}
-    service.restart(extra=[row for row in AUTOMATIONS if (row.method, row.path) not in in_table])
+    service.restart(extra=[row for row in AUTOMATION_OPERATIONS if (row.method, row.path) not in in_table])
     none = IntegrationId(0)
     made = Desk(service, await service.token("member"), await service.token("stranger"), none, none, none)
     made.store = await made.connect(service.own.organization.id, "Corner", "Europe/Berlin")

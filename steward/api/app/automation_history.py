@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import PageQuery
 from steward.database.automations import history
 from steward.database.automations import records as automations
 from steward.database.automations.history import HistoryEntry
 from steward.database.engine.base import Tx
+from steward.model.account import Role
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
 
@@ -83,3 +84,17 @@ def _record(entry: HistoryEntry) -> HistoryRecord:
         reason=entry.reason,
         fields=[HistoryField(edit.field, edit.before, edit.after) for edit in entry.fields],
     )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/automations/{automation_id}/history",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=find,
+        query=PageQuery,
+        answer=HistoryAnswer,
+        summary="List the history of an automation",
+    ),
+)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.json_passthrough import BindableStep, PlanWire
 from steward.automations.workflows import bindable
 from steward.database.automations import plans
@@ -10,6 +10,7 @@ from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.imports.keep import shown_plan
 from steward.model import kept_plan
+from steward.model.account import Role
 from steward.model.automation import AutomationKind
 from steward.model.ids import AutomationId
 
@@ -43,3 +44,16 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         if step.origin is not None and (step.origin.disabled or not step.origin.reachable)
     ]
     return AutomationPlanAnswer(shown_plan(stored_plan.plan), bindable(plan), idle)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/automations/{automation_id}/plan",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=find,
+        answer=AutomationPlanAnswer,
+        summary="Get the steps of a workflow automation",
+    ),
+)

@@ -10,7 +10,7 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall, PreparedIsStale
+from steward.api.http.operation import Access, Answer, ApiCall, Operation, PreparedIsStale
 from steward.api.schema.fields import NameText, OpenObject, PlatformText, RequestBody
 from steward.api.v1.automations import rules_of
 from steward.api.v1.catalogue import ConnectionRecord, ConnectionsQuery, connection_record
@@ -25,11 +25,12 @@ from steward.database.automations import records as automations
 from steward.database.automations.records import AutomationFilter, Sort
 from steward.database.engine.base import Tx
 from steward.events import listen
+from steward.model.account import Role
 from steward.model.automation import AutomationState
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time
-from steward.model.refusals import NotFound, WrongState
+from steward.model.refusals import NotConnected, NotFound, WrongState
 from steward.outbound.errors import CallError
 from steward.security.envelope import CannotOpen
 
@@ -295,3 +296,92 @@ def _connected(connected: Connected) -> ConnectedAnswer:
 def _check(check: Check) -> CheckRecord:
     lines = [MessageRecord(line.level, line.message) for line in check.messages]
     return CheckRecord(check.ok, wire_time(check.checked_at), lines)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/connections/kinds",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=kinds,
+        answer=KindsAnswer,
+        summary="List kinds of connections",
+        small=True,
+    ),
+    Operation(
+        method="GET",
+        path="/app/connections",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=find,
+        query=ConnectionsQuery,
+        answer=UsedConnectionsAnswer,
+        summary="List connections and how many automations need each",
+    ),
+    Operation(
+        method="POST",
+        path="/app/connections",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=prepare_connect,
+        function=connect,
+        body=ConnectBody,
+        answer=ConnectedAnswer,
+        summary="Connect a store or account",
+        status=201,
+        refusals=(NotConnected,),
+        writes=True,
+        seconds=25.0,
+    ),
+    Operation(
+        method="POST",
+        path="/app/connections/{integration_id}/check",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=prepare_check,
+        function=check,
+        answer=ConnectedAnswer,
+        summary="Check a connection",
+        refusals=(WrongState,),
+        writes=True,
+        seconds=25.0,
+    ),
+    Operation(
+        method="PATCH",
+        path="/app/connections/{integration_id}",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=rename,
+        body=RenameBody,
+        answer=ConnectionAnswer,
+        summary="Rename a connection",
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/connections/{integration_id}/reconnect",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=prepare_reconnect,
+        function=reconnect,
+        body=ReconnectBody,
+        answer=ConnectedAnswer,
+        summary="Reconnect a store or account",
+        refusals=(NotConnected, WrongState),
+        writes=True,
+        seconds=25.0,
+    ),
+    Operation(
+        method="POST",
+        path="/app/connections/{integration_id}/disconnect",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=unsubscribe,
+        function=disconnect,
+        answer=ConnectionAnswer,
+        summary="Disconnect a store or account",
+        refusals=(WrongState,),
+        writes=True,
+    ),
+)

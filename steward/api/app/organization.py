@@ -4,10 +4,10 @@ import msgspec
 
 from steward.accounts import organizations
 from steward.accounts.organizations import ChangeOrganization
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.fields import Flag, NameText, RequestBody, Text
 from steward.database.engine.base import Tx
-from steward.model.account import Organization
+from steward.model.account import Organization, Role
 
 
 class OrganizationBody(RequestBody):
@@ -60,3 +60,28 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
         send_without_approval=body.send_without_approval if "send_without_approval" in sent_fields else None,
     )
     return OrganizationAnswer(record(await organizations.change(tx, call.actor, ask)))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/organization",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=get,
+        answer=OrganizationAnswer,
+        summary="Get the organisation",
+        small=True,
+    ),
+    Operation(
+        method="PATCH",
+        path="/app/organization",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=change,
+        body=OrganizationBody,
+        answer=OrganizationAnswer,
+        summary="Change the organisation",
+        writes=True,
+    ),
+)

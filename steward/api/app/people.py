@@ -9,9 +9,17 @@ from steward.accounts import attempts, invitations, members, own_password
 from steward.accounts.invitations import AcceptInvitation, InvitePerson, PreparedAcceptance
 from steward.accounts.own_password import Renewed
 from steward.accounts.people import is_email
-from steward.api.app.session import answer_opened, seen
+from steward.api.app.session import SessionAnswer, answer_opened, seen
 from steward.api.http import paging
-from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, AppContext, Client
+from steward.api.http.operation import (
+    Access,
+    Answer,
+    AnswerWithHeaders,
+    ApiCall,
+    AppContext,
+    Client,
+    Operation,
+)
 from steward.api.schema.fields import FromJson, NameText, PageQuery, RequestBody, Text, wrong
 from steward.database.accounts import members as rows
 from steward.database.accounts.attempt_limits import AttemptKind
@@ -19,6 +27,7 @@ from steward.database.engine.base import Tx, from_ms, ms
 from steward.model.account import Member, Role
 from steward.model.ids import PersonId
 from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.refusals import WrongState
 
 _LONGEST_EMAIL = 320
 _LONGEST_PASSWORD = 1024
@@ -201,3 +210,90 @@ async def accept(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 def _person(call: ApiCall) -> PersonId:
     return PersonId(int(call.ids["user_id"]))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/people",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=find,
+        query=PageQuery,
+        answer=PeopleAnswer,
+        summary="List people",
+    ),
+    Operation(
+        method="POST",
+        path="/app/people",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=invite,
+        body=InviteBody,
+        answer=InvitedAnswer,
+        summary="Invite a person",
+        status=201,
+        writes=True,
+    ),
+    Operation(
+        method="PATCH",
+        path="/app/people/{user_id}",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=change_role,
+        body=RoleBody,
+        answer=PersonAnswer,
+        summary="Change a person's role",
+        refusals=(WrongState,),
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/people/{user_id}/deactivate",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=deactivate,
+        answer=PersonAnswer,
+        summary="End a person's membership",
+        refusals=(WrongState,),
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/people/{user_id}/activate",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=activate,
+        answer=PersonAnswer,
+        summary="Restore a person's membership",
+        refusals=(WrongState,),
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/password",
+        access=Access.SESSION,
+        prepare=prepare_password,
+        function=change_password,
+        body=PasswordBody,
+        body_limit=16 * 1024,
+        body_values=1_000,
+        answer=SessionAnswer,
+        summary="Change one's own password",
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/invitations/accept",
+        access=Access.PUBLIC,
+        attempt=count_acceptance,
+        prepare=prepare_acceptance,
+        function=accept,
+        body=AcceptBody,
+        body_limit=16 * 1024,
+        body_values=1_000,
+        answer=SessionAnswer,
+        summary="Accept an invitation",
+        writes=True,
+    ),
+)

@@ -18,14 +18,22 @@ from steward.accounts.sessions import (
     scopes_of,
 )
 from steward.api.http.authentication import lifetimes_of
-from steward.api.http.operation import AnswerWithHeaders, ApiCall, AppContext, Client, EmptyAnswer
+from steward.api.http.operation import (
+    Access,
+    AnswerWithHeaders,
+    ApiCall,
+    AppContext,
+    Client,
+    EmptyAnswer,
+    Operation,
+)
 from steward.api.schema.fields import Positive, RequestBody, Text
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.database.engine.base import Tx
 from steward.model.account import Membership, Scope
 from steward.model.ids import OrgId
 from steward.model.instants import wire_time
-from steward.model.refusals import InvalidCredentials, Unauthenticated
+from steward.model.refusals import InvalidCredentials, NotFound, RateLimited, Unauthenticated, Unavailable
 from steward.model.sessions import Session
 
 _LONGEST_PASSWORD = 1024
@@ -193,3 +201,51 @@ def _set_cookie(call: ApiCall, value: str, *, expire: bool = False) -> tuple[byt
     if expire:
         parts.append("Max-Age=0")
     return b"set-cookie", "; ".join(parts).encode("ascii")
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/app/session",
+        access=Access.PUBLIC,
+        attempt=count_sign_in,
+        prepare=verify,
+        function=post,
+        body=SignInBody,
+        body_limit=16 * 1024,
+        body_values=1_000,
+        answer=SessionAnswer,
+        summary="Sign in",
+        refusals=(InvalidCredentials, RateLimited, Unavailable),
+        writes=True,
+    ),
+    Operation(
+        method="GET",
+        path="/app/session",
+        access=Access.SESSION,
+        function=get,
+        answer=SessionAnswer,
+        summary="Get the session",
+        small=True,
+    ),
+    Operation(
+        method="DELETE",
+        path="/app/session",
+        access=Access.OPTIONAL_SESSION,
+        function=delete,
+        answer=EmptyAnswer,
+        summary="Sign out",
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/session/organization",
+        access=Access.SESSION,
+        function=choose_organization,
+        body=ChooseBody,
+        answer=SessionAnswer,
+        summary="Choose an organisation",
+        refusals=(NotFound,),
+        writes=True,
+    ),
+)

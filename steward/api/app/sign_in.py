@@ -8,14 +8,15 @@ from pydantic import Field
 
 from steward.api.app.connections import vault_of
 from steward.api.app.session import seen
-from steward.api.http.operation import Answer, AnswerWithHeaders, ApiCall, EmptyAnswer
+from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, EmptyAnswer, Operation
 from steward.api.schema.fields import NameText, PlatformText, QueryParameters, RequestBody, Text
 from steward.connections import connect as connecting
 from steward.connections import sign_in
 from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
 from steward.database.engine.base import Tx
+from steward.model.account import Role
 from steward.model.ids import IntegrationId
-from steward.model.refusals import Refusal, ValidationFailed
+from steward.model.refusals import NotConfigured, Refusal, ValidationFailed, WrongState
 
 PAGE = "/connections"
 
@@ -105,3 +106,34 @@ async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 def _back(call: ApiCall, **query: str) -> AnswerWithHeaders:
     target = f"{call.context.rules.web_origin}{PAGE}?{urlencode(query)}"
     return AnswerWithHeaders(EmptyAnswer(), status=303, headers=((b"location", target.encode("ascii")),))
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/app/connections/sign-in",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=start,
+        body=AccountSignInBody,
+        answer=SignInAnswer,
+        summary="Begin to sign in to an account",
+        refusals=(NotConfigured, WrongState),
+        writes=True,
+        small=True,
+    ),
+    Operation(
+        method="GET",
+        path="/app/connections/sign-in/callback",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=prepare_finish,
+        function=finish,
+        query=CallbackQuery,
+        answer=EmptyAnswer,
+        summary="Come back from an account's sign-in page",
+        status=303,
+        writes=True,
+        seconds=25.0,
+    ),
+)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import (
     ApprovalKindStr,
     ApprovalStatusStr,
@@ -38,9 +38,11 @@ from steward.api.v1.runs import CHANGES_SHOWN, RunRecord
 from steward.api.v1.runs import record as run_record
 from steward.database.engine.base import Tx
 from steward.database.runs import approvals, changes
+from steward.model.account import Scope
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId
 from steward.model.instants import read_time, wire_time, wire_time_or_none
+from steward.model.refusals import Forbidden, StaleVersion, WrongState
 from steward.runs import approval as deciding
 from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
 
@@ -213,3 +215,50 @@ def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
     approval = data.get("approval")
     assert isinstance(approval, Approval)
     return {**current_automation(call, data), "approval": record(approval, call.context.clock.now())}
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/automations/approvals",
+        scope=Scope.READ,
+        function=find,
+        query=ApprovalsQuery,
+        answer=ApprovalsAnswer,
+        summary="List approvals",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/approvals/{approval_id}",
+        scope=Scope.READ,
+        function=get,
+        answer=ApprovalAnswer,
+        summary="Get approval",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/approvals/{approval_id}/approve",
+        scope=Scope.APPROVE,
+        function=approve,
+        body=ApproveBody,
+        answer=DecidedAnswer,
+        summary="Approve",
+        refusals=(StaleVersion, WrongState, Forbidden),
+        writes=True,
+        wakes=("ready",),
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/approvals/{approval_id}/reject",
+        scope=Scope.APPROVE,
+        function=reject,
+        body=RejectBody,
+        answer=DecidedAnswer,
+        summary="Reject",
+        refusals=(StaleVersion, WrongState, Forbidden),
+        writes=True,
+        wakes=("ready",),
+        current=current,
+    ),
+)

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, Validat
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall, AppContext, replayed
+from steward.api.http.operation import Answer, ApiCall, AppContext, Operation, replayed
 from steward.api.schema.answers import (
     AutomationKindStr,
     AutomationStateStr,
@@ -65,12 +65,13 @@ from steward.automations.topics import shown_trigger
 from steward.database.automations import records as automations
 from steward.database.automations.records import AutomationFilter, Sort, SortKey
 from steward.database.engine.base import Tx
-from steward.model.account import Actor
+from steward.model.account import Actor, Scope
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.occurrence import Occurrence
+from steward.model.refusals import KeyReused, NotConnected, NotReady, StaleVersion, WrongState
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.scheduling.shape import read_schedule
@@ -456,3 +457,102 @@ async def restore(tx: Tx, call: ApiCall) -> Answer:
 
 def _id(call: ApiCall) -> AutomationId:
     return AutomationId(call.ids["automation_id"])
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/automations",
+        scope=Scope.READ,
+        function=find,
+        query=AutomationsQuery,
+        answer=AutomationsAnswer,
+        summary="List automations",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations",
+        scope=Scope.WRITE,
+        function=create,
+        body=CreateBody,
+        answer=AutomationAnswer,
+        summary="Create automation",
+        status=201,
+        refusals=(KeyReused, NotConnected),
+        writes=True,
+        wakes=("due",),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/{automation_id}",
+        scope=Scope.READ,
+        function=get,
+        answer=AutomationAnswer,
+        summary="Get automation",
+        small=True,
+    ),
+    Operation(
+        method="PATCH",
+        path="/v1/automations/{automation_id}",
+        scope=Scope.WRITE,
+        function=update,
+        body=UpdateBody,
+        answer=AutomationAnswer,
+        summary="Update automation",
+        refusals=(StaleVersion, WrongState, NotConnected),
+        writes=True,
+        wakes=("due", "ready", "listen"),
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/pause",
+        scope=Scope.WRITE,
+        function=pause,
+        body=PauseBody,
+        answer=AutomationAnswer,
+        summary="Pause automation",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        wakes=("ready", "listen"),
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/resume",
+        scope=Scope.WRITE,
+        function=resume,
+        body=StateBody,
+        answer=AutomationAnswer,
+        summary="Resume automation",
+        refusals=(StaleVersion, WrongState, NotConnected, NotReady),
+        writes=True,
+        wakes=("due", "listen"),
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/archive",
+        scope=Scope.WRITE,
+        function=archive,
+        body=StateBody,
+        answer=AutomationAnswer,
+        summary="Archive automation",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        wakes=("ready", "listen"),
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/restore",
+        scope=Scope.WRITE,
+        function=restore,
+        body=StateBody,
+        answer=AutomationAnswer,
+        summary="Restore automation",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        current=current,
+    ),
+)

@@ -7,7 +7,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import (
     Count,
     Cursor,
@@ -38,6 +38,7 @@ from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.json import JsonValue
 from steward.model.occurrence import Occurrence, OccurrenceState
+from steward.model.refusals import StaleVersion, WrongState
 from steward.occurrences import calendar, edit
 from steward.occurrences.calendar import CalendarPage, CalendarPageQuery
 from steward.occurrences.edit import MoveCommand, MoveScope
@@ -190,3 +191,54 @@ def _slot(call: ApiCall) -> SlotReference:
 
 def _answer(edited: Edited) -> EditedAnswer:
     return EditedAnswer(occurrence_record(edited.occurrence), record(edited.automation))
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/automations/occurrences",
+        scope=Scope.READ,
+        function=find,
+        query=CalendarQuery,
+        answer=OccurrencesAnswer,
+        summary="List coming runs",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/occurrences/move",
+        scope=Scope.WRITE,
+        function=move,
+        body=MoveBody,
+        answer=EditedAnswer,
+        summary="Move a coming run",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        wakes=("due", "ready"),
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/occurrences/skip",
+        scope=Scope.WRITE,
+        function=skip,
+        body=SlotBody,
+        answer=EditedAnswer,
+        summary="Skip a coming run",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        current=current,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/occurrences/unskip",
+        scope=Scope.WRITE,
+        function=unskip,
+        body=SlotBody,
+        answer=EditedAnswer,
+        summary="Take a skip back",
+        refusals=(StaleVersion, WrongState),
+        writes=True,
+        wakes=("due",),
+        current=current,
+    ),
+)

@@ -8,7 +8,7 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import (
     AuthStr,
     CategoryStr,
@@ -25,6 +25,7 @@ from steward.api.schema.fields import CommaList, PageQuery, PlatformText, QueryF
 from steward.api.schema.json_passthrough import Need, ScheduleWire, TemplateStep
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
+from steward.model.account import Scope
 from steward.model.connection import Connection, ConnectionState, Readiness
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.instants import wire_time, wire_time_or_none
@@ -257,3 +258,42 @@ def _topics(call: ApiCall, store: Connection) -> list[str]:
 
 def _last(key: list[JsonValue] | None) -> IntegrationId | None:
     return IntegrationId(int(str(key[0]))) if key else None
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/automations/templates",
+        scope=Scope.READ,
+        function=find_templates,
+        query=TemplatesQuery,
+        answer=TemplatesAnswer,
+        summary="List templates",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/templates/{template_id}",
+        scope=Scope.READ,
+        function=get_template,
+        answer=TemplateAnswer,
+        summary="Get template",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/stores",
+        scope=Scope.READ,
+        function=find_stores,
+        query=StoresQuery,
+        answer=StoresAnswer,
+        summary="List stores",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/connections",
+        scope=Scope.READ,
+        function=find_connections,
+        query=ConnectionsQuery,
+        answer=ConnectionsAnswer,
+        summary="List connections",
+    ),
+)

@@ -7,13 +7,15 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import Cursor, DestinationKindStr
 from steward.api.schema.fields import PageQuery, QueryInt, SearchText, Text
 from steward.connections.destinations import DestinationReader
 from steward.connectors.base.connector import Destination
 from steward.database.engine.base import Tx
+from steward.model.account import Scope
 from steward.model.ids import IntegrationId
+from steward.model.refusals import NotConnected
 
 # A cursor holds the beginning of a name: enough to go on, short enough for its 512 characters.
 _NAME_IN_CURSOR = 40
@@ -105,3 +107,19 @@ def _sort_key(destination: Destination) -> tuple[str, str]:
     identity = f"{destination.kind}/{destination.parent}/{destination.id}"
     digest = hashlib.sha256(identity.encode("utf-8")).hexdigest()[:16]
     return destination.name.casefold()[:_NAME_IN_CURSOR], digest
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/automations/destinations",
+        scope=Scope.READ,
+        prepare=prepare,
+        function=find,
+        query=DestinationsQuery,
+        answer=DestinationsAnswer,
+        summary="List destinations",
+        refusals=(NotConnected,),
+        seconds=15.0,
+    ),
+)

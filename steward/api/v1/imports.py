@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall, EmptyAnswer, replayed
+from steward.api.http.operation import Answer, ApiCall, EmptyAnswer, Operation, replayed
 from steward.api.schema.answers import (
     Count,
     Cursor,
@@ -51,8 +51,10 @@ from steward.imports.keep import Prepared
 from steward.imports.preview import PreviewAsk, preview
 from steward.imports.run_as import RunAsAsk, run_as
 from steward.model import kept_plan
+from steward.model.account import Scope
 from steward.model.ids import IntegrationId, new_id
 from steward.model.instants import wire_time
+from steward.model.refusals import AllowanceSpent, KeyReused, NotConnected
 from steward.steps.workflow.expressions.evaluate import Evaluator
 
 CONTENT_BYTES = 2 * 1024 * 1024
@@ -288,3 +290,82 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
     automation = await automation_answers.whole_record(tx, created.automation, is_new=True)
     answer = AutomationAnswer(automation)
     return replayed(answer) if created.replayed else answer
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/automations/imports",
+        scope=Scope.WRITE,
+        prepare=prepare_keep,
+        function=keep,
+        body=KeepBody,
+        body_limit=CONTENT_BYTES,
+        body_values=CONTENT_VALUES,
+        answer=ImportAnswer,
+        summary="Keep import",
+        status=201,
+        refusals=(AllowanceSpent,),
+        writes=True,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/imports",
+        scope=Scope.READ,
+        function=find,
+        query=ImportsQuery,
+        answer=ImportsAnswer,
+        summary="List imports",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/imports/preview",
+        scope=Scope.READ,
+        prepare=prepare_preview,
+        function=preview_sent,
+        body=ImportPreviewBody,
+        body_limit=CONTENT_BYTES,
+        body_values=CONTENT_VALUES,
+        answer=ImportPreviewAnswer,
+        summary="See how an export would run",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/imports/{import_id}",
+        scope=Scope.READ,
+        function=get,
+        answer=ImportAnswer,
+        summary="Get import",
+    ),
+    Operation(
+        method="DELETE",
+        path="/v1/automations/imports/{import_id}",
+        scope=Scope.WRITE,
+        function=delete,
+        answer=EmptyAnswer,
+        summary="Delete import",
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/imports/{import_id}/preview",
+        scope=Scope.READ,
+        function=preview_kept,
+        body=PreviewKeptBody,
+        answer=ImportPreviewAnswer,
+        summary="See how an import would run",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/imports/{import_id}/automations",
+        scope=Scope.WRITE,
+        function=run_as_automation,
+        body=RunAsBody,
+        answer=AutomationAnswer,
+        summary="Run import as automation",
+        status=201,
+        refusals=(KeyReused, NotConnected),
+        writes=True,
+        wakes=("due",),
+    ),
+)

@@ -11,7 +11,7 @@ from steward.accounts import attempts
 from steward.accounts.login import GRANTED, LoggedIn, LoginRequest, login
 from steward.api.http.body import is_json, parse, read_bytes
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import AppContext, RawRequest, Reply
+from steward.api.http.operation import AppContext, RawOperation, RawRequest, Reply
 from steward.database.accounts.attempt_limits import AttemptKind
 from steward.model.refusals import (
     InvalidCredentials,
@@ -197,3 +197,6 @@ def _answer(done: LoggedIn, context: AppContext) -> Reply:
     }
     body = {"success": True, "contract_version": CONTRACT_VERSION, **fields, "data": fields}
     return Reply(200, ENCODER.encode(body), ((b"pragma", b"no-cache"),))
+
+
+RAW_OPERATIONS = (RawOperation("POST", "/v2/api/automations/login", post, "Log in"),)

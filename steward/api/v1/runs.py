@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Answer, ApiCall, replayed
+from steward.api.http.operation import Answer, ApiCall, Operation, replayed
 from steward.api.schema.answers import (
     Count,
     Cursor,
@@ -39,9 +39,11 @@ from steward.database.engine.base import Row, Tx
 from steward.database.runs import changes
 from steward.database.runs import records as runs
 from steward.database.runs.records import RunFilter
+from steward.model.account import Scope
 from steward.model.change import Outcome
 from steward.model.ids import AutomationId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
+from steward.model.refusals import KeyReused, NotConnected, NotReady, TooManyWaiting, WrongState
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.runs import cancel as cancelling
 from steward.runs import start
@@ -325,3 +327,59 @@ def _instant(text: object) -> datetime:
     instant = read_time(str(text))
     assert instant is not None
     return instant
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/automations/{automation_id}/runs",
+        scope=Scope.WRITE,
+        batched=run_now,
+        body=RunNowBody,
+        answer=RunAnswer,
+        summary="Run now",
+        status=201,
+        refusals=(KeyReused, WrongState, NotConnected, NotReady, TooManyWaiting),
+        writes=True,
+        wakes=("ready",),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/runs",
+        scope=Scope.READ,
+        function=find,
+        query=RunsQuery,
+        answer=RunsAnswer,
+        summary="List runs",
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/runs/{run_id}",
+        scope=Scope.READ,
+        function=get,
+        query=RunQuery,
+        answer=RunAnswer,
+        summary="Get run",
+        small=True,
+    ),
+    Operation(
+        method="GET",
+        path="/v1/automations/runs/{run_id}/changes",
+        scope=Scope.READ,
+        function=find_changes,
+        query=ChangesQuery,
+        answer=ChangesAnswer,
+        summary="List a run's changes",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/runs/{run_id}/cancel",
+        scope=Scope.WRITE,
+        function=cancel,
+        answer=RunAnswer,
+        summary="Cancel run",
+        refusals=(WrongState,),
+        writes=True,
+        wakes=("ready",),
+    ),
+)

@@ -3,12 +3,13 @@
 import msgspec
 from pydantic import Field
 
-from steward.api.http.operation import Answer, ApiCall
+from steward.api.http.operation import Answer, ApiCall, Operation
 from steward.api.schema.answers import Instant, SlotNoteStr
 from steward.api.schema.fields import Positive, RequestBody, Timestamp, ZoneText
 from steward.api.v1.automations import ScheduleJson
 from steward.database.accounts import connections, organizations
 from steward.database.engine.base import Tx
+from steward.model.account import Scope
 from steward.model.ids import IntegrationId
 from steward.model.instants import wire_time
 from steward.model.refusals import FieldErrors, ValidationFailed
@@ -86,3 +87,16 @@ async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str
         organization = await organizations.get(tx, call.actor.org)
         name = NO_ZONE if organization is None or zone(organization.zone) is None else organization.zone
     return name
+
+
+OPERATIONS = (
+    Operation(
+        method="POST",
+        path="/v1/automations/schedule/preview",
+        scope=Scope.READ,
+        function=show,
+        body=PreviewBody,
+        answer=PreviewAnswer,
+        summary="Preview schedule",
+    ),
+)

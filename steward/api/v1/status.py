@@ -6,13 +6,14 @@ from itertools import accumulate
 import msgspec
 
 from steward.api.http.envelope import CONTRACT_VERSION, ENCODER
-from steward.api.http.operation import ApiCall, AppContext, RawRequest, Reply
+from steward.api.http.operation import ApiCall, AppContext, Operation, RawOperation, RawRequest, Reply
 from steward.api.schema.answers import Count, Instant, PositiveInt, SchedulerStateStr
 from steward.database.engine.base import Tx, ms
 from steward.database.engine.migrate import migrations
 from steward.database.imports import records as imports
 from steward.database.operator import status as stats
 from steward.database.operator.status import DELAY_STEPS, SchedulerStats
+from steward.model.account import Scope
 from steward.model.instants import wire_time
 from steward.model.refusals import Unavailable
 from steward.scheduling.zones import tzdata_version
@@ -132,3 +133,23 @@ def _is_delayed(scheduler: SchedulerStats | None, tx: Tx) -> bool:
     silent = tx.now - scheduler.written_at > _SILENT_FOR
     due = scheduler.oldest_due_at
     return silent or (due is not None and tx.now - due > _DUE_FOR)
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/v1/automations/status",
+        scope=Scope.READ,
+        function=get,
+        answer=StatusAnswer,
+        summary="Status",
+        small=True,
+    ),
+)
+
+
+RAW_OPERATIONS = (
+    RawOperation("GET", "/.well-known/jwks.json", jwks, "Public keys of tokens"),
+    RawOperation("GET", "/healthz", healthz, "Whether the process answers"),
+    RawOperation("GET", "/readyz", readyz, "Whether the service is ready"),
+)

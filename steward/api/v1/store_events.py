@@ -6,7 +6,7 @@ import re
 
 from steward.api.http import envelope as answers
 from steward.api.http.body import PATIENCE_SECONDS, SLOWEST, ClientDisconnected
-from steward.api.http.operation import AppContext, RawRequest, Reply
+from steward.api.http.operation import AppContext, RawOperation, RawRequest, Reply
 from steward.connectors.base.deliveries import RawBody
 from steward.events.receive import LARGEST
 from steward.model.refusals import NotFound, TooLarge
@@ -58,3 +58,6 @@ async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
                 break
             bound.reschedule(began + PATIENCE_SECONDS + size / SLOWEST)
     return RawBody(b"".join(chunks), size, hashed.hexdigest(), signed)
+
+
+RAW_OPERATIONS = (RawOperation("POST", "/v1/store-events/{endpoint_key}", post, "Take a store's event"),)
