@@ -339,14 +339,33 @@ def _variable(name: str) -> str:
 
 
 def read(environ: Mapping[str, str]) -> Settings:
-    """The settings in `environ`. Raises SettingsError with every problem found."""
+    """Reads the settings from `environ`. Raises SettingsError with every problem."""
     problems = _unknown(environ)
+    values = _values(_texts(environ, problems), problems)
+    if problems:
+        raise SettingsError(problems)
+    values["master_keys"] = values["master_keys"] or ()
+    values["auth_url"] = values["auth_url"] or values["base_url"]
+    values["web_origin"] = values["web_origin"] or values["base_url"]
+    settings = Settings(**values)
+    if problems := [*_rules(settings), *(_production_rules(settings) if _is_production(settings) else [])]:
+        raise SettingsError(problems)
+    return settings
+
+
+def _texts(environ: Mapping[str, str], problems: list[str]) -> dict[str, str | None]:
+    """Returns the text of every setting; what cannot be read is added to `problems`."""
     texts: dict[str, str | None] = {}
     for setting in fields(Settings):
         try:
             texts[setting.name] = _text_of(environ, setting)
         except ValueError as problem:
             problems.append(str(problem))
+    return texts
+
+
+def _values(texts: Mapping[str, str | None], problems: list[str]) -> dict[str, Any]:
+    """Parses the texts; each value out of its range is added to `problems`."""
     try:
         environment = Environment(texts.get("env") or Environment.PRODUCTION)
     except ValueError:
@@ -359,17 +378,9 @@ def read(environ: Mapping[str, str]) -> Settings:
         try:
             values[setting.name] = None if text is None else form.read(text)
         except ValueError:
-            # The value is not repeated: a mistyped secret would stand in the log.
+            # The value is not repeated: a mistyped secret would appear in the log.
             problems.append(f"{_variable(setting.name)} must be {form.words}.")
-    if problems:
-        raise SettingsError(problems)
-    values["master_keys"] = values["master_keys"] or ()
-    values["auth_url"] = values["auth_url"] or values["base_url"]
-    values["web_origin"] = values["web_origin"] or values["base_url"]
-    settings = Settings(**values)
-    if problems := [*_rules(settings), *(_production_rules(settings) if _is_production(settings) else [])]:
-        raise SettingsError(problems)
-    return settings
+    return values
 
 
 def _unknown(environ: Mapping[str, str]) -> list[str]:

@@ -197,13 +197,15 @@ async def openable(tx: Tx, masters: Sequence[MasterKey]) -> int:
 def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
     live = [key for key in stored_keys if key.retires_at is None or key.retires_at > now]
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}
-    signing = [key for key in live if key.kind == "signing"]
-    current = [key.key_id for key in signing if key.retires_at is None]
-    peppers = [key.key_id for key in live if key.kind == "pepper"]
-    cursors = [key.key_id for key in live if key.kind == "cursor"]
-    if not (current and peppers and cursors):
+    by_kind: dict[str, list[WrappedKey]] = {"signing": [], "pepper": [], "cursor": []}
+    for key in live:
+        by_kind[key.kind].append(key)
+    current = [key.key_id for key in by_kind["signing"] if key.retires_at is None]
+    if not (current and by_kind["pepper"] and by_kind["cursor"]):
         return None
-    loaded = {key.key_id: tokens.load_signing_key(key.key_id, plain[key.key_id]) for key in signing}
+    loaded = {
+        key.key_id: tokens.load_signing_key(key.key_id, plain[key.key_id]) for key in by_kind["signing"]
+    }
     return Unwrapped(
         kid=current[-1],
         signer=tokens.Signer(loaded[current[-1]], issuer=ring.issuer, audience=ring.audience),
@@ -214,9 +216,9 @@ def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) 
             scopes=_SCOPES,
         ),
         jwks=tokens.jwks(list(loaded.values())),
-        peppers={key_id: plain[key_id] for key_id in peppers},
-        pepper_id=peppers[-1],
-        cursor=plain[cursors[0]],
+        peppers={key.key_id: plain[key.key_id] for key in by_kind["pepper"]},
+        pepper_id=by_kind["pepper"][-1].key_id,
+        cursor=plain[by_kind["cursor"][0].key_id],
     )
 
 

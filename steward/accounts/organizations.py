@@ -11,6 +11,7 @@ from steward.model.refusals import NotFound, ValidationFailed
 from steward.scheduling import zones
 
 LONGEST_NAME = 200
+_CHANGEABLE = ("name", "zone", "send_without_approval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,44 +75,20 @@ async def get(tx: Tx, org: OrgId) -> Organization:
     return organization
 
 
-async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
-    """Changes an organisation's settings.
+async def change(tx: Tx, actor: Actor, command: ChangeOrganization) -> Organization:
+    """Changes an organization's settings; automations keep the zone they were created with.
 
-    Raises NotFound, and ValidationFailed for a name that is taken or a zone there is not. Automations keep
-    the zone they were made with.
+    Raises NotFound, and ValidationFailed for a name that is in use or an unknown zone.
     """
     await organizations.lock(tx, actor.org)
     before = await get(tx, actor.org)
-    changed_organization = replace(
-        before,
-        name=before.name if ask.name is None else ask.name,
-        zone=before.zone if ask.zone is None else ask.zone,
-        send_without_approval=(
-            before.send_without_approval if ask.send_without_approval is None else ask.send_without_approval
-        ),
-    )
-    faults: dict[str, list[str]] = {}
-    if zones.zone(changed_organization.zone) is None and changed_organization.zone != before.zone:
-        faults["timezone"] = [zones.NO_SUCH_ZONE]
-    if not changed_organization.name.isprintable():
-        faults["name"] = ["Leave out characters that cannot be seen."]
-    elif changed_organization.name != before.name and not await organizations.rename(
-        tx, actor.org, changed_organization.name, folded_name(changed_organization.name)
-    ):
-        faults["name"] = ["Another organisation of this service has this name. Choose another."]
-    if faults:
-        raise ValidationFailed(errors=faults)
-    changed = [
-        field
-        for field in ("name", "zone", "send_without_approval")
-        if getattr(changed_organization, field) != getattr(before, field)
-    ]
+    sent = {field: getattr(command, field) for field in _CHANGEABLE}
+    after = replace(before, **{field: value for field, value in sent.items() if value is not None})
+    await _check_settings(tx, before, after)
+    changed = [field for field in _CHANGEABLE if getattr(after, field) != getattr(before, field)]
     if changed:
         await organizations.save_settings(
-            tx,
-            actor.org,
-            zone=changed_organization.zone,
-            send_without_approval=changed_organization.send_without_approval,
+            tx, actor.org, zone=after.zone, send_without_approval=after.send_without_approval
         )
         entry = audit.Entry(
             "person",
@@ -119,11 +96,26 @@ async def change(tx: Tx, actor: Actor, ask: ChangeOrganization) -> Organization:
             actor=str(actor.person),
             object_kind="organization",
             object_id=str(actor.org),
-            # The record is for good and outlives the organisation, so it does not hold its name.
-            detail={field: field == "name" or getattr(changed_organization, field) for field in changed},
+            # The record outlives the organization, so it does not hold its name.
+            detail={field: field == "name" or getattr(after, field) for field in changed},
         )
         await audit.record(tx, actor.org, entry)
-    return changed_organization
+    return after
+
+
+async def _check_settings(tx: Tx, before: Organization, after: Organization) -> None:
+    """Raises ValidationFailed for every fault; the new name is reserved by then."""
+    faults: dict[str, list[str]] = {}
+    if zones.zone(after.zone) is None and after.zone != before.zone:
+        faults["timezone"] = [zones.NO_SUCH_ZONE]
+    if not after.name.isprintable():
+        faults["name"] = ["Leave out characters that cannot be seen."]
+    elif after.name != before.name and not await organizations.rename(
+        tx, before.id, after.name, folded_name(after.name)
+    ):
+        faults["name"] = ["Another organisation of this service has this name. Choose another."]
+    if faults:
+        raise ValidationFailed(errors=faults)
 
 
 async def resolve(tx: Tx, id_or_name: str) -> OrgId:

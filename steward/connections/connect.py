@@ -318,30 +318,29 @@ async def _save(tx: Tx, after: Connection, *, was: int) -> None:
 def _with_health(
     connection: Connection, health: Health, *, settings: ConnectionSettings | None, now: datetime
 ) -> Connection:
-    """The connection with what a check found; without an answer the facts of the last good one stay."""
+    """Returns the connection with what a check read; a failed check keeps the facts of the last good one."""
     facts: dict[str, JsonValue] = dict(connection.facts)
     if settings is not None:
         facts |= {"settings": dict(settings.plain), "subject": settings.subject}
-    if health.ok:
-        facts |= health.facts
-        facts |= {
-            "rights": list(health.rights),
-            "missing_rights": list(health.missing_rights),
-            "channels": [[entry.id, entry.name, entry.active] for entry in health.channels],
-            "locations": [[entry.id, entry.name, entry.active] for entry in health.locations],
-        }
-    zone = health.zone if health.zone and zones.zone(health.zone) else connection.zone
-    return replace(
+    connection = replace(
         connection,
         facts=facts,
         domain=health.domain or connection.domain,
-        zone=zone,
+        zone=health.zone if health.zone and zones.zone(health.zone) else connection.zone,
         currency=health.currency or connection.currency,
         account_label=health.account_label or connection.account_label,
-        last_ok_at=now if health.ok else connection.last_ok_at,
         checked_at=now,
-        last_error=None if health.ok or health.error is None else health.error.message[:300],
     )
+    if not health.ok:
+        return replace(connection, last_error=None if health.error is None else health.error.message[:300])
+    facts |= health.facts
+    facts |= {
+        "rights": list(health.rights),
+        "missing_rights": list(health.missing_rights),
+        "channels": [[entry.id, entry.name, entry.active] for entry in health.channels],
+        "locations": [[entry.id, entry.name, entry.active] for entry in health.locations],
+    }
+    return replace(connection, facts=facts, last_ok_at=now, last_error=None)
 
 
 def report(health: Health, checked_at: datetime) -> Check:

@@ -208,20 +208,45 @@ class Verifier:
             raise BadToken("claims")
         if payload["iss"] != self._issuer or payload["aud"] != self._audience:
             raise BadToken("audience")
-        sub, jti, cid, scope = (payload[name] for name in ("sub", "jti", "cid", "scope"))
-        if not isinstance(sub, str) or not _NUMBER.fullmatch(sub) or int(sub) > _MAX_INTEGER:
-            raise BadToken("subject")
-        if not isinstance(jti, str) or not _JTI.fullmatch(jti) or not isinstance(cid, str) or not cid:
-            raise BadToken("ids")
-        scopes = tuple(scope.split(" ")) if isinstance(scope, str) else ()
-        if not scopes or len(set(scopes)) != len(scopes) or not self._scopes.issuperset(scopes):
-            raise BadToken("scope")
         org, epoch, iat, nbf, exp = (_whole(payload[name]) for name in ("org", "epoch", "iat", "nbf", "exp"))
         if org < 1 or epoch < 1:
             raise BadToken("numbers")
         if nbf != iat or exp != iat + LIFE_S:
             raise BadToken("times")
-        return TokenClaims(int(sub), org, cid, scopes, epoch, jti, iat, exp)
+        return TokenClaims(
+            person=_subject(payload["sub"]),
+            org=org,
+            client_id=_client_id(payload["cid"]),
+            scopes=self._scopes_of(payload["scope"]),
+            epoch=epoch,
+            jti=_token_id(payload["jti"]),
+            iat=iat,
+            exp=exp,
+        )
+
+    def _scopes_of(self, scope: object) -> tuple[str, ...]:
+        scopes = tuple(scope.split(" ")) if isinstance(scope, str) else ()
+        if not scopes or len(set(scopes)) != len(scopes) or not self._scopes.issuperset(scopes):
+            raise BadToken("scope")
+        return scopes
+
+
+def _subject(sub: object) -> int:
+    if not isinstance(sub, str) or not _NUMBER.fullmatch(sub) or int(sub) > _MAX_INTEGER:
+        raise BadToken("subject")
+    return int(sub)
+
+
+def _token_id(jti: object) -> str:
+    if not isinstance(jti, str) or not _JTI.fullmatch(jti):
+        raise BadToken("ids")
+    return jti
+
+
+def _client_id(cid: object) -> str:
+    if not isinstance(cid, str) or not cid:
+        raise BadToken("ids")
+    return cid
 
 
 def public_keys(keys: Sequence[SigningKey]) -> dict[str, EllipticCurvePublicKey]:

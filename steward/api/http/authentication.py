@@ -9,7 +9,7 @@ from steward.accounts import sessions as accounts_sessions
 from steward.accounts.allowances import Window, Windows, spent
 from steward.accounts.keys import may_refresh, refresh
 from steward.accounts.sessions import Lifetimes, cookie_hash, csrf_token
-from steward.api.http.operation import Access, AppContext, Operation
+from steward.api.http.operation import Access, AppContext, Operation, Rules
 from steward.database.accounts import credentials, sessions
 from steward.database.engine.base import Tx
 from steward.model.account import ROLE_SCOPES, TOKEN_SCOPES, Actor, Role, Via
@@ -34,16 +34,19 @@ _ALL_ROLES = tuple(Role)
 
 
 @dataclass(slots=True)
-class Asked:
-    """What is known of a request before its caller is looked up.
+class RouteMatch:
+    """What the path and method of a request lead to, before its caller is known.
 
-    `route` is what step 4 will answer (unknown path or method), `csrf` what step 5 will; either may be None.
+    `methods` are the operations of the path (empty for an unknown path), `values` its path values. `refusal`
+    is what routing refuses with, `csrf_refusal` what the CSRF check does: each is raised in its turn.
     """
 
     operation: Operation | None
-    inside: bool
-    route: Refusal | None
-    csrf: Refusal | None
+    methods: Mapping[str, Operation]
+    values: tuple[str, ...]
+    is_api: bool
+    refusal: Refusal | None
+    csrf_refusal: Refusal | None
 
 
 @dataclass(slots=True)
@@ -60,10 +63,10 @@ def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
 
     Raises Unauthenticated for any other kind of authorization.
     """
-    given = headers.get(b"authorization")
-    if given is None:
+    header = headers.get(b"authorization")
+    if header is None:
         return None
-    kind, _, token = given.decode("latin-1").partition(" ")
+    kind, _, token = header.decode("latin-1").partition(" ")
     if several or kind.lower() != "bearer":
         raise Unauthenticated
     return token
@@ -71,10 +74,10 @@ def bearer(headers: Mapping[bytes, bytes], *, several: bool) -> str | None:
 
 def cookie(headers: Mapping[bytes, bytes], name: str) -> str | None:
     """The session cookie's value, or None."""
-    given = headers.get(b"cookie")
-    if given is None:
+    header = headers.get(b"cookie")
+    if header is None:
         return None
-    for part in given.decode("latin-1").split(";"):
+    for part in header.decode("latin-1").split(";"):
         key, _, value = part.strip().partition("=")
         if key == name and value:
             return value
@@ -117,15 +120,18 @@ async def verify(context: AppContext, token: str) -> TokenClaims:
 
 
 async def admit_token(
-    tx: Tx, context: AppContext, windows: Windows | None, *, claims: TokenClaims, asked: Asked
+    tx: Tx, context: AppContext, windows: Windows | None, *, claims: TokenClaims, match: RouteMatch
 ) -> AuthenticatedCaller:
-    """Judges a token's caller by what stands in the database now."""
+    """Authenticates the caller of a token by its credential and membership as they are now.
+
+    Counts the call against the rate limits. Raises Unauthenticated, Forbidden, RateLimited and what routing
+    refuses with.
+    """
     rules = context.rules
-    operation = asked.operation
-    scoped = operation is not None and operation.scope in TOKEN_SCOPES
-    counts = scoped and asked.inside and asked.route is None
+    operation = match.operation
+    is_counted = _is_scoped(operation) and match.is_api and match.refusal is None
     org, person = OrgId(claims.org), PersonId(claims.person)
-    standing = await credentials.standing(
+    credential = await credentials.standing(
         tx,
         org,
         person,
@@ -133,29 +139,44 @@ async def admit_token(
         epoch=claims.epoch,
         since=claims.iat - SKEW_S,
         until=claims.exp,
-        most_person=rules.limit_person if counts else 0,
+        most_person=rules.limit_person if is_counted else 0,
         most_org=rules.limit_organization,
     )
-    if standing is None or not standing.good:
+    if credential is None or not credential.good:
         raise Unauthenticated(token_sent=True)
-    if not standing.automations_on:
+    if not credential.automations_on:
         raise Forbidden(SWITCHED_OFF)
-    if not asked.inside:
+    _authorize_token(match)
+    _count_token_call(tx, windows, rules, claims, over=credential.over is not None)
+    return AuthenticatedCaller(_token_actor(org, person, claims.client_id), None)
+
+
+def _is_scoped(operation: Operation | None) -> bool:
+    return operation is not None and operation.scope in TOKEN_SCOPES
+
+
+def _authorize_token(match: RouteMatch) -> None:
+    """Raises the first of: a path of the web app, unknown route, missing scope."""
+    if not match.is_api:
         raise Forbidden(NOT_FOR_TOKENS)
-    if asked.route is not None:
-        raise asked.route
-    if operation is None or not scoped:
-        raise Forbidden(needed_scope=operation.scope if operation else None)
+    if match.refusal is not None:
+        raise match.refusal
+    if not _is_scoped(match.operation):
+        raise Forbidden(needed_scope=match.operation.scope if match.operation else None)
+
+
+def _count_token_call(
+    tx: Tx, windows: Windows | None, rules: Rules, claims: TokenClaims, *, over: bool
+) -> None:
+    """Counts the call in memory, or, without `windows`, refuses what the database counted over its limit."""
     if windows is not None:
-        wanted: tuple[tuple[Window, int], ...] = (
+        limits: tuple[tuple[Window, int], ...] = (
             (("person", claims.org, claims.person), rules.limit_person),
             (("org", claims.org, 0), rules.limit_organization),
         )
-        if not windows.take(tx.now, wanted):
-            raise spent(tx.now)
-    elif standing.over is not None:
+        over = not windows.take(tx.now, limits)
+    if over:
         raise spent(tx.now)
-    return AuthenticatedCaller(_token_actor(org, person, claims.client_id), None)
 
 
 @lru_cache(maxsize=1024)
@@ -164,37 +185,47 @@ def _token_actor(org: OrgId, person: PersonId, client_id: str) -> Actor:
 
 
 async def admit_session(
-    tx: Tx, context: AppContext, windows: Windows | None, *, cookie_value: str, asked: Asked
+    tx: Tx, context: AppContext, windows: Windows | None, *, cookie_value: str, match: RouteMatch
 ) -> AuthenticatedCaller:
-    """Judges the caller of a session cookie. Raises Unauthenticated."""
-    rules, operation = context.rules, asked.operation
-    counts = operation is not None and asked.route is None and asked.csrf is None
+    """Authenticates the caller of a session cookie and counts the call against the web app's rate limit.
+
+    Raises Unauthenticated, Forbidden, CsrfFailed, RateLimited and what routing refuses with.
+    """
+    rules, operation = context.rules, match.operation
+    is_counted = operation is not None and match.refusal is None and match.csrf_refusal is None
     lifetimes = lifetimes_of(context)
-    standing = await sessions.standing(
+    found_session = await sessions.standing(
         tx,
         cookie_hash(cookie_value),
         needed=None if operation is None else _roles(operation),
         idle=lifetimes.idle,
         life=lifetimes.absolute,
-        most=rules.limit_web if counts else 0,
+        most=rules.limit_web if is_counted else 0,
     )
-    if standing is None:
+    if found_session is None:
         raise Unauthenticated
-    session = standing.session
+    session = found_session.session
+    _authorize_session(session, match)
+    if windows is not None:
+        over = not windows.take(tx.now, ((("web", 0, int(session.person.id)), rules.limit_web),))
+    else:
+        over = bool(found_session.over)
+    if over:
+        raise spent(tx.now)
+    return AuthenticatedCaller(_web_actor(session), session, found_session.now)
+
+
+def _authorize_session(session: Session, match: RouteMatch) -> None:
+    """Raises the first of: no organization, unknown route, missing scope or role, failed CSRF check."""
+    operation = match.operation
     if operation is None or operation.access in (Access.API, Access.APP):
-        _within_organization(session, asked)
-    if asked.route is not None:
-        raise asked.route
+        _within_organization(session)
+    if match.refusal is not None:
+        raise match.refusal
     if operation is not None:
         _in_role(session, operation)
-    if asked.csrf is not None:
-        raise asked.csrf
-    if windows is not None:
-        if not windows.take(tx.now, ((("web", 0, int(session.person.id)), rules.limit_web),)):
-            raise spent(tx.now)
-    elif standing.over:
-        raise spent(tx.now)
-    return AuthenticatedCaller(_web_actor(session), session, standing.now)
+    if match.csrf_refusal is not None:
+        raise match.csrf_refusal
 
 
 def lifetimes_of(context: AppContext) -> Lifetimes:
@@ -211,7 +242,7 @@ def touched(caller: AuthenticatedCaller, headers: Mapping[bytes, bytes]) -> Sess
     return caller.session if is_due else None
 
 
-def _within_organization(session: Session, asked: Asked) -> None:
+def _within_organization(session: Session) -> None:
     if session.chosen is None:
         raise Forbidden(NO_ORGANIZATION)
     if not session.automations_on:

@@ -102,7 +102,7 @@ def parse(body: bytes, most_values: int) -> Any:
 
 
 def _check_bounds(body: bytes, most_values: int) -> None:
-    """Depth, number of values and length of numbers; counting brackets and commas settles nearly all."""
+    """Checks depth, number of values and length of numbers; most bodies pass by their count of brackets."""
     opened = body.count(b"[") + body.count(b"{")
     if (
         opened <= DEEPEST
@@ -113,24 +113,26 @@ def _check_bounds(body: bytes, most_values: int) -> None:
     depth = value_count = 0
     for match in _TOKEN.finditer(body):
         token = match[0]
-        first = token[:1]
-        if first in (b"[", b"{"):
-            depth += 1
-            value_count += 1
-        elif first in (b"]", b"}"):
-            depth -= 1
-        elif first == b":":
-            value_count -= 1  # the text before it was a key, not a value
-        else:
-            value_count += 1
-            if first != b'"' and len(token) > LONGEST_NUMBER and _digits(token) > LONGEST_NUMBER:
-                raise Malformed(f"A number has more than {LONGEST_NUMBER} digits.")
+        if token[:1] not in (b'"', b"[", b"{", b"]", b"}", b":"):
+            _check_number(token)
+        depth += _DEPTH.get(token[:1], 0)
+        value_count += _VALUES.get(token[:1], 1)
         if depth > DEEPEST:
             raise Malformed(f"The body is nested more than {DEEPEST} deep.")
         if value_count > most_values + 1:
             break
     if value_count > most_values:
         raise Malformed(f"The body holds more than {most_values} values.")
+
+
+# What a token adds to the depth and to the number of values; the text before a colon was a key.
+_DEPTH = {b"[": 1, b"{": 1, b"]": -1, b"}": -1}
+_VALUES = {b"[": 1, b"{": 1, b"]": 0, b"}": 0, b":": -1}
+
+
+def _check_number(token: bytes) -> None:
+    if len(token) > LONGEST_NUMBER and _digits(token) > LONGEST_NUMBER:
+        raise Malformed(f"A number has more than {LONGEST_NUMBER} digits.")
 
 
 def _digits(token: bytes) -> int:

@@ -92,17 +92,23 @@ def too_large(status: int) -> Reply:
 
 def _headers(refusal: Refusal, status: int) -> tuple[tuple[bytes, bytes], ...]:
     headers: list[tuple[bytes, bytes]] = []
-    if isinstance(refusal, Unauthenticated):
-        challenge = REALM + (', error="invalid_token"' if refusal.token_sent else "")
+    challenge = _challenge(refusal)
+    if challenge is not None:
         headers.append((b"www-authenticate", challenge.encode("ascii")))
-    elif isinstance(refusal, Forbidden) and refusal.needed_scope:
-        challenge = f'{REALM}, error="insufficient_scope", scope="{refusal.needed_scope}"'
-        headers.append((b"www-authenticate", challenge.encode("ascii")))
-    elif isinstance(refusal, InvalidCredentials) and refusal.basic:
-        headers.append((b"www-authenticate", b'Basic realm="steward"'))
     elif isinstance(refusal, MethodNotAllowed):
         headers.append((b"allow", ", ".join(refusal.allowed).encode("ascii")))
     if status in (429, 503):
         wait = refusal.retry_after or (_WAIT_CONFIGURED if refusal.code == "not_configured" else 1)
         headers.append((b"retry-after", str(max(1, wait)).encode("ascii")))
     return tuple(headers)
+
+
+def _challenge(refusal: Refusal) -> str | None:
+    """Returns the WWW-Authenticate header of a refusal that has one."""
+    if isinstance(refusal, Unauthenticated):
+        return REALM + (', error="invalid_token"' if refusal.token_sent else "")
+    if isinstance(refusal, Forbidden) and refusal.needed_scope:
+        return f'{REALM}, error="insufficient_scope", scope="{refusal.needed_scope}"'
+    if isinstance(refusal, InvalidCredentials) and refusal.basic:
+        return 'Basic realm="steward"'
+    return None

@@ -9,10 +9,8 @@ from typing import Any, TypeVar
 
 from steward.accounts.allowances import Windows
 from steward.accounts.sessions import cookie_name, touch
-from steward.api.http import authentication as callers
-from steward.api.http import envelope as answers
-from steward.api.http import validation as shapes
-from steward.api.http.authentication import Asked, AuthenticatedCaller
+from steward.api.http import authentication, envelope, validation
+from steward.api.http.authentication import AuthenticatedCaller, RouteMatch
 from steward.api.http.body import ClientDisconnected, read_json
 from steward.api.http.operation import (
     Access,
@@ -25,7 +23,7 @@ from steward.api.http.operation import (
     Reply,
 )
 from steward.api.http.request import ApiRequest, Message, Receive
-from steward.api.http.router import Found, Routes, named
+from steward.api.http.router import PathMatch, Routes, named
 from steward.database.accounts import presence
 from steward.database.engine.base import Tx, Weighed
 from steward.model.refusals import (
@@ -49,7 +47,11 @@ CHANGING = frozenset({"POST", "PATCH", "DELETE", "PUT"})
 
 
 class RequestHandler:
-    """The ASGI application of the API; `pages` answers what is neither an operation nor a refusal."""
+    """The ASGI application of the API.
+
+    Refuses a request in a fixed order (`docs/design/api/conventions.md`): routing, authentication, scope or
+    role, CSRF, rate limits, body, path values, fields. `pages` answers the web app's pages and files.
+    """
 
     def __init__(
         self,
@@ -67,13 +69,13 @@ class RequestHandler:
         self._windows = Windows() if context.engine.dialect == "sqlite" else None
         self._cookie_name = cookie_name(context.rules.web_origin)
         self._web_origin = context.rules.web_origin.encode("ascii")
-        self._is_shared = context.rules.web_origin == context.rules.base_url
-        self._is_near = context.engine.dialect == "sqlite"
+        self._is_same_origin = context.rules.web_origin == context.rules.base_url
+        self._is_embedded = context.engine.dialect == "sqlite"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answers one request; anything that goes wrong still gets the envelope."""
+        """Answers one request; every failure is answered in the envelope."""
         if scope["type"] != "http":
-            raise LookupError(f"nothing here speaks {scope['type']}")
+            raise LookupError(f"cannot serve {scope['type']}")
         request = ApiRequest(scope, receive, self._context)
         try:
             reply = await self._answer(request)
@@ -82,32 +84,32 @@ class RequestHandler:
         except ClientDisconnected:
             return
         except TimeoutError:
-            # What is left of a body that comes too slowly is not waited for.
-            late = answers.refuse(Unavailable(retry_after=1))
+            # The rest of a body that arrives too slowly is not read.
+            late = envelope.refuse(Unavailable(retry_after=1))
             reply = replace(late, headers=(*late.headers, (b"connection", b"close")))
         except MemoryError as error:
             self._context.log.error("out_of_memory", error, request=request.id, path=request.shown_path)
-            reply = answers.refuse(Unavailable(retry_after=5))
+            reply = envelope.refuse(Unavailable(retry_after=5))
         except Exception as error:
             self._context.log.error(
                 "request_failed", error, request=request.id, method=request.method, path=request.shown_path
             )
-            reply = answers.defect(request.id)
+            reply = envelope.defect(request.id)
         await self._send(request, reply, send)
 
     async def _send(self, request: ApiRequest, reply: Reply, send: Send) -> None:
         self.answered[reply.status] += 1
         if not (reply.headers or reply.has_own_headers or b"origin" in request.headers):
-            head = answers.head(len(reply.body), request.id)
+            head = envelope.head(len(reply.body), request.id)
             if request.write_whole is not None and request.write_whole(reply.status, head, reply.body):
                 return
         headers = [
-            *(answers.FIXED_HEADERS if not reply.has_own_headers else ()),
+            *(envelope.FIXED_HEADERS if not reply.has_own_headers else ()),
             (b"content-length", b"%d" % len(reply.body)),
             (b"x-request-id", request.id.encode("ascii")),
             *reply.headers,
         ]
-        if not self._is_shared and request.headers.get(b"origin") == self._web_origin:
+        if not self._is_same_origin and request.headers.get(b"origin") == self._web_origin:
             headers += [
                 (b"access-control-allow-origin", self._web_origin),
                 (b"access-control-allow-credentials", b"true"),
@@ -121,64 +123,71 @@ class RequestHandler:
         data = refusal.data
         if data is not None and request.call is not None and request.call.operation.current is not None:
             data = request.call.operation.current(request.call, data)
-        return answers.refuse(refusal, data)
+        return envelope.refuse(refusal, data)
 
     async def _answer(self, request: ApiRequest) -> Reply:
         if request.is_overlong is not None:
-            return answers.too_large(request.is_overlong)
+            return envelope.too_large(request.is_overlong)
         if request.method == "OPTIONS" and b"access-control-request-method" in request.headers:
             return self._preflight(request)
-        path = request.path
-        # Nothing raw lies where nearly all calls go.
-        raw = None if path.startswith(PREFIX) else self._raw_routes.find(path)
+        # Nearly all calls go to the API's paths, where there are no raw operations.
+        raw = None if request.path.startswith(PREFIX) else self._raw_routes.find(request.path)
         if raw is not None:
-            operation = raw.methods.get(request.method)
-            if operation is None:
-                raise MethodNotAllowed(sorted(raw.methods))
-            return await operation.function(request.raw_request(raw.values), self._context)
-        token = callers.bearer(request.headers, several=request.has_several_authorizations)
-        cookie = callers.cookie(request.headers, self._cookie_name)
-        asked, found = self._asked(request, cookie, by_token=token is not None)
-        if token is not None:
-            if cookie is not None:
-                raise Unauthenticated(token_sent=True)
-            claims = await callers.verify(self._context, token)
-            return await self._admit_and_run(request, asked, found, claims=claims)
-        if found is None and not asked.inside:
-            return await self._page(request)
-        if found is not None and asked.operation is None and _is_public(found):
-            raise MethodNotAllowed(sorted(found.methods))
-        if asked.operation is not None and asked.operation.access is Access.PUBLIC:
-            if asked.csrf is not None:
-                raise asked.csrf
-            return await self._run(request, asked.operation, found, AuthenticatedCaller(None, None), cookie)
-        if cookie is None:
-            if asked.operation is not None and asked.operation.access is Access.OPTIONAL_SESSION:
-                return await self._run(
-                    request, asked.operation, found, AuthenticatedCaller(None, None), cookie
-                )
-            raise Unauthenticated
-        return await self._admit_and_run(request, asked, found, cookie=cookie)
+            return await self._answer_raw(request, raw)
+        token = authentication.bearer(request.headers, several=request.has_several_authorizations)
+        cookie = authentication.cookie(request.headers, self._cookie_name)
+        match = self._match(request, cookie, by_token=token is not None)
+        if token is None:
+            return await self._answer_without_token(request, match, cookie)
+        if cookie is not None:
+            raise Unauthenticated(token_sent=True)
+        claims = await authentication.verify(self._context, token)
+        return await self._authenticate_and_run(request, match, claims=claims)
 
-    def _asked(
-        self, request: ApiRequest, cookie: str | None, *, by_token: bool
-    ) -> tuple[Asked, Found[Operation] | None]:
+    async def _answer_raw(self, request: ApiRequest, path: PathMatch[RawOperation]) -> Reply:
+        operation = path.methods.get(request.method)
+        if operation is None:
+            raise MethodNotAllowed(sorted(path.methods))
+        return await operation.function(request.raw_request(path.values), self._context)
+
+    async def _answer_without_token(
+        self, request: ApiRequest, match: RouteMatch, cookie: str | None
+    ) -> Reply:
+        operation = match.operation
+        if not match.methods and not match.is_api:
+            return await self._page(request)
+        if operation is None and match.refusal is not None and _is_public(match):
+            raise match.refusal
+        if operation is not None and _is_anonymous(operation, cookie):
+            if operation.access is Access.PUBLIC and match.csrf_refusal is not None:
+                raise match.csrf_refusal
+            return await self._run(request, operation, match, AuthenticatedCaller(None, None), cookie)
+        if cookie is None:
+            raise Unauthenticated
+        return await self._authenticate_and_run(request, match, cookie=cookie)
+
+    def _match(self, request: ApiRequest, cookie: str | None, *, by_token: bool) -> RouteMatch:
+        """Finds the operation; what routing and the CSRF check refuse is raised later, in its turn."""
         path, method = request.path, request.method
-        found = self._routes.find(path)
-        operation = found.methods.get(method) if found else None
-        route: Refusal | None = None
-        if found is None:
-            route = NotFound()
-        elif operation is None:
-            route = MethodNotAllowed(sorted(found.methods))
-        csrf = None
+        found_path = self._routes.find(path)
+        is_api = path == PREFIX or path.startswith(PREFIX + "/")
+        refusal: Refusal | None = None
+        operation = None
+        if found_path is None:
+            refusal = NotFound()
+        else:
+            operation = found_path.methods.get(method)
+            if operation is None:
+                refusal = MethodNotAllowed(sorted(found_path.methods))
+        csrf_refusal = None
         if method in CHANGING and not by_token:
-            is_open = operation is not None and operation.access is Access.PUBLIC
-            csrf = callers.csrf_fault(
-                request.headers, self._context.rules.web_origin, None if is_open else cookie or ""
+            is_public = operation is not None and operation.access is Access.PUBLIC
+            csrf_refusal = authentication.csrf_fault(
+                request.headers, self._context.rules.web_origin, None if is_public else cookie or ""
             )
-        inside = path == PREFIX or path.startswith(PREFIX + "/")
-        return Asked(operation, inside, route, csrf), found
+        if found_path is None:
+            return RouteMatch(operation, {}, (), is_api, refusal, csrf_refusal)
+        return RouteMatch(operation, found_path.methods, found_path.values, is_api, refusal, csrf_refusal)
 
     async def _page(self, request: ApiRequest) -> Reply:
         page = await self._pages(request.raw_request(())) if self._pages is not None else None
@@ -189,55 +198,28 @@ class RequestHandler:
         return page
 
     def _preflight(self, request: ApiRequest) -> Reply:
-        """Allowed from the web app's own origin only."""
+        """Answers a CORS preflight: only the web app's own origin may call."""
         if request.headers.get(b"origin") != self._web_origin:
-            return answers.refuse(Forbidden("This page may not call the API."))
+            return envelope.refuse(Forbidden("This page may not call the API."))
         headers: list[tuple[bytes, bytes]] = []
-        if not self._is_shared:
-            wanted = request.headers.get(b"access-control-request-headers")
-            headers.append(
-                (b"access-control-allow-methods", request.headers[b"access-control-request-method"])
-            )
-            if wanted is not None:
-                headers.append((b"access-control-allow-headers", wanted))
-        return Reply(200, answers.NOTHING, tuple(headers))
+        if not self._is_same_origin:
+            method = request.headers[b"access-control-request-method"]
+            headers.append((b"access-control-allow-methods", method))
+            allowed_headers = request.headers.get(b"access-control-request-headers")
+            if allowed_headers is not None:
+                headers.append((b"access-control-allow-headers", allowed_headers))
+        return Reply(200, envelope.NOTHING, tuple(headers))
 
-    async def _admit_and_run(
+    async def _authenticate_and_run(
         self,
         request: ApiRequest,
-        asked: Asked,
-        found: Found[Operation] | None,
+        match: RouteMatch,
         *,
         claims: TokenClaims | None = None,
         cookie: str | None = None,
     ) -> Reply:
-        """Looks the caller up; a small read without a body is answered in the same transaction."""
-        context, operation = self._context, asked.operation
-        at_once = operation is not None and operation.small and not operation.writes and not operation.prepare
-        admitted: list[AuthenticatedCaller] = []
-
-        async def act(tx: Tx) -> Reply | None:
-            admitted.clear()
-            if claims is not None:
-                caller = await callers.admit_token(tx, context, self._windows, claims=claims, asked=asked)
-            else:
-                caller = await callers.admit_session(
-                    tx, context, self._windows, cookie_value=cookie or "", asked=asked
-                )
-            admitted.append(caller)
-            request.touched = callers.touched(caller, request.headers)
-            if request.touched is not None and caller.now is not None:
-                caller.session = replace(request.touched, seen_at=caller.now)
-            if not at_once or operation is None:
-                return None
-            try:
-                call = self._checked(request, operation, found, caller, cookie)
-            except ValidationFailed:
-                await _must_be_there(tx, context, operation, found=found, caller=caller)
-                raise
-            assert operation.function is not None
-            return answers.accept(await operation.function(tx, call), operation.status)
-
+        """Authenticates the caller, then runs the operation."""
+        operation = match.operation
         try:
             looked = context.engine.read(context.clock.now(), act, small=True, sets_tenant=True)
             if self._is_near or operation is None:
@@ -245,15 +227,72 @@ class RequestHandler:
             else:
                 reply = await self._bounded(looked, operation.seconds)
             if reply is None and operation is not None:
-                reply = await self._run(request, operation, found, admitted[0], cookie)
+                reply = await self._run(request, operation, match, caller, cookie)
         except Unauthenticated:
             if operation is None or operation.access is not Access.OPTIONAL_SESSION or claims is not None:
                 raise
-            reply = await self._run(request, operation, found, AuthenticatedCaller(None, None), cookie)
+            reply = await self._run(request, operation, match, AuthenticatedCaller(None, None), cookie)
         finally:
             if request.touched is not None:
                 await self._touch(request.touched)
-        return reply or answers.refuse(asked.route or NotFound())
+        return reply or envelope.refuse(match.refusal or NotFound())
+
+    async def _read_caller(
+        self, request: ApiRequest, match: RouteMatch, *, claims: TokenClaims | None, cookie: str | None
+    ) -> tuple[AuthenticatedCaller, Reply | None]:
+        """Authenticates the caller in a read; a small read is answered in the same transaction."""
+        context, operation = self._context, match.operation
+
+        async def act(tx: Tx) -> tuple[AuthenticatedCaller, Reply | None]:
+            caller = await self._authenticate(tx, request, match, claims=claims, cookie=cookie)
+            if operation is None or not operation.is_small_read:
+                return caller, None
+            return caller, await self._read_now(tx, request, operation, match, caller, cookie)
+
+        reading = context.engine.read(context.clock.now(), act, small=True, opens=True)
+        if self._is_embedded or operation is None:
+            return await reading
+        return await self._within(operation.seconds, reading)
+
+    async def _authenticate(
+        self,
+        tx: Tx,
+        request: ApiRequest,
+        match: RouteMatch,
+        *,
+        claims: TokenClaims | None,
+        cookie: str | None,
+    ) -> AuthenticatedCaller:
+        """Authenticates by token or session; notes a session whose idle time this call extends."""
+        if claims is not None:
+            return await authentication.admit_token(
+                tx, self._context, self._windows, claims=claims, match=match
+            )
+        caller = await authentication.admit_session(
+            tx, self._context, self._windows, cookie_value=cookie or "", match=match
+        )
+        request.touched = authentication.touched(caller, request.headers)
+        if request.touched is not None and caller.now is not None:
+            caller.session = replace(request.touched, seen_at=caller.now)
+        return caller
+
+    async def _read_now(
+        self,
+        tx: Tx,
+        request: ApiRequest,
+        operation: Operation,
+        match: RouteMatch,
+        caller: AuthenticatedCaller,
+        cookie: str | None,
+    ) -> Reply:
+        """Answers a small read in the transaction that authenticated its caller."""
+        try:
+            call = self._validate(request, operation, match, caller, cookie)
+        except ValidationFailed:
+            await _require_records(tx, self._context, operation, match=match, caller=caller)
+            raise
+        assert operation.function is not None
+        return envelope.accept(await operation.function(tx, call), operation.status)
 
     async def _touch(self, session: Session) -> None:
         async def act(tx: Tx) -> None:
@@ -263,25 +302,25 @@ class RequestHandler:
         with suppress(Unavailable):  # reads go on while nothing can be written
             await self._context.engine.write(now, act, org=() if session.org is None else session.org)
 
-    def _checked(
+    def _validate(
         self,
         request: ApiRequest,
         operation: Operation,
-        found: Found[Operation] | None,
+        match: RouteMatch,
         caller: AuthenticatedCaller,
         cookie: str | None,
         *,
         value: Any = None,
     ) -> ApiCall:
-        """The call with its path, query and body checked."""
-        ids = named(operation.path, found.values if found else ())
+        """Validates path values, query and body. Raises NotFound, ValidationFailed."""
+        ids = named(operation.path, match.values)
         if ids is None:
             raise NotFound
-        errors: shapes.Errors = {}
-        query = shapes.query(operation.query, request.query_string, errors)
+        errors: validation.Errors = {}
+        query = validation.query(operation.query, request.query_string, errors)
         body = None
         if operation.method in CHANGING:
-            body = shapes.body(operation.body, value, errors)
+            body = validation.body(operation.body, value, errors)
         if errors:
             raise ValidationFailed(errors=errors)
         request.call = ApiCall(
@@ -291,7 +330,7 @@ class RequestHandler:
             ids=ids,
             query=query,
             body=body,
-            arrival=lambda: request.client(cookie),
+            client_of=lambda: request.client(cookie),
             caller=caller.actor,
             session=caller.session,
             size=request.size(operation.body_limit) if operation.writes else 0,
@@ -302,11 +341,11 @@ class RequestHandler:
         self,
         request: ApiRequest,
         operation: Operation,
-        found: Found[Operation] | None,
+        match: RouteMatch,
         caller: AuthenticatedCaller,
         cookie: str | None,
     ) -> Reply:
-        """RequestBody, path and shape, what it prepares, then the endpoint in its own transaction."""
+        """Reads and validates the request, prepares it, and runs the endpoint in its own transaction."""
         value: Any = {}
         if operation.method in CHANGING:
             value = await read_json(
@@ -315,21 +354,21 @@ class RequestHandler:
         if operation.attempt is not None:
             await operation.attempt(value, request.client(cookie), self._context)
         try:
-            call = self._checked(request, operation, found, caller, cookie, value=value)
+            call = self._validate(request, operation, match, caller, cookie, value=value)
         except ValidationFailed:
-            if caller.actor is not None and found is not None and found.values:
+            if caller.actor is not None and match.values:
 
-                async def look(tx: Tx) -> None:
-                    await _must_be_there(tx, self._context, operation, found=found, caller=caller)
+                async def check_records(tx: Tx) -> None:
+                    await _require_records(tx, self._context, operation, match=match, caller=caller)
 
                 now, org = self._context.clock.now(), caller.actor.org
-                await self._context.engine.read(now, look, org=org, small=True)
+                await self._context.engine.read(now, check_records, org=org, small=True)
             raise
         if operation.prepare is None:
-            return await self._bounded(self._transact(operation, call), operation.seconds)
+            return await self._within(operation.seconds, self._transact(operation, call))
         for _ in range(2):
             try:
-                return await self._bounded(self._transact(operation, call), operation.seconds)
+                return await self._within(operation.seconds, self._transact(operation, call))
             except PreparedIsStale:
                 continue
         raise Unavailable(retry_after=1)
@@ -341,47 +380,48 @@ class RequestHandler:
 
         async def act(tx: Tx) -> Reply:
             assert operation.function is not None
-            return answers.accept(await operation.function(tx, call), operation.status)
+            return envelope.accept(await operation.function(tx, call), operation.status)
 
         now = context.clock.now()
         org = () if call.caller is None else call.caller.org
         if not operation.writes:
             return await context.engine.read(now, act, org=org, small=operation.small)
         if operation.batched is not None:
-            reply = answers.accept(await operation.batched(call), operation.status)
+            reply = envelope.accept(await operation.batched(call), operation.status)
         else:
             reply = await context.engine.write(now, Weighed(act, call.size), org=org)
         for name in operation.wakes:
             context.wake(name)
         return reply
 
-    async def _bounded(self, work: Awaitable[T], seconds: float) -> T:
-        """`work` within its time; cut off, nothing is known of it: 503."""
+    async def _within(self, seconds: float, work: Awaitable[T]) -> T:
+        """Awaits `work`. Raises TimeoutError after `seconds`: what it did is then unknown."""
         async with asyncio.timeout(seconds):
             return await work
 
 
-async def _must_be_there(
-    tx: Tx,
-    context: AppContext,
-    operation: Operation,
-    *,
-    found: Found[Operation] | None,
-    caller: AuthenticatedCaller,
+async def _require_records(
+    tx: Tx, context: AppContext, operation: Operation, *, match: RouteMatch, caller: AuthenticatedCaller
 ) -> None:
-    """Raises NotFound for a record of the path that is not there: told before the shape."""
-    ids = named(operation.path, found.values if found else ())
-    for name, value in (ids or {}).items():
-        if caller.actor is None:
-            continue
-        is_template = name == "template_id"
-        if is_template and value not in context.templates:
-            raise NotFound
-        if not is_template and not await presence.has(tx, caller.actor.org, name, value):
+    """Raises NotFound for a record of the path that does not exist: it goes before faults of fields."""
+    if caller.actor is None:
+        return
+    for name, value in (named(operation.path, match.values) or {}).items():
+        if name == "template_id":
+            exists = value in context.templates
+        else:
+            exists = await presence.has(tx, caller.actor.org, name, value)
+        if not exists:
             raise NotFound
 
 
-def _is_public(found: Found[Operation]) -> bool:
-    return any(
-        operation.access in (Access.PUBLIC, Access.OPTIONAL_SESSION) for operation in found.methods.values()
+def _is_anonymous(operation: Operation, cookie: str | None) -> bool:
+    """Whether the operation runs without authenticating anybody."""
+    return operation.access is Access.PUBLIC or (
+        cookie is None and operation.access is Access.OPTIONAL_SESSION
     )
+
+
+def _is_public(match: RouteMatch) -> bool:
+    public = (Access.PUBLIC, Access.OPTIONAL_SESSION)
+    return any(operation.access in public for operation in match.methods.values())

@@ -88,7 +88,7 @@ class ApiCall:
     ids: Mapping[str, str]
     query: Any
     body: Any
-    arrival: "Callable[[], Client]"
+    client_of: "Callable[[], Client]"
     caller: Actor | None
     session: Session | None = None
     prepared: Any = None
@@ -97,7 +97,7 @@ class ApiCall:
     @property
     def client(self) -> "Client":
         """Where the request comes from; worked out when it is asked for."""
-        return self.arrival()
+        return self.client_of()
 
     @property
     def actor(self) -> Actor:
@@ -207,6 +207,11 @@ class Operation:
     body_limit: int = MIB
     body_values: int = 50_000
     seconds: float = 10.0
+    is_small_read: bool = field(init=False)  # answered in the transaction that authenticates the caller
+
+    def __post_init__(self) -> None:
+        small_read = self.small and not self.writes and self.prepare is None
+        object.__setattr__(self, "is_small_read", small_read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""From a path to its operations, by a tree built once; static names come before parameters."""
+"""Finds the operations of a path in a tree built once; static names go before parameters."""
 
 import re
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ R = TypeVar("R", bound=_Routed)
 
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}")
 _TEMPLATE = re.compile(r"[a-z0-9][a-z0-9-]{1,80}")
-# Below here words name what there is, beside the ids: one that names nothing is no absent record but a path
-# that is not there.
+# Below this prefix a word is a static name, never an id: an unknown word is an unknown path, not a record
+# that does not exist.
 _NAMED = ["v1", "automations"]
 _WORD = re.compile(r"[a-z][a-z-]*")
 _KEY = re.compile(r"[A-Za-z0-9]{32}")
@@ -42,9 +42,13 @@ class _Node(Generic[R]):
     has_named: bool = False
     methods: dict[str, R] = field(default_factory=dict)
 
+    def parameter_for(self, value: str) -> "_Node[R] | None":
+        """The node below for a parameter of this value; None where a word would have to be a static name."""
+        return None if self.has_named and _WORD.fullmatch(value) else self.parameter
+
 
 @dataclass(slots=True)
-class Found(Generic[R]):
+class PathMatch(Generic[R]):
     """The operations of one path by method, and the values of its parameters in order."""
 
     methods: dict[str, R]
@@ -56,7 +60,7 @@ class Routes(Generic[R]):
 
     def __init__(self, operations: Iterable[R]) -> None:
         self._root: _Node[R] = _Node()
-        self._exact: dict[str, Found[R]] = {}
+        self._exact: dict[str, PathMatch[R]] = {}
         self._folders: dict[str, _Node[R]] = {}
         for operation in operations:
             self._add(operation)
@@ -75,12 +79,12 @@ class Routes(Generic[R]):
             else:
                 node = node.static.setdefault(name, _Node())
         if operation.method in node.methods:
-            raise ValueError(f"{operation.method} {operation.path} stands twice in the table")
+            raise ValueError(f"{operation.method} {operation.path} appears twice in the table")
         node.methods[operation.method] = operation
         if "{" not in operation.path:
-            self._exact[operation.path] = Found(node.methods, ())
+            self._exact[operation.path] = PathMatch(node.methods, ())
 
-    def find(self, path: str) -> Found[R] | None:
+    def find(self, path: str) -> PathMatch[R] | None:
         """The operations at exactly this path; None when there are none."""
         exact = self._exact.get(path)
         if exact is not None:
@@ -89,19 +93,22 @@ class Routes(Generic[R]):
         above, _, last = path.rpartition("/")
         folder = self._folders.get(above)
         if folder is not None and last and last not in folder.static:
-            below = None if folder.has_named and _WORD.fullmatch(last) else folder.parameter
-            return Found(below.methods, (last,)) if below is not None and below.methods else None
+            below = folder.parameter_for(last)
+            return PathMatch(below.methods, (last,)) if below is not None and below.methods else None
+        return self._walk(path)
+
+    def _walk(self, path: str) -> PathMatch[R] | None:
         node = self._root
         values: list[str] = []
         for name in path.split("/")[1:]:
             below = node.static.get(name)
             if below is None:
-                below = node.parameter
-                if below is None or not name or (node.has_named and _WORD.fullmatch(name)):
+                below = node.parameter_for(name) if name else None
+                if below is None:
                     return None
                 values.append(name)
             node = below
-        return Found(node.methods, tuple(values)) if node.methods else None
+        return PathMatch(node.methods, tuple(values)) if node.methods else None
 
 
 @lru_cache(maxsize=1024)
@@ -111,14 +118,14 @@ def _parameters(path: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def named(path: str, values: tuple[str, ...]) -> dict[str, str] | None:
-    """The values by their names in an operation's path; None when one has not its name's shape."""
-    found: dict[str, str] = {}
+    """Returns the path's values by parameter name; None when one does not have its parameter's shape."""
+    by_name: dict[str, str] = {}
     if values:
         for (name, shape), value in zip(_parameters(path), values, strict=True):
             if not shape.fullmatch(value):
                 return None
-            found[name] = value
-    return found
+            by_name[name] = value
+    return by_name
 
 
 def parameter_schema(name: str) -> dict[str, object]:

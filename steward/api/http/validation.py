@@ -1,6 +1,6 @@
 """Checks queries and bodies against their models and words their faults."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -14,9 +14,11 @@ Errors = dict[str, list[str]]
 _SHORT = 200  # bytes of a query that is remembered
 MOST_NAMED = 1000  # unknown fields of one object, told in one refusal
 
+_REQUIRED = "This field is required."
 _UNKNOWN = "This field is not known here."
 _WORDS: Mapping[str, str] = {
-    "missing": "This field is required.",
+    "missing": _REQUIRED,
+    "union_tag_not_found": _REQUIRED,
     "extra_forbidden": _UNKNOWN,
     "string_type": "Give text.",
     "int_type": "Give a whole number.",
@@ -85,22 +87,18 @@ def body(model: type[M], value: Any, errors: Errors) -> M | None:
 
 
 def _thinned(model: type[BaseModel], value: dict[str, Any]) -> dict[str, Any]:
-    """The body with no more unknown fields than a refusal names; a typed object has far fewer known ones.
+    """Returns the body with no more unknown fields than a refusal names.
 
-    Naming each of 50,000 takes a second, for every request that is made to.
+    Naming each of 50,000 would take a second of every such request.
     """
-    long = [
-        name
-        for name, field_value in value.items()
-        if type(field_value) is dict and len(field_value) > MOST_NAMED
-    ]
-    if len(value) <= MOST_NAMED and not long:
+    too_long = [name for name, member in value.items() if type(member) is dict and len(member) > MOST_NAMED]
+    if len(value) <= MOST_NAMED and not too_long:
         return value
     known_fields = _fields_of(model)
-    thinned = {name: field_value for name, field_value in value.items() if name in known_fields}
+    thinned = {name: member for name, member in value.items() if name in known_fields}
     thinned |= dict(islice(value.items(), MOST_NAMED))
-    for name in long:
-        if name in thinned and not known_fields.get(name, False):
+    for name in thinned.keys() & too_long:
+        if not known_fields.get(name, False):
             thinned[name] = dict(islice(thinned[name].items(), MOST_NAMED))
     return thinned
 
@@ -127,18 +125,15 @@ def _checked(model: type[M], value: Any, errors: Errors) -> M | None:
 
 
 def _path(detail: ErrorDetails, value: Any) -> str:
-    """The dotted path of a fault in the request: without the names pydantic adds for unions."""
+    """Returns the dotted path of a fault in the request, without the names pydantic adds for unions."""
     parts: list[str] = []
     current = value
     location = detail["loc"]
+    is_missing = detail["type"] == "missing"
     for position, part in enumerate(location):
-        if isinstance(current, dict) and part in current:  # noqa: SIM114 - mypy narrows each apart
+        if _holds(current, part):
             current = current[part]
-        elif isinstance(current, list) and isinstance(part, int) and part < len(current):
-            current = current[part]
-        elif not (
-            position == len(location) - 1 and isinstance(current, dict) and detail["type"] == "missing"
-        ):
+        elif not (is_missing and position == len(location) - 1 and isinstance(current, dict)):
             continue
         parts.append(str(part))
     if detail["type"].startswith("union_tag_"):
@@ -146,28 +141,48 @@ def _path(detail: ErrorDetails, value: Any) -> str:
     return ".".join(parts) or "body"
 
 
+def _holds(container: Any, part: int | str) -> bool:
+    """Whether an object has this member, or a list this position."""
+    if isinstance(container, list):
+        return isinstance(part, int) and part < len(container)
+    return isinstance(container, dict) and part in container
+
+
 def _words(detail: ErrorDetails) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind in _WORDS:
         return _WORDS[kind]
-    if kind == "plain":
-        return str(context["words"])
-    if kind in ("enum", "literal_error"):
-        return f"Give one of these: {context['expected']}."
-    if kind == "union_tag_not_found":
-        return _WORDS["missing"]
-    if kind == "union_tag_invalid":
-        return f"Give one of these: {context['expected_tags']}."
-    if kind in ("greater_than_equal", "greater_than"):
-        return f"Give at minimum {context.get('ge', context.get('gt'))}."
-    if kind in ("less_than_equal", "less_than"):
-        return f"Give at most {context.get('le', context.get('lt'))}."
+    if kind in _WORDS_WITH_CONTEXT:
+        return _WORDS_WITH_CONTEXT[kind](context)
     unit = "characters" if isinstance(detail.get("input"), str) else "items"
     if kind in ("string_too_long", "too_long"):
         return f"Give at most {context['max_length']} {unit}."
     if kind in ("string_too_short", "too_short"):
         minimum = context["min_length"]
-        return "This must not be empty." if minimum == 1 else f"Give at minimum {minimum} {unit}."
-    if kind == "value_error":
-        return str(context["error"])
+        return "This must not be empty." if minimum == 1 else f"Give at least {minimum} {unit}."
     return f"{detail['msg']}."
+
+
+def _one_of_expected(context: Mapping[str, Any]) -> str:
+    return f"Give one of these: {context['expected']}."
+
+
+def _at_least(context: Mapping[str, Any]) -> str:
+    return f"Give at least {context.get('ge', context.get('gt'))}."
+
+
+def _at_most(context: Mapping[str, Any]) -> str:
+    return f"Give at most {context.get('le', context.get('lt'))}."
+
+
+_WORDS_WITH_CONTEXT: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "plain": lambda context: str(context["words"]),
+    "enum": _one_of_expected,
+    "literal_error": _one_of_expected,
+    "union_tag_invalid": lambda context: f"Give one of these: {context['expected_tags']}.",
+    "greater_than_equal": _at_least,
+    "greater_than": _at_least,
+    "less_than_equal": _at_most,
+    "less_than": _at_most,
+    "value_error": lambda context: str(context["error"]),
+}

@@ -28,6 +28,7 @@ LONGEST_FIELD = 320
 _VALUES = 1_000
 _NAMES = ("username", "email", "organization_name")
 _CLIENT = ("client_id", "client_secret")
+_ACCEPTED = frozenset({*_NAMES, *_CLIENT, "grant_type", "scope"})
 _FORM = re.compile(
     r'application/x-www-form-urlencoded[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE
 )
@@ -43,9 +44,7 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
         raise NotConfigured
     now = context.clock.now()
     fields, errors, is_form = await _read(raw_request)
-    authorization = raw_request.header(b"authorization") or ""
-    scheme, _, value = authorization.strip().partition(" ")
-    basic = value.strip() if scheme.lower() == "basic" else None
+    basic = _basic(raw_request)
     readings = None if basic is None else _readings(basic)
     await _count(raw_request, context, fields, readings)
     _check(fields, errors, is_form=is_form, is_basic=basic is not None)
@@ -68,22 +67,20 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
     return _answer(done, context)
 
 
+def _basic(raw_request: RawRequest) -> str | None:
+    """Returns the value of an HTTP Basic authorization header."""
+    scheme, _, value = (raw_request.header(b"authorization") or "").strip().partition(" ")
+    return value.strip() if scheme.lower() == "basic" else None
+
+
 async def _read(raw_request: RawRequest) -> tuple[dict[str, Any], Errors, bool]:
-    """The body's fields. Raises UnsupportedMediaType, TooLarge and Malformed, in this order."""
+    """Returns the body's fields, their faults, and whether it is a form.
+
+    Raises UnsupportedMediaType, TooLarge and Malformed, in this order.
+    """
     kind = (raw_request.header(b"content-type") or "").strip()
-    coded = (raw_request.header(b"content-encoding") or "").strip().lower() not in ("", "identity")
     is_form = _FORM.fullmatch(kind) is not None
-    acceptable = not coded and (is_form or is_json(kind))
-    try:
-        body = await read_bytes(raw_request.receive, BODY_LIMIT)
-    except TooLarge:
-        if not acceptable:
-            raise UnsupportedMediaType from None
-        raise
-    if body and not acceptable:
-        raise UnsupportedMediaType(
-            "Send the login as application/json or application/x-www-form-urlencoded, in UTF-8."
-        )
+    body = await _read_body(raw_request, is_acceptable=is_form or is_json(kind))
     if is_form:
         fields, errors = _form(body)
         return fields, errors, True
@@ -91,6 +88,22 @@ async def _read(raw_request: RawRequest) -> tuple[dict[str, Any], Errors, bool]:
     if not isinstance(value, dict):
         return {}, {"body": ["Give a JSON object."]}, False
     return value, {}, False
+
+
+async def _read_body(raw_request: RawRequest, *, is_acceptable: bool) -> bytes:
+    encoding = (raw_request.header(b"content-encoding") or "").strip().lower()
+    is_acceptable = is_acceptable and encoding in ("", "identity")
+    try:
+        body = await read_bytes(raw_request.receive, BODY_LIMIT)
+    except TooLarge:
+        if not is_acceptable:
+            raise UnsupportedMediaType from None
+        raise
+    if body and not is_acceptable:
+        raise UnsupportedMediaType(
+            "Send the login as application/json or application/x-www-form-urlencoded, in UTF-8."
+        )
+    return body
 
 
 def _form(body: bytes) -> tuple[dict[str, Any], Errors]:
@@ -148,26 +161,30 @@ async def _count(
 
 
 def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic: bool) -> None:
-    """The shape of the fields, every fault at once."""
+    """Checks the shape of the fields and adds every fault to `errors`."""
     if "body" in errors:
         return
     if is_basic and (not is_form or any(name in fields for name in _CLIENT)):
         errors.setdefault("client_id", []).append(_TWO_WAYS)
-    required = _NAMES if is_basic else (*_NAMES, *_CLIENT)
-    for name in required:
+    for name in _NAMES if is_basic else (*_NAMES, *_CLIENT):
         fault = _fault(fields.get(name))
         if fault is not None:
             errors.setdefault(name, []).append(fault)
+    fault = _grant_fault(fields, is_form=is_form)
+    if fault is not None:
+        errors.setdefault("grant_type", []).append(fault)
+    if not is_form:
+        for name in fields.keys() - _ACCEPTED:
+            errors.setdefault(name, []).append("This field is not known here.")
+
+
+def _grant_fault(fields: Mapping[str, Any], *, is_form: bool) -> str | None:
     grant = fields.get("grant_type")
     if grant is None and is_form:
-        errors.setdefault("grant_type", []).append(_REQUIRED)
-    elif "grant_type" in fields and grant != "client_credentials":
-        errors.setdefault("grant_type", []).append("Give client_credentials.")
-    if not is_form:
-        accepted = {*_NAMES, *_CLIENT, "grant_type", "scope"}
-        for name in fields:
-            if name not in accepted:
-                errors.setdefault(name, []).append("This field is not known here.")
+        return _REQUIRED
+    if "grant_type" in fields and grant != "client_credentials":
+        return "Give client_credentials."
+    return None
 
 
 def _fault(value: Any) -> str | None:
