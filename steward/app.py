@@ -137,7 +137,7 @@ async def build(
         wake=hints.wake,
     )
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
-    metrics.before_showing(lambda: _answers(metrics, gate))
+    metrics.add_counter("steward_requests_total", "status", gate.answered)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     return Wired(settings, clock, engine, log, metrics, outbound, context, ctx, hints, gate, shared)
 
@@ -215,11 +215,6 @@ def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exceptio
             log.warning("batch_split", kind=kind, error=sort[1])
 
     return split
-
-
-def _answers(metrics: Metrics, gate: RequestHandler) -> None:
-    for status, count in gate.answered.items():
-        metrics.total("steward_requests_total", count, status=str(status))
 
 
 def _rules(settings: Settings) -> Rules:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-KNOWN: Mapping[str, str] = {
+DESCRIPTIONS: Mapping[str, str] = {
     "steward_commit_batch_size": "Writes that shared one commit.",
     "steward_commit_batches_split_total": "Shared calls that failed and whose writes were done one by one.",
     "steward_connections": "Connections held now.",

@@ -2,7 +2,6 @@
 
 import base64
 import copy
-import io
 import json
 import logging
 import pickle
@@ -148,11 +147,11 @@ def test_numbers_are_kept_by_name_and_told_as_text() -> None:
         metrics.observe("call_seconds", seconds, bounds=(0.005, 1))
     assert metrics.value("calls_total", connector="woocommerce") == 3
     assert metrics.value("call_seconds") == 4
-    assert io.StringIO(metrics.text()).read().splitlines() == [
-        "# TYPE calls_total counter", 'calls_total{connector="woocommerce"} 3', "# TYPE runs_waiting gauge",
-        "runs_waiting 4", "# TYPE call_seconds histogram", 'call_seconds_bucket{le="0.005"} 2',
-        'call_seconds_bucket{le="1"} 3', 'call_seconds_bucket{le="+Inf"} 4', "call_seconds_sum 100.209",
-        "call_seconds_count 4",
+    lines = [line for line in metrics.text().splitlines() if line[0] != "#" and "process_" not in line]
+    assert lines == [
+        'calls_total{connector="woocommerce"} 3.0', "runs_waiting 4.0", 'call_seconds_bucket{le="0.005"} 2.0',
+        'call_seconds_bucket{le="1.0"} 3.0', 'call_seconds_bucket{le="+Inf"} 4.0', "call_seconds_count 4.0",
+        "call_seconds_sum 100.209",
     ]  # fmt: skip
 
 
