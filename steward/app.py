@@ -137,7 +137,7 @@ async def build(
         wake=hints.wake,
     )
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
-    metrics.add_counter("steward_requests_total", "status", gate.answered)
+    metrics.add_counter("steward_requests_total", status=gate.answered)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
     return Wired(settings, clock, engine, log, metrics, outbound, context, ctx, hints, gate, shared)
 

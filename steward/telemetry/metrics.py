@@ -59,9 +59,10 @@ class Metrics:
         observe: Callable[[float], None] = self._histogram(name, bounds).observe
         return observe
 
-    def add_counter(self, name: str, label: str, counts: Mapping[int, int]) -> None:
-        """Exports counts that are kept elsewhere, read when the metrics are scraped."""
-        self._registry.register(_Counts(name, label, counts))
+    def add_counter(self, name: str, **counts_by_label: Mapping[int, int]) -> None:
+        """Exports counts that are kept elsewhere by the values of a label; they are read at each scrape."""
+        for label, counts in counts_by_label.items():
+            self._registry.register(_Counts(name, label, counts))
 
     def value(self, name: str, **labels: str) -> float:
         """Returns a counter's or gauge's value, or how many values a histogram holds; 0 without any."""

@@ -37,8 +37,8 @@ def rows(heading: str) -> dict[str, list[str]]:
 
 def test_every_metric_is_known_and_told_with_what_to_do() -> None:
     """Issue: metrics for everything an operator must see; the page says what each means and what to do."""
-    told = {name for method, name in called(*TELLING) if name.startswith("steward_")}
-    assert told == set(DESCRIPTIONS)
+    documented = {name for method, name in called(*TELLING) if name.startswith("steward_")}
+    assert documented == set(DESCRIPTIONS)
     page = rows("Metrics")
     assert set(page) == set(DESCRIPTIONS)
     assert all(len(cells) == 2 and all(cells) for cells in page.values())
@@ -54,8 +54,8 @@ def test_the_labels_of_every_metric_are_told() -> None:
                 if isinstance(first, ast.Constant) and first.value in found:
                     found[first.value] |= {word.arg or "**" for word in node.keywords} - {"bounds", "by"}
     page = PAGE.partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    told = dict(re.findall(r"^\| `(\w+)`(?: by `(\w+)`)? \|", page, re.MULTILINE))
-    assert told == {name: ", ".join(labels) for name, labels in found.items()}
+    documented = dict(re.findall(r"^\| `(\w+)`(?: by `(\w+)`)? \|", page, re.MULTILINE))
+    assert documented == {name: ", ".join(labels) for name, labels in found.items()}
 
 
 def test_every_warning_and_error_is_told_with_what_to_do() -> None:
@@ -67,9 +67,9 @@ def test_every_warning_and_error_is_told_with_what_to_do() -> None:
 
 
 def test_what_is_told_has_its_help_and_one_line_a_series() -> None:
-    """What is told has its help and one line a series."""
+    """What is documented has its help and one line a series."""
     metrics = Metrics()
-    metrics.add_counter("steward_requests_total", "status", {200: 7})
+    metrics.add_counter("steward_requests_total", status={200: 7})
     record = metrics.recorder("steward_request_seconds", (0.1, 1.0))
     for value in (0.05, 0.1, 5.0):
         record(value)

@@ -221,11 +221,7 @@ class RequestHandler:
         """Authenticates the caller, then runs the operation."""
         operation = match.operation
         try:
-            looked = context.engine.read(context.clock.now(), act, small=True, sets_tenant=True)
-            if self._is_near or operation is None:
-                reply = await looked
-            else:
-                reply = await self._bounded(looked, operation.seconds)
+            caller, reply = await self._read_caller(request, match, claims=claims, cookie=cookie)
             if reply is None and operation is not None:
                 reply = await self._run(request, operation, match, caller, cookie)
         except Unauthenticated:
@@ -249,7 +245,7 @@ class RequestHandler:
                 return caller, None
             return caller, await self._read_now(tx, request, operation, match, caller, cookie)
 
-        reading = context.engine.read(context.clock.now(), act, small=True, opens=True)
+        reading = context.engine.read(context.clock.now(), act, small=True, sets_tenant=True)
         if self._is_embedded or operation is None:
             return await reading
         return await self._within(operation.seconds, reading)

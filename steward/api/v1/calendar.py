@@ -32,8 +32,9 @@ from steward.api.schema.fields import (
     Timestamp,
     wrong,
 )
-from steward.api.v1.automations import AutomationRecord, record, rules_of
+from steward.api.v1.automations import AutomationRecord, current, record, rules_of
 from steward.database.engine.base import Tx, from_ms, ms
+from steward.model.account import Scope
 from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.json import JsonValue
