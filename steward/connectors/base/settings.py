@@ -1,6 +1,6 @@
 """The connecting form of an account, checked, and what is opened of it again for each call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from steward.model.connection import Auth
@@ -45,3 +45,8 @@ class ConnectionSecrets:
     currency: str | None = None
     zone: str | None = None
     facts: JsonObject = field(default_factory=dict)
+
+
+def unknown_settings(values: JsonObject, known: Collection[str], words: str) -> dict[str, list[str]]:
+    """Returns the error `words` for each setting the connector does not have."""
+    return {name: [words] for name in values.keys() - set(known)}

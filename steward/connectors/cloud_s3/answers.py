@@ -1,4 +1,4 @@
-"""What S3 answers, read out of its XML without building a tree: lists and errors, under the caps."""
+"""Reads the XML answers of S3 without building a tree: lists and errors, within limits."""
 
 import re
 from dataclasses import dataclass
@@ -30,23 +30,23 @@ _REGION = re.compile(r"[a-z0-9-]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class FileListing:
-    """One page of a list; `next` the token of the following one."""
+    """One page of a list; `next` is the token of the following one."""
 
     files: tuple[CloudFile, ...]
     next: str | None
 
 
 class _Reader:
-    """Texts by their path of element names; no entity is ever expanded, no document type taken."""
+    """Collects texts by their path of element names; expands no entity and accepts no document type."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[str, str]] = []
+        self.elements: list[tuple[str, str]] = []
         self._path: list[str] = []
         self._text: list[str] = []
         self._nodes = 0
 
     def read(self, body: bytes) -> list[tuple[str, str]]:
-        """(path, text) of each element in document order. Raises UnusableResponse."""
+        """Returns (path, text) of each element in document order. Raises UnusableResponse."""
         parser = expat.ParserCreate(namespace_separator=None)
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
@@ -57,7 +57,7 @@ class _Reader:
             parser.Parse(body, True)
         except expat.ExpatError:
             raise UnusableResponse("it is not XML") from None
-        return self.found
+        return self.elements
 
     def _start(self, name: str, attributes: object) -> None:
         self._nodes += 1
@@ -65,11 +65,11 @@ class _Reader:
         if self._nodes > NODES or len(self._path) > DEPTH:
             raise UnusableResponse("its XML is too large")
         if len(self._path) == 2:
-            self.found.append((name, ""))
+            self.elements.append((name, ""))
         self._text.clear()
 
     def _end(self, name: str) -> None:
-        self.found.append(("/".join(self._path[1:]), "".join(self._text)))
+        self.elements.append(("/".join(self._path[1:]), "".join(self._text)))
         self._path.pop()
         self._text.clear()
 
@@ -78,7 +78,7 @@ class _Reader:
 
 
 def listed(answer: PlatformResponse) -> FileListing:
-    """A page of ListObjectsV2. Raises UnusableResponse, or the error it stands for."""
+    """Returns a page of ListObjectsV2. Raises UnusableResponse, or the answer's error."""
     if not answer.ok:
         raise error_of(answer)
     files: list[CloudFile] = []
@@ -86,66 +86,78 @@ def listed(answer: PlatformResponse) -> FileListing:
     token: str | None = None
     more = False
     for path, text in _Reader().read(answer.body):
-        if path == "IsTruncated":
-            more = text.strip() == "true"
-        elif path == "NextContinuationToken" and text:
-            token = text
-        elif path.startswith("Contents/"):
-            row[path.removeprefix("Contents/")] = text
-        elif path == "Contents" and row:
-            files.append(_file(row))
-            row = {}
-    if more and token is None:
+        match path.partition("/"):
+            case "IsTruncated", "", "":
+                more = text.strip() == "true"
+            case "NextContinuationToken", "", "":
+                token = text or token
+            case "Contents", "/", name:
+                row[name] = text
+            case "Contents", "", "" if row:
+                files.append(_file(row))
+                row = {}
+    return FileListing(tuple(files), _next_token(token) if more else None)
+
+
+def _next_token(token: str | None) -> str:
+    if token is None:
         raise UnusableResponse("a list that goes on does not say how")
-    return FileListing(tuple(files), token if more else None)
+    return token
 
 
 def head_of(answer: PlatformResponse, key: str) -> CloudFile:
-    """A file by its headers. Raises UnusableResponse, or the error they stand for."""
+    """Returns a file from its headers. Raises UnusableResponse, or the answer's error."""
     if not answer.ok:
         raise error_of(answer)
     size = answer.headers.get("content-length", "")
     if not size.isdigit() or "etag" not in answer.headers:
         raise UnusableResponse("a file has no size or no mark")
     try:
-        at = parsedate_to_datetime(answer.headers.get("last-modified", ""))
+        modified_at = parsedate_to_datetime(answer.headers.get("last-modified", ""))
     except ValueError:
         raise UnusableResponse("a file has no time") from None
-    return CloudFile(key, int(size), answer.headers["etag"], at.astimezone(UTC))
+    return CloudFile(key, int(size), answer.headers["etag"], modified_at.astimezone(UTC))
 
 
 def error_of(answer: PlatformResponse) -> CallError:
-    """The error of an answer that is no 2xx (connectors 4, 7.5); an answer to HEAD has no words."""
-    told = _told(answer)
-    code = told.get("Code", "")
-    text = answer.quote(f"{code} {told.get('Message', '')}".strip())
-    region = told.get("Region") or answer.headers.get("x-amz-bucket-region", "")
+    """Returns the error of an answer other than 2xx; an answer to HEAD has no body."""
+    elements = _error_elements(answer)
+    code = elements.get("Code", "")
+    text = answer.quote(f"{code} {elements.get('Message', '')}".strip())
     if 300 <= answer.status < 400 or code in _ELSEWHERE:
-        where = f" It is in the region {region}." if _REGION.fullmatch(region) else ""
-        words = f"The bucket is not at this address and region.{where}"
-        return WrongAddress(words, field="region", platform_text=text)
+        return _moved(elements.get("Region") or answer.headers.get("x-amz-bucket-region", ""), text)
     if answer.status in (400, 401, 403) and code in _KEYS:
         return Unauthorized("The storage does not know this key, or its secret is wrong.", platform_text=text)
-    if code == "RequestTimeTooSkewed":
-        return PlatformUnavailable(
-            "The clock of this machine differs too much from the storage's.", platform_text=text
-        )
-    if answer.status == 403:
-        return MissingRight("list and read this bucket", platform_text=text)
-    if code == "NoSuchBucket":
-        return WrongAddress("There is no bucket of this name.", field="bucket", platform_text=text)
-    if answer.status == 404:
-        return RemoteNotFound("There is no file of this name.", platform_text=text)
-    if answer.status == 412:
-        return Stale("The file was replaced while it was read.", platform_text=text)
-    if code == "SlowDown":
-        return Throttled(2.0, platform_text=text)
-    if answer.status >= 500:
+    return _error_by_code(code, answer.status, text)
+
+
+def _error_by_code(code: str, status: int, text: str) -> CallError:
+    match code, status:
+        case "RequestTimeTooSkewed", _:
+            words = "The clock of this machine differs too much from the storage's."
+            return PlatformUnavailable(words, platform_text=text)
+        case _, 403:
+            return MissingRight("list and read this bucket", platform_text=text)
+        case "NoSuchBucket", _:
+            return WrongAddress("There is no bucket of this name.", field="bucket", platform_text=text)
+        case _, 404:
+            return RemoteNotFound("There is no file of this name.", platform_text=text)
+        case _, 412:
+            return Stale("The file was replaced while it was read.", platform_text=text)
+        case "SlowDown", _:
+            return Throttled(2.0, platform_text=text)
+    if status >= 500:
         return PlatformUnavailable(platform_text=text)
-    return UnusableResponse(f"status {answer.status}", platform_text=text)
+    return UnusableResponse(f"status {status}", platform_text=text)
 
 
-def _told(answer: PlatformResponse) -> dict[str, str]:
+def _moved(region: str, text: str) -> CallError:
+    where = f" It is in the region {region}." if _REGION.fullmatch(region) else ""
+    words = f"The bucket is not at this address and region.{where}"
+    return WrongAddress(words, field="region", platform_text=text)
+
+
+def _error_elements(answer: PlatformResponse) -> dict[str, str]:
     try:
         return dict(_Reader().read(answer.body[:64_000]))
     except UnusableResponse:
@@ -154,7 +166,7 @@ def _told(answer: PlatformResponse) -> dict[str, str]:
 
 def _file(row: dict[str, str]) -> CloudFile:
     try:
-        at = datetime.fromisoformat(row["LastModified"]).astimezone(UTC)
-        return CloudFile(unquote(row["Key"]), int(row["Size"]), row["ETag"], at)
+        modified_at = datetime.fromisoformat(row["LastModified"]).astimezone(UTC)
+        return CloudFile(unquote(row["Key"]), int(row["Size"]), row["ETag"], modified_at)
     except (KeyError, ValueError):
         raise UnusableResponse("a file of the list has no name, size or time") from None

@@ -1,4 +1,4 @@
-"""S3-compatible storage, read only: what it offers and how a bucket is connected (connectors 7.5)."""
+"""The connector of S3-compatible storage, read only: its reads and how a bucket is connected."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -17,7 +17,12 @@ from steward.connectors.base.connector import (
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery, ReadOp, RecordPage
 from steward.connectors.base.records import CloudFile, FileContent
-from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.settings import (
+    BadSettings,
+    ConnectionSecrets,
+    ConnectionSettings,
+    unknown_settings,
+)
 from steward.connectors.base.writing import WriteOutcome
 from steward.connectors.cloud_s3.answers import error_of, head_of, listed
 from steward.connectors.cloud_s3.signing import signed_headers
@@ -49,6 +54,7 @@ _NAMES = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_ke
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_FORMS = {"region": _REGION, "bucket": _BUCKET, "access_key_id": _KEY, "secret_access_key": _KEY}
 _SCHEMA: JsonObject = {
     "type": "object",
     "additionalProperties": False,
@@ -75,7 +81,7 @@ _SCHEMA: JsonObject = {
 
 
 class CloudS3Reader:
-    """A reader of one bucket below its prefix."""
+    """Reads one bucket below its prefix."""
 
     def __init__(self, http: ReadClient, *, path: str, prefix: str) -> None:
         self._http = http
@@ -83,7 +89,7 @@ class CloudS3Reader:
         self._prefix = prefix
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Pages of a read of this connector. Raises CallError; KeyError for a read it does not have."""
+        """Yields the pages of a read. Raises CallError; KeyError for a read it does not have."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "files": self._files,
             "file": self._file,
@@ -91,7 +97,7 @@ class CloudS3Reader:
         return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Nothing is ever written here."""
+        """Returns no values: nothing is ever written."""
         return [CurrentValue(part, None) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
@@ -99,32 +105,32 @@ class CloudS3Reader:
         raise KeyError(part.operation)
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Never found."""
+        """Returns false: nothing is ever written."""
         return False
 
-    async def _files(self, ask: FilesQuery) -> AsyncIterator[RecordPage[CloudFile]]:
+    async def _files(self, query: FilesQuery) -> AsyncIterator[RecordPage[CloudFile]]:
         token: str | None = None
         while True:
-            page = listed(await self._http.get(self._path, self._query(ask, token), operation="files"))
-            after = ask.modified_after
-            kept = [each for each in page.files if after is None or each.modified_at > after]
-            yield RecordPage(tuple(kept), next=page.next)
+            page = listed(await self._http.get(self._path, self._query(query, token), operation="files"))
+            after = query.modified_after
+            files = [file for file in page.files if after is None or file.modified_at > after]
+            yield RecordPage(tuple(files), next=page.next)
             if page.next is None:
                 return
             if page.next == token:
                 raise UnusableResponse("a list goes on with the same token")
             token = page.next
 
-    def _query(self, ask: FilesQuery, token: str | None) -> dict[str, str]:
-        query = {"list-type": "2", "max-keys": "1000", "encoding-type": "url"}
-        query["prefix"] = self._prefix + (ask.folder or "")
-        return query | ({"continuation-token": token} if token is not None else {})
+    def _query(self, query: FilesQuery, token: str | None) -> dict[str, str]:
+        params = {"list-type": "2", "max-keys": "1000", "encoding-type": "url"}
+        params["prefix"] = self._prefix + (query.folder or "")
+        return params | ({"continuation-token": token} if token is not None else {})
 
-    async def _file(self, ask: FileQuery) -> AsyncIterator[RecordPage[FileContent]]:
+    async def _file(self, query: FileQuery) -> AsyncIterator[RecordPage[FileContent]]:
         """Looked at first, then fetched only while it is still that one. Raises Stale, RemoteNotFound."""
-        path = self._place(ask.path)
-        head = head_of(await self._http.head(path, operation="file"), ask.path)
-        if ask.unless_etag == head.etag:
+        path = self._path_of(query.path)
+        head = head_of(await self._http.head(path, operation="file"), query.path)
+        if query.unless_etag == head.etag:
             yield RecordPage((FileContent(head, None),), total=1)
             return
         if head.size > FILE_BYTES:
@@ -142,17 +148,17 @@ class CloudS3Reader:
             raise Stale("The file was replaced while it was read.")
         yield RecordPage((FileContent(head, answer.body),), total=1)
 
-    def _place(self, name: str) -> str:
-        """The path of a file; a name outside the prefix does not exist for us. Raises RemoteNotFound."""
+    def _path_of(self, name: str) -> str:
+        """Returns the path of a file below the prefix. Raises RemoteNotFound for any other name."""
         whole = name if name.startswith(self._prefix) else self._prefix + name
         segments = whole.split("/")
-        if not name or len(whole) > 1024 or any(each in ("", ".", "..") for each in segments):
+        if not name or len(whole) > 1024 or any(segment in ("", ".", "..") for segment in segments):
             raise RemoteNotFound("There is no file of this name below the folder of the connection.")
         return f"{self._path.rstrip('/')}/{quote(whole, safe='/-_.~')}"
 
 
 class CloudS3Connector:
-    """The connector; plain http and other ports only for entries of the operator's list."""
+    """Connects buckets; plain http and other ports only for entries of the operator's list."""
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -166,30 +172,13 @@ class CloudS3Connector:
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in (FILES, FILE)}
 
-    def settings(self, given: JsonObject) -> ConnectionSettings:
-        """endpoint_url, region, bucket, keys, optional prefix (contract 6.4). Raises BadSettings."""
-        known = (*_NAMES, "prefix")
-        errors = {name: ["This is no setting of cloud storage."] for name in given.keys() - set(known)}
-        texts: dict[str, str] = {}
-        for name in known:
-            value = given.get(name, "" if name == "prefix" else None)
-            text = value.strip() if isinstance(value, str) else ""
-            if text.isprintable() and len(text) <= 500 and (text or name == "prefix"):
-                texts[name] = text
-            else:
-                errors[name] = ["This is needed."]
-        checks = {"region": _REGION, "bucket": _BUCKET, "access_key_id": _KEY, "secret_access_key": _KEY}
-        for name, form in checks.items():
-            if name in texts and not form.fullmatch(texts[name]):
-                errors[name] = [f"This is no {name.replace('_', ' ')} of S3-compatible storage."]
+    def settings(self, form: JsonObject) -> ConnectionSettings:
+        """Validates endpoint_url, region, bucket, keys and the optional prefix. Raises BadSettings."""
+        texts, errors = _texts(form)
         base = self._address(texts["endpoint_url"], errors) if "endpoint_url" in texts else ""
-        prefix = texts.get("prefix", "").lstrip("/")
-        if any(each in (".", "..") for each in prefix.split("/")) or "//" in prefix:
-            errors["prefix"] = ["A folder is named without dots alone, such as supplier/stock."]
+        prefix = _folder(texts.get("prefix", ""), errors)
         if errors:
             raise BadSettings(errors)
-        if prefix and not prefix.endswith("/"):
-            prefix += "/"
         plain = {
             "endpoint_url": base,
             "region": texts["region"],
@@ -202,18 +191,18 @@ class CloudS3Connector:
         return ConnectionSettings(plain, sealed, Auth.KEY, subject=f"{host}/{texts['bucket']}/{prefix}")
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Every request is signed for the bucket's region just before it leaves."""
+        """Returns the endpoint; every request is signed for the bucket's region just before it is sent."""
         plain = secrets.plain
         sign = partial(_signed, plain["access_key_id"], plain["region"])
         proof = RequestSigner(secrets.sealed["secret_access_key"], sign)
-        base, _ = self._place(secrets)
+        base, _ = self._bucket_location(secrets)
         return PlatformEndpoint(
             "cloud_s3", base, proof, self._times, _PACE, f"cloud_s3 {secrets.integration_id}"
         )
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> CloudS3Reader:
-        """A reader of the bucket."""
-        _, path = self._place(secrets)
+        """Returns a reader of the bucket."""
+        _, path = self._bucket_location(secrets)
         return CloudS3Reader(http, path=path, prefix=secrets.plain["prefix"])
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> NoReturn:
@@ -221,8 +210,8 @@ class CloudS3Connector:
         raise KeyError("cloud_s3")
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Lists one key below the prefix: that is all that is asked for."""
-        _, path = self._place(secrets)
+        """Lists one key below the prefix, which is all the connector needs."""
+        _, path = self._bucket_location(secrets)
         plain = secrets.plain
         label = f"{plain['bucket']}/{plain['prefix']}".rstrip("/")
         query = {"list-type": "2", "max-keys": "1", "prefix": plain["prefix"]}
@@ -240,13 +229,14 @@ class CloudS3Connector:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """None: nothing is written there."""
+        """Returns an empty list: nothing is written there."""
         return []
 
-    def _place(self, secrets: ConnectionSecrets) -> tuple[str, str]:
-        """Base and path of the bucket: its own host where that can be, else a path on the endpoint's.
+    def _bucket_location(self, secrets: ConnectionSecrets) -> tuple[str, str]:
+        """Returns base and path of the bucket: a host of its own where possible, else a path.
 
-        A name with dots has no certificate as a host, and an address by number or port has no names below it.
+        A name with dots has no certificate as a host, and an address by number or port has no names below
+        it.
         """
         base, bucket = secrets.plain["endpoint_url"], secrets.plain["bucket"]
         parts = urlsplit(base)
@@ -267,11 +257,41 @@ class CloudS3Connector:
             errors["endpoint_url"] = [f"Give the https address of the storage. {refusal.sentence}"]
             return ""
         path = parts.path.rstrip("/")
-        if any(each in (".", "..") for each in path.split("/")) or "//" in path:
+        if _has_dots(path):
             errors["endpoint_url"] = ["This is not the address of a storage."]
         plain_port = origin.port == (443 if origin.scheme == "https" else 80)
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         return f"{origin.scheme}://{host if plain_port else f'{host}:{origin.port}'}{path}"
+
+
+def _texts(form: JsonObject) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Returns the well-formed settings and the errors of the others."""
+    names = (*_NAMES, "prefix")
+    texts: dict[str, str] = {}
+    errors = unknown_settings(form, names, "This is no setting of cloud storage.")
+    for name in names:
+        value = form.get(name, "" if name == "prefix" else None)
+        text = value.strip() if isinstance(value, str) else ""
+        if not text.isprintable() or len(text) > 500 or not (text or name == "prefix"):
+            errors[name] = ["This is needed."]
+        elif name in _FORMS and not _FORMS[name].fullmatch(text):
+            errors[name] = [f"This is no {name.replace('_', ' ')} of S3-compatible storage."]
+        else:
+            texts[name] = text
+    return texts, errors
+
+
+def _folder(prefix: str, errors: dict[str, list[str]]) -> str:
+    """Returns a prefix that ends with a slash, or an empty one; notes the error of a bad one."""
+    folder = prefix.lstrip("/")
+    if _has_dots(folder):
+        errors["prefix"] = ["A folder is named without dots alone, such as supplier/stock."]
+    return folder if not folder or folder.endswith("/") else f"{folder}/"
+
+
+def _has_dots(path: str) -> bool:
+    """Returns whether a path has segments that servers resolve: dots alone, or nothing."""
+    return "//" in path or any(segment in (".", "..") for segment in path.split("/"))
 
 
 def _signed(access_key: str, region: str, secret: str, request: UnsignedRequest) -> Mapping[str, str]:

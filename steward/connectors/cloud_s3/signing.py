@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 for reads of S3, made over the request just before it leaves; pure."""
+"""AWS Signature Version 4 for reads of S3."""
 
 import hashlib
 import hmac
@@ -22,39 +22,41 @@ def signed_headers(
     service: str = SERVICE,
     payload: str = _EMPTY,
 ) -> dict[str, str]:
-    """What is added to a request: date, hash of the payload, authorization.
+    """Returns the headers to add: date, hash of the payload, authorization.
 
-    `headers` are those signed beside host and date, in lower case; `payload` the SHA-256 of the body.
+    `headers` are those signed beside host and date, in lower case; `payload` is the SHA-256 of the body.
     """
     parts = urlsplit(url)
-    at = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    own = {"host": parts.netloc, "x-amz-date": at, **headers}
+    timestamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    signed = {"host": parts.netloc, "x-amz-date": timestamp, **headers}
     if service == SERVICE:
-        own["x-amz-content-sha256"] = payload
-    names = sorted(own)
+        signed["x-amz-content-sha256"] = payload
+    names = sorted(signed)
     request = "\n".join(
         (
             method,
             _escaped(unquote(parts.path) or "/", safe="/"),
             canonical_query(parts.query),
-            "".join(f"{name}:{' '.join(own[name].split())}\n" for name in names),
+            "".join(f"{name}:{' '.join(signed[name].split())}\n" for name in names),
             ";".join(names),
             payload,
         )
     )
-    scope = f"{at[:8]}/{region}/{service}/aws4_request"
-    text = "\n".join(("AWS4-HMAC-SHA256", at, scope, hashlib.sha256(request.encode("utf-8")).hexdigest()))
+    scope = f"{timestamp[:8]}/{region}/{service}/aws4_request"
+    text = "\n".join(
+        ("AWS4-HMAC-SHA256", timestamp, scope, hashlib.sha256(request.encode("utf-8")).hexdigest())
+    )
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = hmac.new(key, part.encode("utf-8"), hashlib.sha256).digest()
-    mark = hmac.new(key, text.encode("utf-8"), hashlib.sha256).hexdigest()
-    made = {name: value for name, value in own.items() if name.startswith("x-amz-")}
-    credential = f"Credential={access_key}/{scope}, SignedHeaders={';'.join(names)}, Signature={mark}"
-    return {**made, "authorization": f"AWS4-HMAC-SHA256 {credential}"}
+    signature = hmac.new(key, text.encode("utf-8"), hashlib.sha256).hexdigest()
+    added = {name: value for name, value in signed.items() if name.startswith("x-amz-")}
+    credential = f"Credential={access_key}/{scope}, SignedHeaders={';'.join(names)}, Signature={signature}"
+    return {**added, "authorization": f"AWS4-HMAC-SHA256 {credential}"}
 
 
 def canonical_query(query: str) -> str:
-    """Names and values escaped once more, sorted."""
+    """Returns names and values escaped once more, sorted."""
     pairs = parse_qsl(query, keep_blank_values=True)
     return "&".join(f"{name}={value}" for name, value in sorted((_escaped(n), _escaped(v)) for n, v in pairs))
 

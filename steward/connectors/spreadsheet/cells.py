@@ -1,4 +1,4 @@
-"""Cells and A1 ranges: how values stand in plans, on the wire and in comparisons; pure."""
+"""Cells and A1 ranges: how values are stored in plans, sent to Google and compared."""
 
 import re
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ _START = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
 
 
 def stored_cell(cell: Cell) -> JsonValue:
-    """A cell as a plan keeps it: numbers as exact text, told apart from text (engine 12)."""
+    """Returns a cell as a plan stores it: numbers as exact text, distinguishable from text."""
     return {"number": format(cell, "f")} if isinstance(cell, Decimal) else cell
 
 
 def sheets_value(value: JsonValue) -> JsonValue:
-    """A kept cell as Google takes it; null leaves the cell empty."""
+    """Returns a stored cell as Google Sheets accepts it; null empties the cell."""
     if isinstance(value, dict):
         number = Decimal(str(value["number"]))
         return int(number) if number == number.to_integral_value() else float(number)
@@ -33,7 +33,7 @@ def sheets_value(value: JsonValue) -> JsonValue:
 
 
 def read_cell(value: Decoded) -> Cell:
-    """A cell as read unformatted. Raises UnusableResponse for anything that is no cell."""
+    """Returns a cell read unformatted. Raises UnusableResponse for lists and objects."""
     if value is None or value == "":
         return None
     if isinstance(value, bool | str | Decimal):
@@ -44,7 +44,7 @@ def read_cell(value: Decoded) -> Cell:
 
 
 def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:
-    """The rows of a range; trailing empty cells taken off. Raises UnusableResponse."""
+    """Returns the rows of a range without trailing empty cells. Raises UnusableResponse."""
     if values is None:
         return []
     if not isinstance(values, list) or not all(isinstance(row, list) for row in values):
@@ -52,20 +52,20 @@ def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:
     return [_trimmed([read_cell(cell) for cell in row]) for row in values if isinstance(row, list)]
 
 
-def same_rows(wanted: JsonValue, seen: JsonValue) -> bool:
-    """Equality of kept rows: numbers by value, empty cells and text of nothing alike, no trailing blanks."""
-    return _comparable(wanted) == _comparable(seen)
+def same_rows(expected: JsonValue, seen: JsonValue) -> bool:
+    """Compares stored rows: numbers by value, empty text as an empty cell, trailing blanks ignored."""
+    return _comparable(expected) == _comparable(seen)
 
 
 def key_of(cell: Cell) -> str:
-    """A cell as a key: whole numbers as their digits, text without outer blanks (templates E1)."""
+    """Returns a cell as a key: whole numbers as their digits, text without outer blanks."""
     if isinstance(cell, Decimal):
         return format(cell.quantize(1) if cell == cell.to_integral_value() else cell.normalize(), "f")
     return "" if cell is None else str(cell).strip()
 
 
 def tab_range(tab: str, start: str | None = None, rows: Sequence[Sequence[object]] = ()) -> str:
-    """The A1 form of a whole tab, or of the block of `rows` from `start`. Raises ValueError."""
+    """Returns the A1 range of a whole tab, or of `rows` from the cell `start`. Raises ValueError."""
     name = "'" + tab.replace("'", "''") + "'"
     if start is None:
         return name
@@ -78,7 +78,7 @@ def tab_range(tab: str, start: str | None = None, rows: Sequence[Sequence[object
 
 
 def area_range(tab: str, area: str | None) -> str:
-    """The A1 form of an area of a tab, or of the whole tab. Raises ValueError for another form."""
+    """Returns the A1 range of an area of a tab, or of the whole tab. Raises ValueError."""
     if area is None:
         return tab_range(tab)
     if not AREA.fullmatch(area):
@@ -87,18 +87,18 @@ def area_range(tab: str, area: str | None) -> str:
 
 
 def column_range(tab: str, index: int) -> str:
-    """The A1 form of one whole column, 0 being the first."""
+    """Returns the A1 range of one whole column, counted from 0."""
     name = _column(index + 1)
     return f"{tab_range(tab)}!{name}:{name}"
 
 
 def in_path(text: str) -> str:
-    """A range as one segment of a path."""
+    """Escapes a range as one segment of a path."""
     return quote(text, safe="")
 
 
 def first_row(range_name: Decoded) -> int:
-    """The row number a read range begins with; 1 when it does not say."""
+    """Returns the row number a range starts with; 1 when it names none."""
     match = re.search(r"!\$?[A-Z]*\$?([0-9]{1,7})", range_name) if isinstance(range_name, str) else None
     return int(match[1]) if match else 1
 
@@ -113,10 +113,15 @@ def _comparable(value: JsonValue) -> JsonValue:
     rows = value.get("rows") if isinstance(value, dict) else None
     if not isinstance(rows, list | tuple):
         return value
-    compared = [_trimmed([_plain(cell) for cell in row]) for row in rows if isinstance(row, list | tuple)]
+    compared = [_comparable_row(row) for row in rows if isinstance(row, list | tuple)]
     while compared and not compared[-1]:
         compared.pop()
-    return [[str(cell) if isinstance(cell, Decimal) else [cell] for cell in row] for row in compared]
+    return [*compared]
+
+
+def _comparable_row(row: Sequence[JsonValue]) -> JsonValue:
+    cells = _trimmed([_plain(cell) for cell in row])
+    return [str(cell) if isinstance(cell, Decimal) else [cell] for cell in cells]
 
 
 def _plain(value: JsonValue) -> Cell:

@@ -1,7 +1,4 @@
-"""Google Sheets by service account.
-
-Wwhat it offers and how a spreadsheet is connected (connectors 7.3).
-"""
+"""The Google Sheets connector: its operations and how a spreadsheet is connected."""
 
 import re
 from collections.abc import Mapping
@@ -19,7 +16,12 @@ from steward.connectors.base.connector import (
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.queries import TABS, VALUES, ReadOp, TabsQuery
-from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.settings import (
+    BadSettings,
+    ConnectionSecrets,
+    ConnectionSettings,
+    unknown_settings,
+)
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
 from steward.connectors.spreadsheet.operations_tabs import ADD_TAB, CLEAR, DELETE_ROWS
 from steward.connectors.spreadsheet.reader import SpreadsheetReader, object_of
@@ -47,7 +49,7 @@ _SCHEMA: JsonObject = {
 
 
 class SpreadsheetConnector:
-    """The connector; its two addresses are the operator's settings."""
+    """Connects Google spreadsheets; its two addresses are settings of the operator."""
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -76,18 +78,17 @@ class SpreadsheetConnector:
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """service_account and spreadsheet_id (contract 6.4). Raises BadSettings."""
-        errors: dict[str, list[str]] = {
-            name: ["This is no setting of a spreadsheet."]
-            for name in form.keys() - {"service_account", "spreadsheet_id"}
-        }
+        """Validates service_account and spreadsheet_id. Raises BadSettings."""
+        errors = unknown_settings(
+            form, ("service_account", "spreadsheet_id"), "This is no setting of a spreadsheet."
+        )
         sheet = form.get("spreadsheet_id")
         if not isinstance(sheet, str) or not _ID.fullmatch(sheet):
             errors["spreadsheet_id"] = ["Give the id from the spreadsheet's address, between /d/ and /edit."]
         account = form.get("service_account")
         fields = account if isinstance(account, Mapping) else {}
         email, key, key_id = (fields.get(name) for name in ("client_email", "private_key", "private_key_id"))
-        if not isinstance(email, str) or not _EMAIL.fullmatch(email) or not _is_key(key):
+        if not _is_email(email) or not _is_key(key):
             errors["service_account"] = ["Give the JSON key file of a service account, unchanged."]
         if errors:
             raise BadSettings(errors)
@@ -98,7 +99,7 @@ class SpreadsheetConnector:
         return ConnectionSettings(plain, sealed, Auth.SERVICE_ACCOUNT, subject=plain["spreadsheet_id"])
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Calls go to the sheets address with a token of the service account; one pace per account."""
+        """Returns the endpoint of the Sheets address with the account's token; one rate limit per account."""
         refresh = secrets.sealed.get("refresh_token")
         if refresh is not None:
             return self._signed_in(secrets, refresh)
@@ -113,27 +114,27 @@ class SpreadsheetConnector:
         return PlatformEndpoint("spreadsheet", self._sheets_url, proof, self._times, _PACE, f"google {email}")
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> SpreadsheetReader:
-        """A reader of the spreadsheet."""
+        """Returns a reader of the spreadsheet."""
         return SpreadsheetReader(http, self.writes, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> SpreadsheetWriter:
-        """A writer of the spreadsheet."""
+        """Returns a writer of the spreadsheet."""
         return SpreadsheetWriter(http, spreadsheet_id=secrets.plain.get("spreadsheet_id"))
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Whether the sheet is shared with the key's address; what it may write shows at the first send."""
+        """Checks that the spreadsheet is shared with the account; write access shows at the first write."""
         if "spreadsheet_id" not in secrets.plain:
             return await self._check_person(http, secrets)
         sheet, email = secrets.plain["spreadsheet_id"], secrets.plain["client_email"]
         fields = "spreadsheetId,properties(title,timeZone)"
         try:
-            found = object_of(await http.get(f"/v4/spreadsheets/{sheet}", {"fields": fields}))
+            description = object_of(await http.get(f"/v4/spreadsheets/{sheet}", {"fields": fields}))
         except CallError as error:
             name = "service_account" if isinstance(error, Unauthorized) else None
             return Health(ok=False, account_label=email, error=error, error_field=name)
-        properties = found.get("properties")
-        held = properties if isinstance(properties, dict) else {}
-        title, zone = held.get("title"), held.get("timeZone")
+        properties = description.get("properties")
+        shown_properties = properties if isinstance(properties, dict) else {}
+        title, zone = shown_properties.get("title"), shown_properties.get("timeZone")
         label = title if isinstance(title, str) and title else sheet
         return Health(
             ok=True,
@@ -147,7 +148,7 @@ class SpreadsheetConnector:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """The one spreadsheet, and under it its tabs by title. Raises CallError."""
+        """Returns the connected spreadsheet, and below it its tabs by title. Raises CallError."""
         sheet = secrets.plain.get("spreadsheet_id")
         reader = self.reader(http, secrets)
         if sheet is None:
@@ -160,7 +161,7 @@ class SpreadsheetConnector:
         return await _tabs_of(reader, parent)
 
     def _signed_in(self, secrets: ConnectionSecrets, refresh: Secret) -> PlatformEndpoint:
-        """A person's sign-in: one pace per connection. Raises BadSettings without the operator's app."""
+        """Returns the endpoint of a person's sign-in. Raises BadSettings without the operator's app."""
         if self._client_id is None or self._client_secret is None:
             raise BadSettings({"": ["The operator has taken the sign-in to Google out of use."]})
         proof = UserSignIn(self._client_id, self._client_secret, refresh, self._token_url)
@@ -168,7 +169,7 @@ class SpreadsheetConnector:
         return PlatformEndpoint("spreadsheet", self._sheets_url, proof, self._times, _PACE, key)
 
     async def _check_person(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Whether the sign-in still gives tokens: asked with a spreadsheet that cannot be."""
+        """Checks that the sign-in still yields tokens, by requesting a spreadsheet that cannot exist."""
         label = secrets.plain.get("account", "Google account")
         try:
             answer = await http.get("/v4/spreadsheets/steward-sign-in-check", {"fields": "spreadsheetId"})
@@ -186,8 +187,12 @@ async def _tabs_of(reader: SpreadsheetReader, sheet: str) -> list[Destination]:
     return [Destination(tab.title, "tab", tab.title, sheet) for tab in tabs]
 
 
+def _is_email(text: object) -> bool:
+    return isinstance(text, str) and _EMAIL.fullmatch(text) is not None
+
+
 def _is_key(text: object) -> bool:
-    """Whether this is a private key that can sign with RS256; its value goes nowhere."""
+    """Returns whether a text is a private key that can sign with RS256."""
     if not isinstance(text, str) or len(text) > 16_384:
         return False
     try:

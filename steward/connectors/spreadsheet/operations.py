@@ -1,4 +1,4 @@
-"""What may be written to a sheet: rows appended, cells set, always as raw values; pure (connectors 7.3)."""
+"""The writes of cells in a sheet: appending rows, setting cells, always as raw values."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _COLUMNS = 18_278
 
 @dataclass(frozen=True, slots=True)
 class SheetOperation(Generic[A]):
-    """What both operations share: sends, which a later change cannot be counted on to put back."""
+    """What all sheet operations share. They count as sends: no later change reliably undoes them."""
 
     name: str
     recovery: Recovery
@@ -29,37 +29,37 @@ class SheetOperation(Generic[A]):
     reversible: bool = False
 
     def recovery_of(self, part: Part) -> Recovery:
-        """The same for every part."""
+        """Returns the class of the operation: it is the same for every part."""
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The rows as they will stand."""
+        """Returns the rows after the write."""
         return {"rows": arguments["rows"]}, ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One call each."""
+        """Sends each part in a call of its own."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Cell by cell, numbers by value."""
+        """Compares cell by cell, numbers by value."""
         return same_rows(expected, actual)
 
 
 class AppendRowsOperation(SheetOperation[AppendRows]):
-    """`sheet.append_rows`."""
+    """`sheet.append_rows`: adds rows below the table."""
 
     __slots__ = ()
 
     def recovery_of(self, part: Part) -> Recovery:
-        """Marked with a key column, else blind (connectors 6)."""
+        """Returns `marked` with a key column, else `at_most_once`."""
         return Recovery.AT_MOST_ONCE if part.arguments["key_column"] is None else Recovery.MARKED
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """By the keys found; a blind append is never the same as anything seen."""
+        """Compares the keys found; an append without keys never equals anything read."""
         return expected is not None and expected == actual
 
     def plan(self, commands: Sequence[AppendRows], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Rows not there yet, in calls of at most 1 MiB."""
+        """Plans the rows whose keys are not present, in calls of at most 1 MiB."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         for command in commands:
@@ -96,12 +96,12 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
 
 
 class WriteCellsOperation(SheetOperation[WriteCells]):
-    """`sheet.write_cells`."""
+    """`sheet.write_cells`: sets the cells of a block."""
 
     __slots__ = ()
 
     def plan(self, commands: Sequence[WriteCells], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Blocks that differ from what stands there."""
+        """Plans the blocks that differ from the current cells."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         unchanged: list[str] = []
@@ -136,13 +136,13 @@ class WriteCellsOperation(SheetOperation[WriteCells]):
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
 
-def _fresh(ask: AppendRows) -> list[tuple[Cell, ...]]:
-    if ask.key_column is None:
-        return list(ask.rows)
-    seen = set(ask.present)
+def _fresh(command: AppendRows) -> list[tuple[Cell, ...]]:
+    if command.key_column is None:
+        return list(command.rows)
+    seen = set(command.present)
     fresh: list[tuple[Cell, ...]] = []
-    for row in ask.rows:
-        key = key_of(row[ask.key_column])
+    for row in command.rows:
+        key = key_of(row[command.key_column])
         if key not in seen:
             seen.add(key)
             fresh.append(row)
@@ -153,12 +153,12 @@ def _calls(rows: list[tuple[Cell, ...]]) -> list[list[tuple[Cell, ...]]]:
     calls: list[list[tuple[Cell, ...]]] = []
     size = CALL_BYTES
     for row in rows:
-        own = len(json.dumps([stored_cell(cell) for cell in row]).encode("utf-8")) + 1
-        if not calls or size + own > CALL_BYTES - 1024:
+        row_bytes = len(json.dumps([stored_cell(cell) for cell in row]).encode("utf-8")) + 1
+        if not calls or size + row_bytes > CALL_BYTES - 1024:
             calls.append([])
             size = 0
         calls[-1].append(row)
-        size += own
+        size += row_bytes
     return calls
 
 
@@ -175,10 +175,10 @@ def _problem(tab: str, rows: Sequence[Sequence[Cell]]) -> ItemProblem | None:
     return None
 
 
-def _key_problem(ask: AppendRows) -> ItemProblem | None:
-    column = ask.key_column or 0
-    if column < 0 or any(len(row) <= column or not key_of(row[column]) for row in ask.rows):
-        return ItemProblem(ask.tab, "key_missing", "Every row needs a value in the key column.", "rows")
+def _key_problem(command: AppendRows) -> ItemProblem | None:
+    column = command.key_column or 0
+    if column < 0 or any(len(row) <= column or not key_of(row[column]) for row in command.rows):
+        return ItemProblem(command.tab, "key_missing", "Every row needs a value in the key column.", "rows")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Changes of a sheet's form: ranges emptied, rows taken out, tabs added; pure (connectors 6, imports 6)."""
+"""The changes of a sheet's structure: clearing ranges, deleting rows, adding tabs."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ TAB_CHARACTERS = 100
 
 
 class ClearCellsOperation(SheetOperation[ClearCells]):
-    """`sheet.clear`: values only, formats stay."""
+    """`sheet.clear`: removes values; formats stay."""
 
     __slots__ = ()
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Nothing is left."""
+        """Returns no rows."""
         return {"rows": []}, ()
 
     def plan(self, commands: Sequence[ClearCells], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Ranges in which something stands."""
+        """Plans the ranges that hold values."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         unchanged: list[str] = []
@@ -49,19 +49,19 @@ class ClearCellsOperation(SheetOperation[ClearCells]):
 
 
 class DeleteRowsOperation(SheetOperation[DeleteRows]):
-    """`sheet.delete_rows`: told by how many rows there are and what stands in those taken out."""
+    """`sheet.delete_rows`: verified by the number of rows and the content of the deleted ones."""
 
     __slots__ = ()
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """How many rows are left."""
+        """Returns the number of rows left."""
         used, count = arguments["used"], arguments["count"]
         assert isinstance(used, int)
         assert isinstance(count, int)
         return {"used": used - count}, ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """The number of rows; before they are taken out also what stands in them."""
+        """Compares the number of rows, and before the deletion also their content."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         if expected.get("used") != actual.get("used"):
@@ -69,7 +69,7 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
         return "rows" not in expected or same_rows(expected, actual)
 
     def plan(self, commands: Sequence[DeleteRows], *, integration_id: IntegrationId) -> PlannedChanges:
-        """One block of rows an ask; the last of several first, as numbers move up."""
+        """Plans one block of rows per command. Callers send the last block first, as numbers move up."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         for command in commands:
@@ -104,20 +104,20 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
 
 
 class AddTabOperation(SheetOperation[AddTab]):
-    """`sheet.add_tab`: titles are unique in a spreadsheet, so it cannot be made twice."""
+    """`sheet.add_tab`: titles are unique in a spreadsheet, so a tab cannot be added twice."""
 
     __slots__ = ()
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The title is there."""
+        """Returns the title."""
         return {"title": arguments["title"]}, ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """By title."""
+        """Compares titles."""
         return expected == actual
 
     def plan(self, commands: Sequence[AddTab], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Tabs that are not there."""
+        """Plans the tabs that do not exist."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         unchanged: list[str] = []

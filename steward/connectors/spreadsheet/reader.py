@@ -1,7 +1,4 @@
-"""Reads a Google spreadsheet.
-
-Iits tabs, whole tabs with row numbers, and what a write is compared with.
-"""
+"""Reads a Google spreadsheet: its tabs, whole tabs with row numbers, and the values behind writes."""
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -46,17 +43,17 @@ _RAW = {"valueRenderOption": "UNFORMATTED_VALUE", "dateTimeRenderOption": "SERIA
 
 
 class SpreadsheetReader:
-    """A reader of one spreadsheet, or with `spreadsheet_id` null of the one each ask names."""
+    """Reads one spreadsheet; with `spreadsheet_id` null the one that each query names."""
 
     def __init__(
         self, http: ReadClient, changes: Mapping[str, WriteOperation[Any]], *, spreadsheet_id: str | None
     ) -> None:
         self._http = http
         self._changes = changes
-        self._own = spreadsheet_id
+        self._spreadsheet_id = spreadsheet_id
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """The one page of a read. Raises CallError; KeyError for a read it does not have."""
+        """Yields the one page of a read. Raises CallError; KeyError for a read it does not have."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "tabs": self._tabs,
             "values": self._values,
@@ -64,18 +61,16 @@ class SpreadsheetReader:
         return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
     async def title(self) -> str:
-        """The connection's own spreadsheet's name. Raises CallError."""
-        _, found = await self._described(None)
-        properties = found.get("properties")
-        title = properties.get("title") if isinstance(properties, dict) else None
-        return title if isinstance(title, str) else self._path(None).rpartition("/")[2]
+        """Returns the name of the connection's own spreadsheet. Raises CallError."""
+        _, description = await self._described(None)
+        return _property(description, "title") or self._path(None).rpartition("/")[2]
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Appends: those of their keys that are there. Cells: what stands there."""
+        """Returns the keys present for appends, and the current cells for other parts."""
         return [CurrentValue(part, await self._value(part)) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
-        """Reads cells or keys back; a blind append stays unknown (engine 11.3)."""
+        """Reads cells or keys back; an append without keys stays unknown."""
         op = self._changes[part.operation]
         if part.operation == "sheet.append_rows" and part.after is None:
             return WriteOutcome(
@@ -92,79 +87,74 @@ class SpreadsheetReader:
         return WriteOutcome(WriteState.CONFLICT, seen=seen, reason="It has another value now.")
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Whether every key of an append is in its column. Raises CallError."""
+        """Returns whether every key of an append is in its column. Raises CallError."""
         return part.after is not None and await self._value(part) == part.after
 
     async def keys(self, tab: str, column: int, spreadsheet_id: str | None = None) -> frozenset[str]:
-        """The keys of a column, for leaving out rows already there. Raises CallError."""
-        found = await self._range(spreadsheet_id, column_range(tab, column))
-        return frozenset(key_of(row[0]) for row in read_rows(found.get("values")) if row)
+        """Returns the keys of a column, so that rows already present are left out. Raises CallError."""
+        answered = await self._range(spreadsheet_id, column_range(tab, column))
+        return frozenset(key_of(row[0]) for row in read_rows(answered.get("values")) if row)
 
     async def _value(self, part: Part) -> JsonValue:
-        place = part.arguments.get("spreadsheet_id")
-        own = place if isinstance(place, str) else None
+        named_id = part.arguments.get("spreadsheet_id")
+        spreadsheet_id = named_id if isinstance(named_id, str) else None
         match part.operation:
             case "sheet.write_cells" | "sheet.clear":
-                return {"rows": await self._kept(own, part.target)}
+                return {"rows": await self._stored_rows(spreadsheet_id, part.target)}
             case "sheet.delete_rows":
-                whole = await self._kept(own, tab_range(str(part.arguments["tab"])))
-                return {"used": len(whole), "rows": await self._kept(own, part.target)}
+                whole = await self._stored_rows(spreadsheet_id, tab_range(str(part.arguments["tab"])))
+                return {"used": len(whole), "rows": await self._stored_rows(spreadsheet_id, part.target)}
             case "sheet.add_tab":
-                tabs, _ = await self._described(own)
+                tabs, _ = await self._described(spreadsheet_id)
                 return part.after if any(tab.title == part.target for tab in tabs) else None
             case _:
-                return await self._appended(part, own)
+                return await self._appended(part, spreadsheet_id)
 
-    async def _kept(self, own: str | None, name: str) -> list[JsonValue]:
-        rows = read_rows((await self._range(own, name)).get("values"))
+    async def _stored_rows(self, spreadsheet_id: str | None, name: str) -> list[JsonValue]:
+        rows = read_rows((await self._range(spreadsheet_id, name)).get("values"))
         return [[stored_cell(cell) for cell in row] for row in rows]
 
-    async def _appended(self, part: Part, own: str | None) -> JsonValue:
+    async def _appended(self, part: Part, spreadsheet_id: str | None) -> JsonValue:
         after, column = part.after, part.arguments["key_column"]
-        wanted = after.get("keys") if isinstance(after, Mapping) else None
-        if not isinstance(wanted, list | tuple) or not isinstance(column, int):
+        keys = after.get("keys") if isinstance(after, Mapping) else None
+        if not isinstance(keys, list | tuple) or not isinstance(column, int):
             return None
-        present = await self.keys(part.target, column, own)
-        return {"keys": [key for key in wanted if key in present]}
+        present = await self.keys(part.target, column, spreadsheet_id)
+        return {"keys": [key for key in keys if key in present]}
 
-    async def _tabs(self, ask: TabsQuery) -> AsyncIterator[RecordPage[SheetTab]]:
-        tabs, _ = await self._described(ask.spreadsheet_id)
+    async def _tabs(self, query: TabsQuery) -> AsyncIterator[RecordPage[SheetTab]]:
+        tabs, _ = await self._described(query.spreadsheet_id)
         yield RecordPage(tuple(tabs), total=len(tabs))
 
-    async def _values(self, ask: ValuesQuery) -> AsyncIterator[RecordPage[SheetTable]]:
-        tabs, found = await self._described(ask.spreadsheet_id)
-        tab = next((each for each in tabs if ask.tab in (None, each.title)), None)
+    async def _values(self, query: ValuesQuery) -> AsyncIterator[RecordPage[SheetTable]]:
+        tabs, description = await self._described(query.spreadsheet_id)
+        tab = next((candidate for candidate in tabs if query.tab in (None, candidate.title)), None)
         if tab is None:
             raise RemoteNotFound("The tab is gone or was renamed.")
         rows: list[SheetRow] = []
-        for name in _blocks(tab, ask.area, _size(found, tab)):
-            answered = await self._range(ask.spreadsheet_id, name)
+        for name in _blocks(tab, query.area, _size(description, tab)):
+            answered = await self._range(query.spreadsheet_id, name)
             start = first_row(answered.get("range"))
-            held = read_rows(answered.get("values"))
-            # Rows at the end of a block that hold nothing are not told.
-            rows += [SheetRow(at, ()) for at in range(rows[-1].number + 1 if rows else start, start)]
-            rows += [SheetRow(start + at, cells) for at, cells in enumerate(held)]
+            block_rows = read_rows(answered.get("values"))
+            # Google leaves out empty rows at the end of a block.
+            rows += [SheetRow(offset, ()) for offset in range(rows[-1].number + 1 if rows else start, start)]
+            rows += [SheetRow(start + offset, cells) for offset, cells in enumerate(block_rows)]
         while rows and not rows[-1].cells:
             rows.pop()
-        properties = found.get("properties")
-        zone = properties.get("timeZone") if isinstance(properties, dict) else None
-        table = SheetTable(
-            self._path(ask.spreadsheet_id).rpartition("/")[2],
-            tab.title,
-            tuple(rows),
-            zone if isinstance(zone, str) else None,
-            _size(found, tab)[0],
+        path, grid_rows = self._path(query.spreadsheet_id), _size(description, tab)[0]
+        zone = _property(description, "timeZone")
+        yield RecordPage(
+            (SheetTable(path.rpartition("/")[2], tab.title, tuple(rows), zone, grid_rows),), total=1
         )
-        yield RecordPage((table,), total=1)
 
     async def _described(self, spreadsheet_id: str | None) -> tuple[list[SheetTab], dict[str, Decoded]]:
         answer = await self._http.get(self._path(spreadsheet_id), {"fields": _FIELDS}, operation="tabs")
-        found = object_of(answer)
-        sheets = found.get("sheets")
+        description = object_of(answer)
+        sheets = description.get("sheets")
         if not isinstance(sheets, list):
             raise UnusableResponse("the spreadsheet has no list of tabs")
         tabs = [tab for tab in map(_tab, sheets) if tab is not None]
-        return sorted(tabs, key=lambda tab: tab.index), found
+        return sorted(tabs, key=lambda tab: tab.index), description
 
     async def _range(self, spreadsheet_id: str | None, name: str) -> dict[str, Decoded]:
         path = f"{self._path(spreadsheet_id)}/values/{in_path(name)}"
@@ -174,49 +164,53 @@ class SpreadsheetReader:
         return object_of(answer)
 
     def _path(self, spreadsheet_id: str | None) -> str:
-        return path_of(self._own, spreadsheet_id)
+        return path_of(self._spreadsheet_id, spreadsheet_id)
 
 
-def path_of(own: str | None, named: JsonValue) -> str:
-    """The path of a spreadsheet: the connection's own, or the one named without one.
-
-    Raises RemoteNotFound.
-    """
-    chosen = own if own is not None else named
-    if not isinstance(chosen, str) or (own is not None and named not in (None, own)):
+def path_of(connected_id: str | None, requested_id: JsonValue) -> str:
+    """Returns the path of the connected spreadsheet, or of the one requested. Raises RemoteNotFound."""
+    chosen = connected_id if connected_id is not None else requested_id
+    if not isinstance(chosen, str) or (connected_id is not None and requested_id not in (None, connected_id)):
         raise RemoteNotFound("The step does not name a spreadsheet of this connection.")
     return f"/v4/spreadsheets/{in_path(chosen)}"
 
 
+def _property(description: Mapping[str, Decoded], name: str) -> str | None:
+    properties = description.get("properties")
+    value = properties.get(name) if isinstance(properties, dict) else None
+    return value if isinstance(value, str) else None
+
+
 def _blocks(tab: SheetTab, area: str | None, size: tuple[int, int]) -> list[str]:
-    """The ranges read one after the other: a large tab in blocks of rows, so that no answer is too large."""
+    """Returns the ranges to read in turn: blocks of rows for a large tab, so that no answer is too large."""
     if area is not None:
         return [area_range(tab.title, area)]
     rows, columns = size
-    each = max(1, CELLS_A_CALL // max(columns, 1))
-    if rows <= each:
+    rows_a_block = max(1, CELLS_A_CALL // max(columns, 1))
+    if rows <= rows_a_block:
         return [tab_range(tab.title)]
     return [
-        area_range(tab.title, f"{start}:{min(start + each - 1, rows)}") for start in range(1, rows + 1, each)
+        area_range(tab.title, f"{start}:{min(start + rows_a_block - 1, rows)}")
+        for start in range(1, rows + 1, rows_a_block)
     ]
 
 
-def _size(found: Mapping[str, Decoded], tab: SheetTab) -> tuple[int, int]:
-    """Rows and columns of a tab's grid; none told counts as small."""
-    sheets = found.get("sheets")
+def _size(description: Mapping[str, Decoded], tab: SheetTab) -> tuple[int, int]:
+    """Returns rows and columns of a tab's grid; an unknown grid counts as small."""
+    sheets = description.get("sheets")
     for sheet in sheets if isinstance(sheets, list) else []:
         properties = sheet.get("properties") if isinstance(sheet, dict) else None
         if isinstance(properties, dict) and properties.get("title") == tab.title:
             grid = properties.get("gridProperties")
-            held = grid if isinstance(grid, dict) else {}
-            rows, columns = held.get("rowCount"), held.get("columnCount")
+            grid_size = grid if isinstance(grid, dict) else {}
+            rows, columns = grid_size.get("rowCount"), grid_size.get("columnCount")
             if isinstance(rows, int) and isinstance(columns, int):
                 return rows, columns
     return 0, 0
 
 
 def object_of(answer: PlatformResponse) -> dict[str, Decoded]:
-    """An object answer. Raises UnusableResponse, or the error it stands for (connectors 7.3)."""
+    """Returns an object answer. Raises UnusableResponse, or the answer's error."""
     if not answer.ok:
         raise error_of(answer)
     decoded = answer.json()
@@ -226,7 +220,7 @@ def object_of(answer: PlatformResponse) -> dict[str, Decoded]:
 
 
 def error_of(answer: PlatformResponse) -> CallError:
-    """The error of an answer that is no 2xx; a sheet no longer shared needs reconnecting."""
+    """Returns the error of an answer other than 2xx; a sheet no longer shared needs reconnecting."""
     text = answer.quote(answer.body[:2000].decode("utf-8", "replace"))
     if answer.status == 401:
         return Unauthorized(platform_text=text)
@@ -242,7 +236,7 @@ def error_of(answer: PlatformResponse) -> CallError:
 
 
 def range_error(text: str | None) -> CallError:
-    """The error of a range that was refused with `text`: the tab ends before it, or is not there."""
+    """Returns the error of a refused range: the tab ends before it, or does not exist."""
     if re.search(r"exceeds grid limits", text or "", re.IGNORECASE):
         words = "The tab has no such column or row. Add empty columns or rows to it, then run this again."
         return Invalid([], words, platform_text=text or "")

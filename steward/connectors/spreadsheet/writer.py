@@ -1,4 +1,4 @@
-"""Sends rows and cells to a Google spreadsheet, always RAW, one call each, its echo compared."""
+"""Writes rows and cells to a Google spreadsheet, always RAW, one call each, its echo compared."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,14 +24,14 @@ _NOT_WRITABLE = re.compile(r"protected|number of cells", re.IGNORECASE)
 
 
 class SpreadsheetWriter:
-    """A writer of one spreadsheet, or with `spreadsheet_id` null of the one each part names."""
+    """Writes to one spreadsheet; with `spreadsheet_id` null to the one that each part names."""
 
     def __init__(self, http: WriteClient, *, spreadsheet_id: str | None) -> None:
         self._http = http
-        self._own = spreadsheet_id
+        self._spreadsheet_id = spreadsheet_id
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """The one call of `batch`; Google takes a call whole or not at all. Never raises a call's error."""
+        """Sends the one call of `batch`, which Google applies as a whole. Never raises a call's error."""
         [part] = batch.parts
         try:
             answer = await self._send(part, batch)
@@ -40,7 +40,7 @@ class SpreadsheetWriter:
         if not answer.ok:
             error = error_of(answer)
             state = WriteState.UNKNOWN if answer.status >= 500 else WriteState.REFUSED
-            return [WriteOutcome.of_error(state, _told(error) if answer.status == 400 else error)]
+            return [WriteOutcome.of_error(state, _refusal(error) if answer.status == 400 else error)]
         try:
             return [_compared(part, object_of(answer))]
         except CallError as error:
@@ -48,18 +48,18 @@ class SpreadsheetWriter:
 
     async def _send(self, part: Part, batch: Batch) -> PlatformResponse:
         try:
-            place = path_of(self._own, part.arguments.get("spreadsheet_id"))
+            spreadsheet_path = path_of(self._spreadsheet_id, part.arguments.get("spreadsheet_id"))
         except RemoteNotFound as error:
             raise NotSent(error) from None
         if part.operation in _FORM:
             body: JsonValue = {"requests": [_FORM[part.operation](part)]}
-            return await self._post(f"{place}:batchUpdate", body, batch)
+            return await self._post(f"{spreadsheet_path}:batchUpdate", body, batch)
         if part.operation == "sheet.clear":
-            return await self._post(f"{place}/values/{in_path(part.target)}:clear", {}, batch)
+            return await self._post(f"{spreadsheet_path}/values/{in_path(part.target)}:clear", {}, batch)
         rows = [[sheets_value(cell) for cell in row] for row in _rows(part)]
         if part.operation == "sheet.append_rows":
             name = tab_range(part.target)
-            path = f"{place}/values/{in_path(name)}:append"
+            path = f"{spreadsheet_path}/values/{in_path(name)}:append"
             params = {"valueInputOption": "RAW", "insertDataOption": "INSERT_ROWS"}
             body = {"range": name, "majorDimension": "ROWS", "values": rows}
             return await self._post(path, body, batch, params=params)
@@ -70,7 +70,7 @@ class SpreadsheetWriter:
             "includeValuesInResponse": True,
             "responseValueRenderOption": "UNFORMATTED_VALUE",
         }
-        return await self._post(f"{place}/values:batchUpdate", body, batch)
+        return await self._post(f"{spreadsheet_path}/values:batchUpdate", body, batch)
 
     async def _post(
         self, path: str, body: JsonValue, batch: Batch, *, params: Mapping[str, str] | None = None
@@ -86,8 +86,8 @@ class SpreadsheetWriter:
         )
 
 
-def _told(error: CallError) -> CallError:
-    """A write refused as invalid: the tab takes no rows, ends before the cells, or has another name."""
+def _refusal(error: CallError) -> CallError:
+    """Returns the error of a refused write: a protected or full tab, or a range that does not exist."""
     if _NOT_WRITABLE.search(error.platform_text or ""):
         return Invalid([], "The spreadsheet is protected there, or full.", platform_text=error.platform_text)
     return range_error(error.platform_text)
@@ -123,31 +123,39 @@ def _rows(part: Part) -> Sequence[Sequence[JsonValue]]:
     return [row for row in rows if isinstance(row, Sequence) and not isinstance(row, str)]
 
 
-def _compared(part: Part, found: dict[str, Decoded]) -> WriteOutcome:
+def _compared(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
+    """Returns applied when the answer confirms the write, else unknown."""
+    if part.operation == "sheet.write_cells":
+        return _compared_cells(part, answered)
     if part.operation in _FORM:
-        replies = found.get("replies")
-        if isinstance(replies, list) and len(replies) == 1:
-            return WriteOutcome(WriteState.APPLIED, seen=part.after)
-        return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not say what it did.")
-    if part.operation == "sheet.clear":
-        if isinstance(found.get("clearedRange"), str):
-            return WriteOutcome(WriteState.APPLIED, seen=part.after)
-        return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not say what it emptied.")
-    if part.operation == "sheet.append_rows":
-        updates = found.get("updates")
-        written = updates.get("updatedRows") if isinstance(updates, dict) else None
-        if written == len(_rows(part)):
-            return WriteOutcome(WriteState.APPLIED, seen=part.after)
-        return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet told another number of rows.")
-    responses = found.get("responses")
+        replies = answered.get("replies")
+        confirmed = isinstance(replies, list) and len(replies) == 1
+        doubt = "The spreadsheet did not say what it did."
+    elif part.operation == "sheet.clear":
+        confirmed = isinstance(answered.get("clearedRange"), str)
+        doubt = "The spreadsheet did not say what it emptied."
+    else:
+        updates = answered.get("updates")
+        confirmed = isinstance(updates, dict) and updates.get("updatedRows") == len(_rows(part))
+        doubt = "The spreadsheet reported another number of rows."
+    if confirmed:
+        return WriteOutcome(WriteState.APPLIED, seen=part.after)
+    return WriteOutcome(WriteState.UNKNOWN, reason=doubt)
+
+
+def _updated_data(answered: dict[str, Decoded]) -> Decoded:
+    responses = answered.get("responses")
     first = responses[0] if isinstance(responses, list) and responses else None
-    data = first.get("updatedData") if isinstance(first, dict) else None
-    if data is None and found.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
+    return first.get("updatedData") if isinstance(first, dict) else None
+
+
+def _compared_cells(part: Part, answered: dict[str, Decoded]) -> WriteOutcome:
+    data = _updated_data(answered)
+    if data is None and answered.get("totalUpdatedCells") == sum(len(row) for row in _rows(part)):
         return WriteOutcome(WriteState.APPLIED)  # Raw values are stored as sent; no copy came back.
     if isinstance(data, dict):
-        seen: JsonValue = {
-            "rows": [[stored_cell(cell) for cell in row] for row in read_rows(data.get("values"))]
-        }
+        rows = read_rows(data.get("values"))
+        seen: JsonValue = {"rows": [[stored_cell(cell) for cell in row] for row in rows]}
         if same_rows(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen)
     return WriteOutcome(WriteState.UNKNOWN, reason="The spreadsheet did not answer with the values sent.")

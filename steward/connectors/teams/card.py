@@ -1,4 +1,4 @@
-"""The one message Steward posts: an adaptive card 1.4 with escaped text, under 20,000 bytes; pure."""
+"""The Teams message: an adaptive card 1.4 with escaped text, under 20,000 bytes."""
 
 import json
 import re
@@ -16,25 +16,25 @@ _LIST = re.compile(r"^(\s*[0-9]{1,9})\.(?=\s|$)", re.MULTILINE)
 _LIVE = re.compile(r"(https?:|ftp:|mailto:|www\.)", re.IGNORECASE)
 
 
-def message(ask: PostCard) -> JsonObject:
-    """The whole message; what does not fit is left out from the end and counted (templates E17)."""
-    text, facts = list(ask.text), list(ask.facts)
-    made = _message(ask, text, facts, 0)
-    if _size(made) <= CARD_BYTES:
-        return made
+def message(command: PostCard) -> JsonObject:
+    """Returns the whole message; lines that do not fit are left out from the end and counted."""
+    text, facts = list(command.text), list(command.facts)
+    whole = _message(command, text, facts, 0)
+    if _size(whole) <= CARD_BYTES:
+        return whole
     # The size grows with what is kept, so the most that fits is found by halving.
     low, high = 0, len(text) + len(facts)
     while low < high:
         middle = (low + high + 1) // 2
-        if _size(_cut(ask, middle)) <= CARD_BYTES:
+        if _size(_cut(command, middle)) <= CARD_BYTES:
             low = middle
         else:
             high = middle - 1
-    return _cut(ask, low)
+    return _cut(command, low)
 
 
 def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
-    """Store text as text: no Markdown, no live link or mention, no invisible or direction character."""
+    """Escapes text of a store: no Markdown, no live link or mention, no invisible character."""
     plain = "".join(sign for sign in text if sign == "\n" or unicodedata.category(sign) not in ("Cc", "Cf"))
     if len(plain) > longest:
         plain = plain[: longest - 1] + "…"
@@ -43,16 +43,16 @@ def escaped(text: str, longest: int = _LONGEST_LINE) -> str:
     return _LIVE.sub("\\1\u200b", plain)
 
 
-def _cut(ask: PostCard, kept: int) -> JsonObject:
-    text = list(ask.text[:kept])
-    facts = list(ask.facts[: max(kept - len(ask.text), 0)])
-    return _message(ask, text, facts, len(ask.text) + len(ask.facts) - kept)
+def _cut(command: PostCard, line_count: int) -> JsonObject:
+    text = list(command.text[:line_count])
+    facts = list(command.facts[: max(line_count - len(command.text), 0)])
+    return _message(command, text, facts, len(command.text) + len(command.facts) - line_count)
 
 
 def _message(
-    ask: PostCard, text: Sequence[str], facts: Sequence[tuple[str, str]], left_out: int
+    command: PostCard, text: Sequence[str], facts: Sequence[tuple[str, str]], left_out: int
 ) -> JsonObject:
-    title = escaped(ask.title, 200)
+    title = escaped(command.title, 200)
     body: list[JsonValue] = [
         {"type": "TextBlock", "text": title, "wrap": True, "weight": "Bolder", "size": "Medium"}
     ]
@@ -61,7 +61,7 @@ def _message(
         pairs = [{"title": escaped(name, 200), "value": escaped(value)} for name, value in facts]
         body.append({"type": "FactSet", "facts": pairs})
     if left_out:
-        more = escaped(ask.more.replace("{n}", str(left_out)))
+        more = escaped(command.more.replace("{n}", str(left_out)))
         body.append({"type": "TextBlock", "text": more, "wrap": True, "isSubtle": True})
     card: dict[str, JsonValue] = {
         "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
@@ -69,9 +69,9 @@ def _message(
         "version": "1.4",
         "body": body,
     }
-    if ask.link is not None and ask.link[1].startswith("https://") and len(ask.link[1]) <= 1000:
-        name = escaped(ask.link[0], 60)
-        card["actions"] = [{"type": "Action.OpenUrl", "title": name, "url": ask.link[1]}]
+    if command.link is not None and command.link[1].startswith("https://") and len(command.link[1]) <= 1000:
+        name = escaped(command.link[0], 60)
+        card["actions"] = [{"type": "Action.OpenUrl", "title": name, "url": command.link[1]}]
     attachment: JsonValue = {
         "contentType": "application/vnd.microsoft.card.adaptive",
         "contentUrl": None,
@@ -81,5 +81,5 @@ def _message(
 
 
 def _size(value: JsonObject) -> int:
-    """Bytes as sent, with room for the mark the writer adds."""
+    """Returns the bytes as sent, with room for the mark the writer adds."""
     return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")) + 60

@@ -1,4 +1,4 @@
-"""Microsoft Teams through a workflow address: one card a message, handed over and never repeated."""
+"""The Microsoft Teams connector: posts one card per message to a workflow address, at most once."""
 
 import hashlib
 import re
@@ -62,7 +62,7 @@ _SCHEMA: JsonObject = {
 
 @dataclass(frozen=True, slots=True)
 class TeamsPostOperation:
-    """`teams.post`: one message; nothing can be read back, so it is sent at most once."""
+    """`teams.post`: one message. Nothing can be read back, so it is sent at most once."""
 
     name: str = "teams.post"
     action: Action = Action.SEND
@@ -71,11 +71,11 @@ class TeamsPostOperation:
     reversible: bool = False
 
     def recovery_of(self, part: Part) -> Recovery:
-        """Always blind."""
+        """Returns `at_most_once` for every part."""
         return self.recovery
 
     def plan(self, commands: Sequence[PostCard], *, integration_id: IntegrationId) -> PlannedChanges:
-        """One message per ask; a message of nothing is a problem."""
+        """Plans one message per command; a message without a title is a problem."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         for command in commands:
@@ -92,46 +92,46 @@ class TeamsPostOperation:
         return PlannedChanges(tuple(proposals), tuple(problems))
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The message itself."""
+        """Returns the message itself."""
         return arguments, ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One message a call."""
+        """Sends each message in a call of its own."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Never: a message cannot be seen."""
+        """Returns false: a message cannot be read back."""
         return False
 
 
 class TeamsReader:
-    """There is nothing to read: a message is before it is sent, and unknown ever after."""
+    """Has no reads: a message does not exist before it is sent and cannot be looked up afterwards."""
 
     def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
         """Raises KeyError: the connector has no reads."""
         raise KeyError(op.name)
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """As before: nothing."""
+        """Returns no values."""
         return [CurrentValue(part, None) for part in parts]
 
     async def confirm(self, part: Part) -> WriteOutcome:
-        """Unknown: only a person may send it again (engine 11.3)."""
+        """Returns unknown: only a person may send the message again."""
         return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the message was sent.")
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Never found."""
+        """Returns false: messages cannot be searched."""
         return False
 
 
 class TeamsWriter:
-    """Hands one card over."""
+    """Posts one card."""
 
     def __init__(self, http: WriteClient) -> None:
         self._http = http
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """The one POST; applied means handed over, not shown. Never raises a call's error."""
+        """Sends the one POST; applied means accepted, not displayed. Never raises a call's error."""
         [part] = batch.parts
         try:
             answer = await self._http.send(
@@ -148,7 +148,10 @@ class TeamsWriter:
 
 
 class TeamsConnector:
-    """The connector; `hosts` are suffixes such as `.logic.azure.com`, or exact `host:port` entries."""
+    """Connects Teams workflows.
+
+    `hosts` are suffixes such as `.logic.azure.com`, or exact `host:port` entries.
+    """
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
@@ -171,7 +174,7 @@ class TeamsConnector:
         self.writes: Mapping[str, WriteOperation[Any]] = {"teams.post": TeamsPostOperation()}
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """webhook_url, which is the secret itself (contract 6.4). Raises BadSettings."""
+        """Validates webhook_url, which is the secret itself. Raises BadSettings."""
         url = form.get("webhook_url")
         if form.keys() - {"webhook_url"}:
             raise BadSettings(
@@ -187,22 +190,22 @@ class TeamsConnector:
         return ConnectionSettings(plain, sealed, Auth.KEY, subject=f"{origin.host} {number}")
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """The whole address is the secret; only its host is ever shown. Raises BadSettings."""
+        """Returns the endpoint; only the host of the secret address is displayed. Raises BadSettings."""
         base = secrets.plain["origin"]
         self._allowed(base)
         proof = SecretUrl(secrets.sealed["webhook_url"])
         return PlatformEndpoint("teams", base, proof, self._times, _PACE, f"teams {secrets.integration_id}")
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> TeamsReader:
-        """A reader of nothing."""
+        """Returns a reader without reads."""
         return TeamsReader()
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> TeamsWriter:
-        """A writer to the one channel."""
+        """Returns a writer to the one channel."""
         return TeamsWriter(http)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """The form of the address alone; nothing is sent (contract 6.4)."""
+        """Checks the form of the address alone, without sending anything."""
         try:
             host = self._allowed(secrets.plain["origin"]).host
         except BadSettings as bad:
@@ -213,12 +216,12 @@ class TeamsConnector:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """The one channel."""
+        """Returns the one channel."""
         host = secrets.plain["host"]
         return [Destination(host, "channel", host)] if parent is None else []
 
     def _origin(self, url: str) -> UrlOrigin:
-        """The origin of a usable address. Raises BadSettings."""
+        """Returns the origin of a complete address. Raises BadSettings."""
         origin = self._allowed(url)
         parts = urlsplit(url)
         if len(parts.path) < 2 or "sig" not in parse_qs(parts.query):
@@ -226,7 +229,7 @@ class TeamsConnector:
         return origin
 
     def _allowed(self, url: str) -> UrlOrigin:
-        """The origin of an address that may be a workflow's. Raises BadSettings."""
+        """Returns the origin of an address that may be a workflow's. Raises BadSettings."""
         try:
             origin = origin_of(url, self._private)
         except CallRefused:
@@ -243,7 +246,7 @@ class TeamsConnector:
 
 
 def _marked(arguments: JsonObject, effect: str) -> JsonValue:
-    """The message with the effect's key as the card's id (contract 9.2)."""
+    """Returns the message with the effect's key as the card's id."""
     attachments = arguments["attachments"]
     if not isinstance(attachments, Sequence) or isinstance(attachments, str):
         return arguments

@@ -1,4 +1,4 @@
-"""Requests of imported workflows that change something somewhere: `http.send`, at most once."""
+"""Requests of imported workflows that change something elsewhere: `http.send`, at most once."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from steward.outbound.web import NO_CONNECTION, WebWriteClient
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Asks `http.send`: one request as the step worked it out; `shown` is its body as people read it."""
+    """Commands one request as a step prepared it; `body_text` is its body as people read it."""
 
     method: str
     url: str
@@ -29,7 +29,10 @@ class SendRequest:
 
 @dataclass(frozen=True, slots=True)
 class SendRequestOperation:
-    """`http.send`: nothing can be read back, so it is sent at most once and only a person may repeat it."""
+    """`http.send`: nothing can be read back, so it is sent at most once.
+
+    Only a person may repeat it.
+    """
 
     name: str = "http.send"
     action: Action = Action.SEND
@@ -38,11 +41,11 @@ class SendRequestOperation:
     reversible: bool = False
 
     def recovery_of(self, part: Part) -> Recovery:
-        """Always blind."""
+        """Returns `at_most_once` for every part."""
         return self.recovery
 
     def plan(self, commands: Sequence[SendRequest], *, integration_id: IntegrationId) -> PlannedChanges:
-        """One request per ask."""
+        """Plans one request per command."""
         return PlannedChanges(tuple(self._proposal(command) for command in commands), ())
 
     def _proposal(self, command: SendRequest) -> Proposal:
@@ -54,43 +57,43 @@ class SendRequestOperation:
             "body": base64.b64encode(command.body).decode(),
         }
         part = Part(self.name, NO_CONNECTION, host, arguments, None, None)
-        told = "\n".join(f"{name}: {value}" for name, value in sorted(command.headers.items()))
+        header_lines = "\n".join(f"{name}: {value}" for name, value in sorted(command.headers.items()))
         fields = (
             FieldChange("request", "Request", None, f"{command.method} {command.url}"[:2000], FieldKind.TEXT),
-            FieldChange("headers", "Headers", None, told, FieldKind.TEXT),
+            FieldChange("headers", "Headers", None, header_lines, FieldKind.TEXT),
             FieldChange("body", "Body", None, command.body_text, FieldKind.TEXT),
         )
         ref = ObjectRef("request", None, f"{command.method} {host}"[:200])
         return Proposal(ref, self.action, fields, (part,), None, False, command.message)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Unknown as a whole: what the address answers is its own."""
+        """Predicts nothing: the answer of the address is unknown."""
         return {}, ("",)
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One request a call."""
+        """Sends each request in a call of its own."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Never: nothing can be read back."""
+        """Returns false: nothing can be read back."""
         return False
 
 
 CHANGES: Mapping[str, WriteOperation[Any]] = {"http.send": SendRequestOperation()}
 
 
-def _headers(kept: JsonValue) -> dict[str, str]:
-    return {name: str(one) for name, one in kept.items()} if isinstance(kept, Mapping) else {}
+def _headers(stored: JsonValue) -> dict[str, str]:
+    return {name: str(text) for name, text in stored.items()} if isinstance(stored, Mapping) else {}
 
 
 @dataclass(slots=True)
 class RequestWriter:
-    """Makes the one request of a batch."""
+    """Sends the one request of a batch."""
 
     http: WebWriteClient
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """Applied when the address took it (2xx). Never raises a call's error."""
+        """Returns applied when the address answers 2xx. Never raises a call's error."""
         [part] = batch.parts
         try:
             answer = await self.http.send(

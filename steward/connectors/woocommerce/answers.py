@@ -1,4 +1,4 @@
-"""Reads what WooCommerce answers: its errors as the common family, its objects as the common records."""
+"""Converts the answers of WooCommerce: its errors to the common errors, its products to records."""
 
 import html
 from collections.abc import Iterable, Mapping
@@ -38,55 +38,68 @@ _SELLABLE = frozenset({"simple", "variable"})
 
 
 def error_of(answer: PlatformResponse, *, write: bool) -> CallError:
-    """The error an answer that is no 2xx stands for (connectors 4, WooCommerce)."""
+    """Returns the common error of an answer other than 2xx. See `docs/design/connectors.md#errors`."""
     body = _object(answer)
     code = body.get("code") if body else None
-    told = str(body.get("message", "")) if body else answer.body[:300].decode("utf-8", "replace")
-    text = answer.quote(told)
+    text = _message(answer, body)
     if answer.status >= 500:
         return _failure(answer, code, text)
     if 300 <= answer.status < 400 or not isinstance(code, str):
-        page = page_error(answer)
-        if page is not None:
-            return page
-        if answer.status == 401 or (answer.status == 403 and not write):
-            return Unauthorized(platform_text=text)
-        return WrongAddress(platform_text=text)
-    if answer.status == 401:
-        # The recorded code for a wrong secret and for a missing right is one and the same; before every
-        # write the object was read with this key, so on a write it is the right that is missing.
-        if code == "woocommerce_rest_authentication_error" and write:
-            return MissingRight("change this shop", platform_text=text)
-        return Unauthorized(
-            "The shop did not accept the key. It may be wrong or revoked, or a proxy in front of the shop"
-            " hides from WordPress that the call came over https.",
-            platform_text=text,
-        )
-    if answer.status == 403:
-        return MissingRight("change this shop" if write else "read this shop", platform_text=text)
+        return page_error(answer) or _foreign_error(answer, text, write=write)
+    if answer.status in (401, 403):
+        return _rights_error(answer.status, code, text, write=write)
+    return _refusal(answer, code, text, body)
+
+
+def _refusal(answer: PlatformResponse, code: str, text: str, body: Row | None) -> CallError:
     if code == "rest_no_route":
         return WrongAddress("There is no WooCommerce at this address.", platform_text=text)
     if is_gone(code) or answer.status == 404:
         return RemoteNotFound(platform_text=text)
-    if answer.status == 413:
-        return Invalid([], "The shop takes at most 100 items in one call.", platform_text=text)
-    return Invalid(_params(body), platform_text=text)
+    too_many = answer.status == 413
+    words = "The shop takes at most 100 items in one call." if too_many else None
+    return Invalid([] if too_many else _params(body), words, platform_text=text)
+
+
+def _message(answer: PlatformResponse, body: Row | None) -> str:
+    return answer.quote(
+        str(body.get("message", "")) if body else answer.body[:300].decode("utf-8", "replace")
+    )
+
+
+def _foreign_error(answer: PlatformResponse, text: str, *, write: bool) -> CallError:
+    """Returns the error of an answer that is not worded by WooCommerce."""
+    if answer.status == 401 or (answer.status == 403 and not write):
+        return Unauthorized(platform_text=text)
+    return WrongAddress(platform_text=text)
+
+
+def _rights_error(status: int, code: str, text: str, *, write: bool) -> CallError:
+    # The shop answers a wrong secret and a missing right with the same code. Before every write the object
+    # was read with this key, so on a write it is the right that is missing.
+    if status == 403 or (code == "woocommerce_rest_authentication_error" and write):
+        return MissingRight("change this shop" if write else "read this shop", platform_text=text)
+    return Unauthorized(
+        "The shop did not accept the key. It may be wrong or revoked, or a proxy in front of the shop"
+        " hides from WordPress that the call came over https.",
+        platform_text=text,
+    )
 
 
 def is_gone(code: str) -> bool:
-    """Whether an error code says that the object does not exist."""
+    """Returns whether an error code says that the object does not exist."""
     return code.endswith("_invalid_id") or code == "woocommerce_rest_invalid_product_id"
 
 
 def error_code(answer: PlatformResponse) -> tuple[str | None, Row]:
-    """`code` and `data` of an error answer; null and empty when it is none of WordPress' own."""
+    """Returns `code` and `data` of a WordPress error; null and an empty object for other answers."""
     body = _object(answer) or {}
     code, data = body.get("code"), body.get("data")
     return (code if isinstance(code, str) else None), (data if isinstance(data, dict) else {})
 
 
 def rows_of(answer: PlatformResponse) -> list[Row]:
-    """A list answer. Raises UnusableResponse, or the error it stands for."""
+    """Returns the rows of a list answer. Raises UnusableResponse, or the answer's error."""
     if not answer.ok:
         raise error_of(answer, write=False)
     decoded = decoded_of(answer)
@@ -96,14 +109,14 @@ def rows_of(answer: PlatformResponse) -> list[Row]:
 
 
 def row_of(answer: PlatformResponse) -> Row:
-    """An object answer. Raises UnusableResponse, or the error it stands for."""
+    """Returns an object answer. Raises UnusableResponse, or the answer's error."""
     if not answer.ok:
         raise error_of(answer, write=False)
     return _row(decoded_of(answer))
 
 
 def id_of(row: Row) -> str:
-    """The object's id as text. Raises UnusableResponse."""
+    """Returns the object's id as text. Raises UnusableResponse."""
     value = row.get("id")
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise UnusableResponse("an object has no id")
@@ -111,7 +124,7 @@ def id_of(row: Row) -> str:
 
 
 def text_of(row: Row, name: str) -> str:
-    """A text that must be there. Raises UnusableResponse."""
+    """Returns a required text. Raises UnusableResponse."""
     value = row.get(name)
     if not isinstance(value, str):
         raise UnusableResponse(f"{name} is not text")
@@ -119,7 +132,7 @@ def text_of(row: Row, name: str) -> str:
 
 
 def quantity_of(row: Row) -> int | None:
-    """The stock, when it is tracked. Raises UnusableResponse for a fraction that is no whole number."""
+    """Returns the stock, or null when it is not managed. Raises UnusableResponse for a fraction."""
     value = row.get("stock_quantity")
     if row.get("manage_stock") is False or value is None:
         return None
@@ -131,17 +144,17 @@ def quantity_of(row: Row) -> int | None:
 
 
 def names_of(row: Row, name: str) -> tuple[tuple[str, str], ...]:
-    """(name, id) of each term of a list such as `tags`, sorted by name. Raises UnusableResponse."""
-    found = row.get(name)
-    if not isinstance(found, list):
+    """Returns (name, id) of each term of a list such as `tags`, by name. Raises UnusableResponse."""
+    term_rows = row.get(name)
+    if not isinstance(term_rows, list):
         raise UnusableResponse(f"{name} is not a list")
-    terms = [_row(item) for item in found]
+    terms = [_row(item) for item in term_rows]
     # WordPress keeps the names of terms with its entities in them.
     return tuple(sorted((html.unescape(text_of(term, "name")), id_of(term)) for term in terms))
 
 
 def instant_of(row: Row, name: str = "date_modified_gmt") -> datetime | None:
-    """A GMT time of an object; null when it is absent or unreadable."""
+    """Returns a GMT time of an object, or null when it is absent or unreadable."""
     value = row.get(name)
     if not isinstance(value, str):
         return None
@@ -152,9 +165,9 @@ def instant_of(row: Row, name: str = "date_modified_gmt") -> datetime | None:
 
 
 def product_of(row: Row, variations: Iterable[Row], *, base: str, currency: str | None) -> Product:
-    """A product with its variants; `variations` are its own, empty for a simple one.
+    """Returns a product with its variants. Raises UnusableResponse.
 
-    Raises UnusableResponse.
+    `variations` are the product's own rows, empty for a simple product.
     """
     product = _product(row, base=base, currency=currency)
     kind = text_of(row, "type")
@@ -168,10 +181,8 @@ def product_of(row: Row, variations: Iterable[Row], *, base: str, currency: str 
 def _product(row: Row, *, base: str, currency: str | None) -> Product:
     number, kind = id_of(row), text_of(row, "type")
     status, visibility = text_of(row, "status"), text_of(row, "catalog_visibility")
-    categories = row.get("categories")
-    rows = [_row(each) for each in categories] if isinstance(categories, list) else []
-    first = [html.unescape(text_of(each, "name")) for each in rows]
-    images = row.get("images")
+    categories = tuple(html.unescape(text_of(category, "name")) for category in _rows(row, "categories"))
+    images = _rows(row, "images")
     return Product(
         id=number,
         title=text_of(row, "name"),
@@ -181,19 +192,19 @@ def _product(row: Row, *, base: str, currency: str | None) -> Product:
         visible=status == "publish" and visibility != "hidden",
         visibility=visibility,
         tags=tuple(name for name, _ in names_of(row, "tags")),
-        type=first[0] if first else None,
+        type=next(iter(categories), None),
         vendor=None,
         description=_text(row, "description"),
-        images=tuple(_text(_row(image), "src") for image in images) if isinstance(images, list) else (),
-        image_alts=tuple(_text(_row(image), "alt") for image in images) if isinstance(images, list) else (),
+        images=tuple(_text(image, "src") for image in images),
+        image_alts=tuple(_text(image, "alt") for image in images),
         variants=(),
         currency=currency,
         stock=quantity_of(row),
         tracked=row.get("manage_stock") is True,
         backorders_allowed=row.get("backorders_allowed") is True,
         tag_ids=names_of(row, "tags"),
-        categories=tuple(first),
-        category=first[0] if first else None,
+        categories=categories,
+        category=next(iter(categories), None),
         sellable=kind in _SELLABLE,
         url=f"{base}/wp-admin/post.php?post={number}&action=edit",
         modified_at=instant_of(row),
@@ -202,20 +213,18 @@ def _product(row: Row, *, base: str, currency: str | None) -> Product:
 
 
 def _variant(row: Row, product: Product, parent: Row | None) -> Variant:
-    own, managed = id_of(row), row.get("manage_stock")
+    variant_id, managed = id_of(row), row.get("manage_stock")
     if managed not in (True, False, "parent"):
         raise UnusableResponse("manage_stock is not as documented")
     regular, sale = _text(row, "regular_price"), _text(row, "sale_price")
-    sku = _text(row, "sku")
-    if parent is not None and sku == _text(parent, "sku"):
-        sku = ""  # A variation that shows its parent's SKU has none of its own (templates E9).
-    by_parent = managed == "parent"
+    by_parent, status = managed == "parent", text_of(row, "status")
+    target = product.id if parent is None else f"{product.id}/{variant_id}"
     return Variant(
-        id=own if parent is None else f"{product.id}/{own}",
+        id=target,
         product_id=product.id,
         product_title=product.title,
         title="" if parent is None else _text(row, "name"),
-        sku=sku,
+        sku=_own_sku(row, parent),
         barcode=_text(row, "global_unique_id"),
         price=(sale or regular) or None,
         compare_at=regular or None if sale else None,
@@ -223,18 +232,18 @@ def _variant(row: Row, product: Product, parent: Row | None) -> Variant:
         stock=quantity_of(row),
         tracked=managed is not False,
         backorders_allowed=row.get("backorders_allowed") is True,
-        stock_target=product.id if parent is None or by_parent else f"{product.id}/{own}",
+        stock_target=product.id if by_parent else target,
         product_type=product.kind,
-        status=text_of(row, "status"),
-        visible=product.visible and text_of(row, "status") == "publish",
+        status=status,
+        visible=product.visible and status == "publish",
         tags=product.tags,
         url=product.url,
         stock_managed_by_parent=by_parent,
         regular_price=regular,
         sale_price=sale,
-        sale_from=_text(row, "date_on_sale_from_gmt") or None,
-        sale_to=_text(row, "date_on_sale_to_gmt") or None,
-        weight=_text(row, "weight") or None,
+        sale_from=_optional(row, "date_on_sale_from_gmt"),
+        sale_to=_optional(row, "date_on_sale_to_gmt"),
+        weight=_optional(row, "weight"),
         ships=row.get("virtual") is not True,
         categories=product.categories,
         modified_at=instant_of(row),
@@ -242,9 +251,24 @@ def _variant(row: Row, product: Product, parent: Row | None) -> Variant:
     )
 
 
+def _optional(row: Row, name: str) -> str | None:
+    return _text(row, name) or None
+
+
+def _own_sku(row: Row, parent: Row | None) -> str:
+    """Returns the SKU, empty for a variation that only shows the SKU of its parent."""
+    sku = _text(row, "sku")
+    return "" if parent is not None and sku == _text(parent, "sku") else sku
+
+
 def _text(row: Row, name: str) -> str:
     value = row.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _rows(row: Row, name: str) -> list[Row]:
+    value = row.get(name)
+    return [_row(item) for item in value] if isinstance(value, list) else []
 
 
 def _row(value: Decoded) -> Row:

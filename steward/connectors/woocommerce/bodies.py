@@ -1,7 +1,4 @@
-"""What a shop's answer holds when it is not plain JSON:
-
-PHP notices before it, or a web page in its place.
-"""
+"""Reads answers of a shop that are not plain JSON: PHP notices before the data, or a web page."""
 
 import html
 import re
@@ -21,19 +18,22 @@ _TITLE_LENGTH = 80
 
 
 def decoded_of(answer: PlatformResponse) -> Decoded:
-    """The JSON of an answer, also after notices. Raises WrongResponder for a web page, else Broken."""
+    """Returns the JSON of an answer, skipping notices before it.
+
+    Raises AnsweredByOther for a web page, else UnusableResponse.
+    """
     try:
         return answer.json()
     except UnusableResponse as error:
-        found = _after_notices(answer.body)
-        if found is not None:
-            return found
+        decoded = _after_notices(answer.body)
+        if decoded is not None:
+            return decoded
         page = page_error(answer)
         raise (page or error) from None
 
 
 def has_notices(answer: PlatformResponse) -> bool:
-    """Whether something stands before the JSON of an answer."""
+    """Returns whether an answer has text before its JSON."""
     try:
         answer.json()
     except UnusableResponse:
@@ -42,7 +42,7 @@ def has_notices(answer: PlatformResponse) -> bool:
 
 
 def page_error(answer: PlatformResponse) -> WrongResponder | None:
-    """The error that tells which web page came in the place of data; null when none came."""
+    """Returns the error that names the web page served instead of data; null when there is none."""
     head = answer.body[:_LOOKED_AT]
     if _PAGE.search(head) is None:
         return None
@@ -55,27 +55,29 @@ def page_error(answer: PlatformResponse) -> WrongResponder | None:
 
 
 def _after_notices(body: bytes) -> Decoded:
-    """The object or list that ends the body, where text stands before it; null when there is none.
+    """Returns the object or list that ends the body after other text; null when there is none.
 
-    Few places of a body of a moderate size are tried: each costs as much as reading it once.
+    Few positions of a moderately sized body are tried: each costs as much as parsing it once.
     """
     if len(body) > _LONGEST:
         return None
-    for number, found in enumerate(_BEGINNING.finditer(body, 0, _LOOKED_AT)):
+    for number, match in enumerate(_BEGINNING.finditer(body, 0, _LOOKED_AT)):
         if number == _BEGINNINGS:
             break
         try:
-            return parse_json(body[found.end() :])
+            return parse_json(body[match.end() :])
         except UnusableResponse:
             continue
     return None
 
 
 def _title(answer: PlatformResponse, head: bytes) -> str:
-    """The page's title: on one line, without control and direction characters, redacted and cut."""
-    found = _TITLE.search(head)
-    if found is None:
+    """Returns the page's title on one line, without control and direction characters, redacted and cut."""
+    match = _TITLE.search(head)
+    if match is None:
         return ""
-    text = html.unescape(found[1].decode("utf-8", "replace"))
-    shown = "".join(" " if unicodedata.category(each)[0] in "CZ" else each for each in text)
-    return answer.quote(" ".join(shown.split()))[:_TITLE_LENGTH].strip()
+    text = html.unescape(match[1].decode("utf-8", "replace"))
+    printable = "".join(
+        " " if unicodedata.category(character)[0] in "CZ" else character for character in text
+    )
+    return answer.quote(" ".join(printable.split()))[:_TITLE_LENGTH].strip()

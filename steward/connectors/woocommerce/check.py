@@ -1,4 +1,7 @@
-"""Checks a WooCommerce shop: is it one, what may the key do, which zone and currency (connectors 7.2)."""
+"""Checks a WooCommerce shop: its address, the rights of the key, time zone and currency.
+
+See `docs/design/connectors.md#woocommerce`.
+"""
 
 import uuid
 from dataclasses import dataclass, field
@@ -34,36 +37,36 @@ _NO_SHOP = "There is a WordPress at this address, but no WooCommerce in it."
 
 
 @dataclass(slots=True)
-class _Found:
+class _CheckReport:
     warnings: list[HealthWarning] = field(default_factory=list)
     rights: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     facts: dict[str, JsonValue] = field(default_factory=dict)
 
     def note(self, answer: PlatformResponse) -> None:
-        """Warns of what stands before the data of an answer."""
-        if has_notices(answer) and not any(each.code == "notices" for each in self.warnings):
+        """Adds a warning when an answer has PHP notices before its data."""
+        if has_notices(answer) and not any(warning.code == "notices" for warning in self.warnings):
             self.warnings.append(HealthWarning("notices", _NOTICES))
 
 
 async def check_shop(http: ManagementClient, *, domain: str) -> Health:
-    """What the shop and its key are; never raises a call's error."""
-    found = _Found()
+    """Returns the health of a shop and its key. Reports a failed call instead of raising it."""
+    report = _CheckReport()
     try:
-        index = await _index(http, found)
-        await _rights(http, found)
+        index = await _index(http, report)
+        await _rights(http, report)
         currency = await _currency(http)
-        await _storage(http, found)
-        await _variations(http, found)
+        await _storage(http, report)
+        await _variations(http, report)
     except (WrongAddress, Unauthorized, MissingRight) as error:
         name = "url" if isinstance(error, WrongAddress) else "consumer_key"
         return Health(ok=False, domain=domain, error=error, error_field=name)
     except CallError as error:
         return Health(ok=False, domain=domain, error=error)
-    zone = _zone(index, found)
+    zone = _zone(index, report)
     identity = _identity(index)
     if identity is not None:
-        found.facts[IDENTITY] = identity
+        report.facts[IDENTITY] = identity
     title = index.get("name")
     return Health(
         ok=True,
@@ -72,42 +75,47 @@ async def check_shop(http: ManagementClient, *, domain: str) -> Health:
         domain=domain,
         zone=zone,
         currency=currency,
-        rights=tuple(found.rights),
-        missing_rights=tuple(found.missing),
+        rights=tuple(report.rights),
+        missing_rights=tuple(report.missing),
         version="wc/v3",
-        warnings=tuple(found.warnings),
-        facts=found.facts,
+        warnings=tuple(report.warnings),
+        facts=report.facts,
     )
 
 
-async def _index(http: ManagementClient, found: _Found) -> Row:
-    """The site's own description; needs no key, so none is sent."""
-    page: CallError | None = None
+async def _index(http: ManagementClient, report: _CheckReport) -> Row:
+    """Returns the site's own description, which WordPress serves without a key."""
     try:
         answer = await http.get_bare("/wp-json/")
     except WrongAddress:  # a redirect
-        index = None
-    else:
-        if answer.status >= 500:
-            raise error_of(answer, write=False)
-        index = _described(answer)
-        page = page_error(answer) if index is None and answer.status != 404 else None
-        if page is not None and answer.status in (401, 403):
-            raise page
-        found.note(answer)
+        raise await _address_error(http, None) from None
+    if answer.status >= 500:
+        raise error_of(answer, write=False)
+    index = _described(answer)
+    page = page_error(answer) if index is None and answer.status != 404 else None
+    if page is not None and answer.status in (401, 403):
+        raise page
+    report.note(answer)
     if index is None:
-        # With plain permalinks the path leads nowhere, or to a page, and this form of it works.
-        index = _described(await http.get_bare("/", {"rest_route": "/"}))
-        if index is None:
-            raise page or WrongResponder(_ELSEWHERE)
-        raise WrongAddress(_PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP)
+        raise await _address_error(http, page)
     if not _has_shop(index):
         raise WrongAddress(_NO_SHOP)
     return index
 
 
+async def _address_error(http: ManagementClient, page: CallError | None) -> CallError:
+    """Returns why `/wp-json/` serves no description of a site.
+
+    With plain permalinks that path leads nowhere, or to a page, and the form with a query works.
+    """
+    index = _described(await http.get_bare("/", {"rest_route": "/"}))
+    if index is None:
+        return page or WrongResponder(_ELSEWHERE)
+    return WrongAddress(_PLAIN_PERMALINKS if _has_shop(index) else _NO_SHOP)
+
+
 def _described(answer: PlatformResponse) -> Row | None:
-    """The description of a WordPress; None for any other answer."""
+    """Returns the description of a WordPress site, or null for any other answer."""
     try:
         index = row_of(answer)
     except CallError:
@@ -121,7 +129,10 @@ def _has_shop(index: Row) -> bool:
 
 
 def _identity(index: Row) -> str | None:
-    """The address the shop gives as its own, which is the same under each address that leads to it."""
+    """Returns the address the shop gives as its own, without its scheme.
+
+    It is the same under each address that leads to the shop.
+    """
     home = index.get("home")
     if not isinstance(home, str):
         return None
@@ -130,41 +141,43 @@ def _identity(index: Row) -> str | None:
     return f"{parts.netloc.lower()}{path}"[:500] if parts.netloc else None
 
 
-async def _variations(http: ManagementClient, found: _Found) -> None:
-    """Looks whether the shop lists the variations of all products, as WooCommerce does from 10.3 on."""
+async def _variations(http: ManagementClient, report: _CheckReport) -> None:
+    """Notes whether the shop lists the variations of all products (WooCommerce 10.3 and later)."""
     try:
         answer = await http.get(f"{PREFIX}{LIST_PATH}", {"per_page": "1", "_fields": "id,parent_id"})
         if answer.ok:
-            found.facts[LISTS_VARIATIONS] = all("parent_id" in row for row in rows_of(answer))
+            report.facts[LISTS_VARIATIONS] = all("parent_id" in row for row in rows_of(answer))
         elif answer.status == 404:
-            found.facts[LISTS_VARIATIONS] = False
+            report.facts[LISTS_VARIATIONS] = False
     except CallError:
         return  # What the last check found stays: the shop works without the list as well.
 
 
-async def _rights(http: ManagementClient, found: _Found) -> None:
-    """Reads one product, then sends an empty batch, which changes nothing: both right and wrong are told
-    by the same code, so each is tried (connectors 4)."""
+async def _rights(http: ManagementClient, report: _CheckReport) -> None:
+    """Reads one product, then sends an empty batch, which changes nothing.
+
+    The shop answers a missing right and a wrong key with the same code, so both rights are tried.
+    """
     read = await http.get(f"{PREFIX}/products", {"per_page": "1", "_fields": "id"})
     write = await http.send("POST", f"{PREFIX}/products/batch", {}, key=str(uuid.uuid4()))
     for answer in (read, write):
         page = page_error(answer) if answer.status in (401, 403) else None
         if page is not None:  # not the key is at fault
             raise page
-        found.note(answer)
+        report.note(answer)
     if read.ok:
         rows_of(read)
-        found.rights.append("read")
+        report.rights.append("read")
     elif read.status in (401, 403) and write.ok:
         raise MissingRight("read this shop", "The key can write but not read. Give it the right to read.")
     else:
         raise error_of(read, write=False)
     if write.ok:
-        found.rights.append("write")
+        report.rights.append("write")
     elif write.status in (401, 403):
-        found.missing.append("write")
+        report.missing.append("write")
         words = "This key can read, but cannot change the shop. Automations that change something will fail."
-        found.warnings.append(HealthWarning("read_only", words))
+        report.warnings.append(HealthWarning("read_only", words))
     else:
         raise error_of(write, write=True)
 
@@ -175,14 +188,14 @@ async def _currency(http: ManagementClient) -> str | None:
     return value if isinstance(value, str) and len(value) == 3 and value.isupper() else None
 
 
-async def _storage(http: ManagementClient, found: _Found) -> None:
+async def _storage(http: ManagementClient, report: _CheckReport) -> None:
     answer = await http.get(f"{PREFIX}/system_status", {"_fields": "settings"})
     settings = row_of(answer).get("settings") if answer.ok else None
     if isinstance(settings, dict):
-        found.facts["orders_stored_as"] = "tables" if settings.get("HPOS_enabled") is True else "posts"
+        report.facts["orders_stored_as"] = "tables" if settings.get("HPOS_enabled") is True else "posts"
 
 
-def _zone(index: Row, found: _Found) -> str | None:
+def _zone(index: Row, report: _CheckReport) -> str | None:
     name, offset = index.get("timezone_string"), index.get("gmt_offset")
     if isinstance(name, str) and name in available_timezones():
         return name
@@ -195,5 +208,5 @@ def _zone(index: Row, found: _Found) -> str | None:
         # The names of these zones have the sign turned round.
         return f"Etc/GMT{-int(whole):+d}" if whole else "Etc/GMT"
     words = "The shop does not name its time zone. Set one in WordPress under Settings, General."
-    found.warnings.append(HealthWarning("zone_missing", words))
+    report.warnings.append(HealthWarning("zone_missing", words))
     return None

@@ -1,4 +1,4 @@
-"""WooCommerce over REST wc/v3: what it offers and how a shop is connected (connectors 7.2)."""
+"""The WooCommerce connector (REST wc/v3): its operations and how a shop is connected."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -32,7 +32,12 @@ from steward.connectors.base.queries import (
     VARIANTS,
     ReadOp,
 )
-from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.settings import (
+    BadSettings,
+    ConnectionSecrets,
+    ConnectionSettings,
+    unknown_settings,
+)
 from steward.connectors.woocommerce.check import LISTS_VARIATIONS, check_shop
 from steward.connectors.woocommerce.hooks import WooCommerceWebhooks
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_STOCK, SET_TAGS, SET_VISIBLE
@@ -83,7 +88,10 @@ _CHANGES: tuple[WriteOperation[Any], ...] = (
 
 
 class WooCommerceConnector:
-    """The connector; `read_s` is the service's limit for a read, with `bounded` for a write too."""
+    """Connects WooCommerce shops.
+
+    `read_s` is the service's limit for a read, with `bounded` for a write too.
+    """
 
     topics: Mapping[str, TopicSpec] = TOPICS
     events: EventSource | None = WooCommerceWebhooks()
@@ -113,21 +121,18 @@ class WooCommerceConnector:
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in _CHANGES}
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """url, consumer_key, consumer_secret (contract 6.4). Raises BadSettings."""
-        errors: dict[str, list[str]] = {}
-        for name in form.keys() - set(_NAMES):
-            errors[name] = ["This is no setting of a WooCommerce shop."]
+        """Validates url, consumer_key and consumer_secret. Raises BadSettings."""
+        errors = unknown_settings(form, _NAMES, "This is no setting of a WooCommerce shop.")
         texts: dict[str, str] = {}
         for name in _NAMES:
             value = form.get(name)
             text = value.strip() if isinstance(value, str) else ""
-            if 1 <= len(text) <= 500 and text.isprintable():
-                texts[name] = text
-            else:
+            if not (1 <= len(text) <= 500 and text.isprintable()):
                 errors[name] = ["This is needed."]
-        for name in ("consumer_key", "consumer_secret"):
-            if name in texts and (not texts[name].isascii() or ":" in texts[name] or " " in texts[name]):
+            elif name != "url" and not _is_key(text):
                 errors[name] = ["This is not a key of WooCommerce."]
+            else:
+                texts[name] = text
         base = self._address(texts.get("url", ""), errors) if "url" in texts else ""
         if errors:
             raise BadSettings(errors)
@@ -136,7 +141,7 @@ class WooCommerceConnector:
         return ConnectionSettings({"url": base}, sealed, Auth.KEY, subject=domain, domain=domain)
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Calls go to the host of the shop's address, with the key as HTTP Basic."""
+        """Returns the endpoint of the shop's address, with the key as HTTP Basic credentials."""
         base = secrets.plain["url"]
         proof = Basic(secrets.sealed["consumer_key"], secrets.sealed["consumer_secret"])
         return PlatformEndpoint(
@@ -144,7 +149,7 @@ class WooCommerceConnector:
         )
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> WooCommerceReader:
-        """A reader of the shop."""
+        """Returns a reader of the shop."""
         return WooCommerceReader(
             http,
             self.writes,
@@ -154,11 +159,11 @@ class WooCommerceConnector:
         )
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> WooCommerceWriter:
-        """A writer of the shop."""
+        """Returns a writer of the shop."""
         return WooCommerceWriter(http, self.writes)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Whether this is a WooCommerce, what the key may do, zone, currency, order storage."""
+        """Checks that this is a WooCommerce shop, and reads rights, time zone, currency and order storage."""
         health = await check_shop(http, domain=_domain(secrets.plain["url"]))
         parts = urlsplit(secrets.plain["url"])
         # A shop let in by a private address is of the service's own network, and may be set up to reach it.
@@ -171,7 +176,7 @@ class WooCommerceConnector:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """A shop has none."""
+        """Returns an empty list: a shop has no destinations."""
         return []
 
     def _address(self, url: str, errors: dict[str, list[str]]) -> str:
@@ -192,6 +197,10 @@ class WooCommerceConnector:
         plain_port = origin.port == (443 if origin.scheme == "https" else 80)
         host = f"[{origin.host}]" if ":" in origin.host else origin.host
         return f"{origin.scheme}://{host if plain_port else f'{host}:{origin.port}'}{path}"
+
+
+def _is_key(text: str) -> bool:
+    return text.isascii() and ":" not in text and " " not in text
 
 
 def _domain(base: str) -> str:

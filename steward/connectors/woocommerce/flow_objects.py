@@ -1,6 +1,6 @@
-"""A shop's orders, products and customers as flows of the other platform see them, where fields correspond.
+"""Converts orders, products and customers to the objects Shopify Flow reads, where fields correspond.
 
-Which fields have a counterpart is told without a call; what has none is never made up.
+The supported fields are known without a call; missing ones are never invented.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -112,7 +112,7 @@ _OF_LISTS = frozenset(("first", "last", "size"))
 
 
 def unsupported_paths(root: str, paths: Iterable[str]) -> list[str]:
-    """The paths, which begin with the root, that nothing of a shop corresponds to."""
+    """Returns the paths, which start with the root, that no field of a shop corresponds to."""
     return [path for path in paths if not _is_told(root, path.removeprefix(root).lstrip("."))]
 
 
@@ -129,21 +129,21 @@ def _is_told(root: str, below: str) -> bool:
 
 
 def _within(path: str, fields: Mapping[str, Getter]) -> bool:
-    """Whether a path leads to a value, or to an object some of whose values there are."""
+    """Returns whether a path leads to a value, or to an object some of whose values exist."""
     return not path or path in fields or any(name.startswith(f"{path}.") for name in fields)
 
 
 def flow_object(record: Order | Product | Customer) -> dict[str, JsonValue]:
-    """Everything a flow can see of a record here; a customer that is a guest is none."""
+    """Returns the fields Shopify Flow can read of a record; a guest has no customer."""
     root = "order" if isinstance(record, Order) else "product" if isinstance(record, Product) else "customer"
-    made = _tree(_FIELDS[root], record)
+    tree = _tree(_FIELDS[root], record)
     if isinstance(record, Order):
-        made["lineItems"] = [_line(line) for line in record.lines]
+        tree["lineItems"] = [_line(line) for line in record.lines]
         if record.customer_id is None:
-            made["customer"] = None
+            tree["customer"] = None
     elif isinstance(record, Product):
-        made["variants"] = [_variant(variant) for variant in record.variants]
-    return made
+        tree["variants"] = [_variant(variant) for variant in record.variants]
+    return tree
 
 
 def _line(line: OrderLine) -> JsonValue:
@@ -155,10 +155,10 @@ def _variant(variant: Variant) -> JsonValue:
 
 
 def _tree(fields: Mapping[str, Getter], record: Any) -> dict[str, JsonValue]:
-    made: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for path, value in fields.items():
-        here, (*names, last) = made, path.split(".")
+        branch, (*names, last) = tree, path.split(".")
         for name in names:
-            here = here.setdefault(name, {})
-        here[last] = value(record)
-    return made
+            branch = branch.setdefault(name, {})
+        branch[last] = value(record)
+    return tree

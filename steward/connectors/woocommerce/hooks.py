@@ -1,4 +1,7 @@
-"""Webhooks of a WooCommerce shop: made, mended and removed; deliveries judged (connectors 9.2, 9.3)."""
+"""The webhooks of a WooCommerce shop: subscribing, removing, verifying deliveries.
+
+See `docs/design/events.md#subscriptions` and `docs/design/events.md#receiving-deliveries`.
+"""
 
 import re
 import uuid
@@ -45,35 +48,37 @@ class _Hook:
 
 
 class WooCommerceWebhooks:
-    """The events of a shop; keeps nothing itself."""
+    """The event source of WooCommerce shops; holds no state."""
 
     signing_settings: tuple[str, ...] = ()  # with a secret of the connection's own
     revocation_topics: tuple[str, ...] = ()  # a shop does not tell that a key was taken away
 
     async def subscribe(
-        self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
+        self, http: ManagementClient, secrets: ConnectionSecrets, request: DesiredSubscriptions
     ) -> list[Subscription]:
-        """One active hook of ours a native topic, found by its address; doubles and unwanted ones go.
+        """Keeps one active webhook per requested topic, found by its address, and removes the others.
 
-        The shop takes doubles without a word, and chooses a secret of its own when none is sent. Raises
-        CallError when the list cannot be read.
+        The shop accepts duplicates silently, and chooses its own secret when none is sent. Raises CallError
+        when the list cannot be read.
         """
-        ours = await self._ours(http, desired.address)
-        kept: dict[str, _Hook] = {}
+        ours = await self._ours(http, request.address)
+        by_topic: dict[str, _Hook] = {}
         for hook in ours:
-            known = desired.known_ids.get(hook.topic)
-            held = kept.get(hook.topic)
-            if held is None or (hook.id == known and held.id != known):
-                kept[hook.topic] = hook
-        made = [await self._one(http, desired, native, kept.get(native)) for native in desired.native]
-        using = {row.remote_id for row in made}
+            if hook.id == request.known_ids.get(hook.topic):
+                by_topic[hook.topic] = hook
+            by_topic.setdefault(hook.topic, hook)
+        subscriptions = [
+            await self._subscribe_topic(http, request, native, by_topic.get(native))
+            for native in request.native
+        ]
+        using = {row.remote_id for row in subscriptions}
         for hook in ours:
-            if hook.id not in using and (hook.topic not in desired.native or kept[hook.topic] != hook):
+            if hook.id not in using and (hook.topic not in request.native or by_topic[hook.topic] != hook):
                 await self._remove(http, hook)
-        return made
+        return subscriptions
 
     def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
-        """The ping's exact form first, then signature, hook and topic (connectors 9.2)."""
+        """Recognises the exact form of a ping, then checks signature, webhook and topic."""
         signature = headers.get("x-wc-webhook-signature")
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         if signature is None and form == "application/x-www-form-urlencoded":
@@ -90,7 +95,7 @@ class WooCommerceWebhooks:
         return VerifiedDelivery(native, (hook, headers.get("x-wc-webhook-delivery-id", ""), body.sha256))
 
     def read_event(self, event: StoredEvent) -> Event:
-        """The pointer in a stored body. Raises UnusableResponse."""
+        """Returns the event of a stored delivery. Raises UnusableResponse."""
         return topics.read_event(event)
 
     def derive(
@@ -102,51 +107,51 @@ class WooCommerceWebhooks:
         seen_at: datetime | None = None,
         awaited_topics: Collection[str] = (),
     ) -> Derived:
-        """The canonical topics of an event."""
+        """Returns the canonical topics of an event."""
         return topics.derive(event, seen, since=since)
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
-        """What the first fill keeps of an object."""
+        """Returns the state to remember of an object at the first fill."""
         return topics.remembered(event)
 
     async def _ours(self, http: ManagementClient, address: str) -> list[_Hook]:
-        """Every hook that leads to `address`, by rising id. Raises CallError."""
-        found: list[_Hook] = []
+        """Returns every webhook that leads to `address`, by rising id. Raises CallError."""
+        hooks: list[_Hook] = []
         for page in range(1, _MAX_PAGES + 1):
             params = {"per_page": str(_PAGE), "page": str(page), "orderby": "id", "order": "asc"}
             answer = await http.get(PATH, {**params, "_fields": _FIELDS}, operation="webhooks")
             rows = rows_of(answer)
-            found += [_hook(row) for row in rows if row.get("delivery_url") == address]
+            hooks += [_hook(row) for row in rows if row.get("delivery_url") == address]
             if len(rows) < _PAGE:
-                return found
+                return hooks
         raise UnusableResponse("the shop has more than 5,000 webhooks")
 
-    async def _one(
-        self, http: ManagementClient, wanted: DesiredSubscriptions, native: str, hook: _Hook | None
+    async def _subscribe_topic(
+        self, http: ManagementClient, request: DesiredSubscriptions, native: str, hook: _Hook | None
     ) -> Subscription:
-        known = wanted.known_ids.get(native)
-        if hook is not None and hook.id == known and hook.status == "active":
+        subscribed_id = request.known_ids.get(native)
+        if hook is not None and hook.id == subscribed_id and hook.status == "active":
             return Subscription(native, hook.id, SubscriptionOutcome.ACTIVE)
-        secret = wanted.secret.reveal()
+        secret = request.secret.reveal()
         body: dict[str, JsonValue] = {"status": "active", "secret": secret}
         if hook is None:
-            body |= {"name": f"Steward {native}", "topic": native, "delivery_url": wanted.address}
+            body |= {"name": f"Steward {native}", "topic": native, "delivery_url": request.address}
             method, path = "POST", PATH
         else:
             method, path = "PUT", f"{PATH}/{hook.id}"
         try:
-            made = _hook(row_of(await self._send(http, method, path, body)))
+            saved = _hook(row_of(await self._send(http, method, path, body)))
         except CallError as error:
-            return Subscription(native, known, SubscriptionOutcome.FAILED, reason=error.message)
-        if made.topic != native or made.status != "active":
+            return Subscription(native, subscribed_id, SubscriptionOutcome.FAILED, reason=error.message)
+        if saved.topic != native or saved.status != "active":
             words = "The shop did not keep the webhook as it was asked to."
-            if made.status == "disabled":
+            if saved.status == "disabled":
                 words = "The shop has switched the webhook off: it could not reach Steward."
-            return Subscription(native, made.id, SubscriptionOutcome.FAILED, reason=words)
-        return Subscription(native, made.id, SubscriptionOutcome.ACTIVE, repaired=known is not None)
+            return Subscription(native, saved.id, SubscriptionOutcome.FAILED, reason=words)
+        return Subscription(native, saved.id, SubscriptionOutcome.ACTIVE, repaired=subscribed_id is not None)
 
     async def _remove(self, http: ManagementClient, hook: _Hook) -> None:
-        """Removes a hook for good; one already gone is as good."""
+        """Removes a webhook for good; one that is already gone is no error."""
         answer = await http.send(
             "DELETE",
             f"{PATH}/{hook.id}",

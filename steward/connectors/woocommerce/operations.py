@@ -1,4 +1,4 @@
-"""What may be changed in a WooCommerce shop: validated, worked out and compared; pure (connectors 6)."""
+"""The changes of products and their tags in a WooCommerce shop: validation, proposals, comparison."""
 
 import re
 from collections.abc import Sequence
@@ -22,27 +22,29 @@ _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
 class WooCommerceBatchOperation(StoreOperation[A]):
-    """Operations that `…/batch` makes for up to 100 objects, or variations of one product."""
+    """Operations that `…/batch` applies to up to 100 objects, or to variations of one product."""
 
     __slots__ = ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """By the product the items belong to, at most 100 each, in the order they first appear."""
+        """Groups parts by the product they belong to, at most 100 each, in order of first appearance."""
         by_parent: dict[str, list[Part]] = {}
         for part in parts:
             by_parent.setdefault(part.target.rpartition("/")[0], []).append(part)
         return [
-            tuple(held[at : at + BATCH]) for held in by_parent.values() for at in range(0, len(held), BATCH)
+            tuple(held[start : start + BATCH])
+            for held in by_parent.values()
+            for start in range(0, len(held), BATCH)
         ]
 
 
 class WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
-    """`variant.set_price`: regular_price and sale_price (templates 2)."""
+    """`variant.set_price`: sets regular_price and sale_price."""
 
     __slots__ = ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Money by decimal value; an empty price equals only an empty one."""
+        """Compares money by decimal value; an empty price equals only an empty one."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         names = ("regular_price", "sale_price")
@@ -62,49 +64,38 @@ class WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
         )
         if self.same(after, before):
             return variant.id
-        fields = [
-            _money(
-                variant, "sale_price" if compare else "regular_price", "Price", variant.price, command.price
-            )
-        ]
-        if not _same_money(variant.compare_at, compare):
-            name = "regular_price" if compare else "sale_price"
-            fields.append(_money(variant, name, "Compare-at price", variant.compare_at, compare))
         part = Part(self.name, integration_id, variant.id, after, before, after)
-        message = command.message
-        if (variant.sale_from or variant.sale_to) and (compare is not None or variant.sale_price):
-            dates = f"{_minute(variant.sale_from)} to {_minute(variant.sale_to)}"
-            words = f"The sale dates stay: {dates}." if compare else f"Its sale of {dates} is taken back."
-            message = f"{message} {words}" if message else words
-        shown = tuple(field for field in fields if not _same_money(field.before, field.after))
         return Proposal(
-            _variant_ref(variant), self.action, shown or tuple(fields[:1]), (part,), integration_id,
-            self.reversible, message,
+            _variant_ref(variant), self.action, _price_fields(command, compare), (part,), integration_id,
+            self.reversible, _price_message(command, compare),
         )  # fmt: skip
 
 
 class WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
-    """`inventory.set`: stock_quantity, written where the number belongs (connectors 2.2)."""
+    """`inventory.set`: sets stock_quantity of the variation, or of the product that manages its stock."""
 
     __slots__ = ()
 
     def plan(self, commands: Sequence[SetStock], *, integration_id: IntegrationId) -> PlannedChanges:
-        """As every plan; a number shared through the parent is written once, and only one value."""
+        """Plans like every operation, but writes a stock shared through the parent once.
+
+        Different numbers for one shared stock are a problem.
+        """
         by_target: dict[str, set[int]] = {}
         for command in commands:
             by_target.setdefault(command.variant.stock_target, set()).add(command.quantity)
-        kept: list[SetStock] = []
+        unique_asks: list[SetStock] = []
         problems: list[ItemProblem] = []
         seen: set[str] = set()
         for command in commands:
             target = command.variant.stock_target
             if len(by_target[target]) > 1:
-                words = "Its stock is shared with other variants, which ask for another number."
+                words = "Its stock is shared with other variants, which command for another number."
                 problems.append(ItemProblem(command.variant.id, "stock_shared", words, "stock_quantity"))
             elif target not in seen:
                 seen.add(target)
-                kept.append(command)
-        planned = super().plan(kept, integration_id=integration_id)
+                unique_asks.append(command)
+        planned = super().plan(unique_asks, integration_id=integration_id)
         return PlannedChanges(planned.proposals, (*problems, *planned.problems), planned.unchanged)
 
     def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -130,7 +121,7 @@ class WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
 
 
 class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
-    """`product.set_visible`: catalog_visibility; what it was is put back by `restore`."""
+    """`product.set_visible`: sets catalog_visibility; `restore` names the value to put back."""
 
     __slots__ = ()
 
@@ -144,8 +135,8 @@ class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
         if command.visible and product.status != "publish":
             words = "It is not published, so it cannot be made visible."
             return ItemProblem(product.id, "not_published", words, "catalog_visibility")
-        wanted = (command.restore or VISIBLE_WORDS[0]) if command.visible else "hidden"
-        before, after = {"catalog_visibility": product.visibility}, {"catalog_visibility": wanted}
+        visibility = (command.restore or VISIBLE_WORDS[0]) if command.visible else "hidden"
+        before, after = {"catalog_visibility": product.visibility}, {"catalog_visibility": visibility}
         part = Part(self.name, integration_id, product.id, after, before, after)
         field = FieldChange(
             "catalog_visibility", "Visible", product.visible, command.visible, FieldKind.BOOLEAN
@@ -158,114 +149,139 @@ class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
 
 
 class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
-    """`product.set_tags`: the whole list; a tag the shop lacks is made first, in a part of its own."""
+    """`product.set_tags`: sets the whole list. A missing tag is created first, in a part of its own."""
 
     __slots__ = ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Tags as sets, by what the shop makes of their names."""
-        wanted_tags, seen_tags = _tags(expected), _tags(actual)
-        if wanted_tags is None or seen_tags is None:
+        """Compares tags as sets of the names the shop stores."""
+        expected_tags, seen_tags = _tags(expected), _tags(actual)
+        if expected_tags is None or seen_tags is None:
             return expected == actual
         present = set(map(tag_key, seen_tags))
-        return {key_among(tag, present) for tag in wanted_tags} == present
+        return {key_among(tag, present) for tag in expected_tags} == present
 
     def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        wanted: dict[str, str] = {}
-        for tag in command.tags:
-            problem = tag_problem(product.id, tag)
-            if problem is not None:
-                return problem
-            wanted.setdefault(tag_key(tag), stored_name(tag))
+        problem = next((problem for tag in command.tags if (problem := tag_problem(product.id, tag))), None)
+        if problem is not None:
+            return problem
+        tags_by_key = {tag_key(tag): stored_name(tag) for tag in reversed(command.tags)}
         before = {"tags": list(product.tags)}
-        after = {"tags": sorted(wanted.values())}
+        after = {"tags": sorted(tags_by_key.values())}
         if self.same(after, before):
             return product.id
-        ids = {tag_key(name): number for name, number in (*command.tag_ids.items(), *product.tag_ids)}
-        keys = {tag: key_among(tag, ids) for tag in after["tags"]}
-        missing = [tag for tag, key in keys.items() if key not in ids]
-        makes = [
-            Part("product_tag.create", integration_id, tag, {"name": tag}, None, {"name": tag})
-            for tag in missing
-        ]
-        arguments: JsonObject = {
-            "tags": after["tags"],
-            "ids": {tag: ids[key] for tag, key in keys.items() if key in ids},
-        }
+        ids = _tag_ids(command, after["tags"])
+        creations = [_tag_creation(tag, integration_id) for tag in after["tags"] if tag not in ids]
+        arguments: JsonObject = {"tags": after["tags"], "ids": ids}
         part = Part(self.name, integration_id, product.id, arguments, before, after)
         field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url), self.action, (field,),
-            (*makes, part), integration_id, self.reversible, command.message,
+            (*creations, part), integration_id, self.reversible, command.message,
         )  # fmt: skip
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The list after."""
+        """Returns the list of tags after the change."""
         return {"tags": arguments["tags"]}, ()
 
 
 class WooCommerceTagCreation(StoreOperation[object]):
-    """`product_tag.create`: only ever a part of another change; settled by looking its name up."""
+    """`product_tag.create`: only ever a part of another change; settled by looking the name up."""
 
     __slots__ = ()
 
     def plan(self, commands: Sequence[object], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Nothing: a tag alone is no change of a product."""
+        """Plans nothing: a tag alone is no change of a product."""
         return PlannedChanges((), ())
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """By what the shop makes of the names."""
+        """Compares the names the shop stores."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         present = {tag_key(str(actual.get("name")))}
         return key_among(str(expected.get("name")), present) in present
 
 
-def _price_problem(ask: SetPrice, compare: str | None) -> ItemProblem | None:
-    item, decimals = ask.variant.id, currency_decimals(ask.variant.currency)
-    for name, text in (("regular_price", ask.price), ("compare_at", compare)):
+def _price_problem(command: SetPrice, compare: str | None) -> ItemProblem | None:
+    item, decimals = command.variant.id, currency_decimals(command.variant.currency)
+    for name, text in (("regular_price", command.price), ("compare_at", compare)):
         if text is None:
             continue
         if not _PRICE.fullmatch(text):
             return ItemProblem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
         if len(text.partition(".")[2].rstrip("0")) > decimals:
-            words = f"A price in {ask.variant.currency or 'this currency'} has at most {decimals} decimals."
+            words = (
+                f"A price in {command.variant.currency or 'this currency'} has at most {decimals} decimals."
+            )
             return ItemProblem(item, "too_many_decimals", words, name)
-    if Decimal(ask.price) == 0 and not ask.allow_zero:
+    if Decimal(command.price) == 0 and not command.allow_zero:
         return ItemProblem(item, "price_zero", "A price of 0 is not set.", "regular_price")
-    if compare is not None and Decimal(compare) <= Decimal(ask.price):
+    if compare is not None and Decimal(compare) <= Decimal(command.price):
         words = "The compare-at price is not above the price."
         return ItemProblem(item, "compare_at_not_above", words, "compare_at")
     return None
+
+
+def _price_fields(command: SetPrice, compare: str | None) -> tuple[FieldChange, ...]:
+    variant = command.variant
+    price_name, compare_name = ("sale_price", "regular_price") if compare else ("regular_price", "sale_price")
+    fields = (
+        _money(variant, price_name, "Price", variant.price, command.price),
+        _money(variant, compare_name, "Compare-at price", variant.compare_at, compare),
+    )
+    changed_fields = tuple(field for field in fields if not _same_money(field.before, field.after))
+    return changed_fields or fields[:1]
+
+
+def _price_message(command: SetPrice, compare: str | None) -> str | None:
+    """Returns the command's message, with a word on the sale dates the shop stores."""
+    variant = command.variant
+    has_dates = variant.sale_from or variant.sale_to
+    if not has_dates or (compare is None and not variant.sale_price):
+        return command.message
+    dates = f"{_minute(variant.sale_from)} to {_minute(variant.sale_to)}"
+    words = f"The sale dates stay: {dates}." if compare else f"Its sale of {dates} is taken back."
+    return f"{command.message} {words}" if command.message else words
 
 
 def _money(variant: Variant, name: str, label: str, before: str | None, after: str | None) -> FieldChange:
     return FieldChange(name, label, before, after, FieldKind.MONEY, variant.currency)
 
 
-def _minute(at: str | None) -> str:
-    """A time of the shop's own fields, which are UTC, as people read it; an end that is open has none."""
-    return f"{at[:16].replace('T', ' ')} UTC" if at else "…"
+def _minute(time_text: str | None) -> str:
+    """Formats a UTC time of the shop's own fields for people; an open end is an ellipsis."""
+    return f"{time_text[:16].replace('T', ' ')} UTC" if time_text else "…"
+
+
+def _tag_ids(command: SetTags, tags: Sequence[str]) -> dict[str, str]:
+    """Returns the ids of those tags the shop has."""
+    by_key = {tag_key(name): number for name, number in (*command.tag_ids.items(), *command.product.tag_ids)}
+    keys = {tag: key_among(tag, by_key) for tag in tags}
+    return {tag: by_key[key] for tag, key in keys.items() if key in by_key}
+
+
+def _tag_creation(tag: str, integration_id: IntegrationId) -> Part:
+    return Part("product_tag.create", integration_id, tag, {"name": tag}, None, {"name": tag})
 
 
 def _variant_ref(variant: Variant) -> ObjectRef:
     return ObjectRef("variant", variant.id, variant.label, variant.url)
 
 
-def _same_money(wanted: JsonValue, seen: JsonValue) -> bool:
-    left, right = wanted or "", seen or ""
-    if left == right:
+def _same_money(expected: JsonValue, seen: JsonValue) -> bool:
+    expected_text, seen_text = expected or "", seen or ""
+    if expected_text == seen_text:
         return True
-    if not isinstance(left, str) or not isinstance(right, str):
+    if not isinstance(expected_text, str) or not isinstance(seen_text, str):
         return False
-    if not _PRICE.fullmatch(left) or not _PRICE.fullmatch(right):
+    if not _PRICE.fullmatch(expected_text) or not _PRICE.fullmatch(seen_text):
         return False
-    return Decimal(left) == Decimal(right)
+    return Decimal(expected_text) == Decimal(seen_text)
 
 
 def tag_problem(item: str, tag: str) -> ItemProblem | None:
-    """Why this cannot be a tag (connectors 6)."""
+    """Returns why a text cannot be a tag, or null."""
     if 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and stored_name(tag):
         return None
     words = "A tag has 1 to 255 characters, no comma and no blanks around it."
@@ -278,7 +294,7 @@ def _tags(value: JsonValue) -> list[str] | None:
 
 
 def tag_set(value: JsonValue) -> frozenset[str] | None:
-    """The tags of a value as a set without regard to case."""
+    """Returns the tags of a value as a case-insensitive set."""
     tags = value.get("tags") if isinstance(value, dict) else None
     return frozenset(str(tag).casefold() for tag in tags) if isinstance(tags, list | tuple) else None
 

@@ -1,4 +1,4 @@
-"""What may be changed about orders, customers and a product's status: validated, worked out; pure."""
+"""The changes of orders, customers and a product's status in a WooCommerce shop."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ NOTE_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
-    """`product.set_status`: draft, pending, private or publish."""
+    """`product.set_status`: sets draft, pending, private or publish."""
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
@@ -50,14 +50,14 @@ class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
-    """`order.set_tags`: the whole list, kept in metadata."""
+    """`order.set_tags`: sets the whole list, stored in metadata."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Tags as sets, without regard to case."""
+        """Compares tags as case-insensitive sets."""
         return tag_set(expected) == tag_set(actual)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The list after."""
+        """Returns the list of tags after the change."""
         return {"tags": arguments["tags"]}, ()
 
     def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -68,14 +68,14 @@ class WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags]):
-    """`customer.set_tags`: the whole list, kept in metadata."""
+    """`customer.set_tags`: sets the whole list, stored in metadata."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Tags as sets, without regard to case."""
+        """Compares tags as case-insensitive sets."""
         return tag_set(expected) == tag_set(actual)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The list after."""
+        """Returns the list of tags after the change."""
         return {"tags": arguments["tags"]}, ()
 
     def _plan_one(
@@ -92,7 +92,7 @@ class WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]):
-    """`order.set_status`: all but cancelling and paying back."""
+    """`order.set_status`: sets any status but cancelled and refunded."""
 
     def _plan_one(
         self, command: SetOrderStatus, integration_id: IntegrationId
@@ -113,10 +113,14 @@ class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus])
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
-    """`order.cancel`: the shop itself gives the stock back and sends its mails, once (recorded)."""
+    """`order.cancel`: cancels; the shop itself restores the stock and sends its mails, once."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """What `wanted` names: an order paid meanwhile is not as it was, a cancelled one is cancelled."""
+        """Compares only the fields that `expected` has.
+
+        An order that was paid meanwhile differs from before; a cancelled one is cancelled whether paid or
+        not.
+        """
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(actual.get(name) == value for name, value in expected.items())
@@ -139,10 +143,10 @@ class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
 
 @dataclass(frozen=True, slots=True)
 class WooCommerceNoteOperation(StoreOperation[AddNote]):
-    """`order.add_note`: found again by the effect's key at its end (engine 11.3, marked)."""
+    """`order.add_note`: adds a note that ends with the effect's key, so that it can be found again."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """A note is never there before it was made: its marker tells."""
+        """Compares the values; a note does not exist before it is added, and its marker identifies it."""
         return expected == actual
 
     def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
@@ -160,7 +164,7 @@ class WooCommerceNoteOperation(StoreOperation[AddNote]):
 
 
 def order_ref(order: Order) -> ObjectRef:
-    """An order as people know it: number and name."""
+    """Returns the reference of an order, with the number people know."""
     return ObjectRef("order", order.id, f"#{order.label.lstrip('#')}", order.url)
 
 
@@ -171,26 +175,26 @@ def _customer_ref(customer: Customer) -> ObjectRef:
 def _tags(
     operation: StoreOperation[SetOrderTags] | StoreOperation[SetCustomerTags],
     ref: ObjectRef,
-    ask: SetOrderTags | SetCustomerTags,
-    held: tuple[str, ...],
+    command: SetOrderTags | SetCustomerTags,
+    current_tags: tuple[str, ...],
     *,
     integration_id: IntegrationId,
 ) -> Proposal | ItemProblem | str:
-    own = str(ref.id)
-    wanted: dict[str, str] = {}
-    for tag in ask.tags:
-        problem = tag_problem(own, tag)
+    object_id = str(ref.id)
+    tags_by_key: dict[str, str] = {}
+    for tag in command.tags:
+        problem = tag_problem(object_id, tag)
         if problem is not None:
             return problem
-        wanted.setdefault(tag.casefold(), tag)
-    before = {"tags": list(held)}
-    after = {"tags": sorted(wanted.values())}
+        tags_by_key.setdefault(tag.casefold(), tag)
+    before = {"tags": list(current_tags)}
+    after = {"tags": sorted(tags_by_key.values())}
     if operation.same(after, before):
-        return own
-    part = Part(operation.name, integration_id, own, after, before, after)
+        return object_id
+    part = Part(operation.name, integration_id, object_id, after, before, after)
     field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
     return Proposal(
-        ref, operation.action, (field,), (part,), integration_id, operation.reversible, ask.message
+        ref, operation.action, (field,), (part,), integration_id, operation.reversible, command.message
     )
 
 

@@ -1,4 +1,4 @@
-"""Orders, refunds and customers of a WooCommerce shop as the common records (connectors 2.2)."""
+"""Converts orders, refunds and customers of a WooCommerce shop to the common records."""
 
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
@@ -8,7 +8,7 @@ from steward.connectors.woocommerce.answers import Row, id_of, instant_of, text_
 from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import Decoded
 
-# Orders and customers have no tags of their own: the list is kept in this metadata entry (templates 2).
+# Orders and customers have no tags of their own: the list is kept in this metadata entry.
 TAGS_KEY = "steward_tags"
 DRAFTS = frozenset({"auto-draft", "checkout-draft", "trash"})
 OPEN = ("pending", "processing", "on-hold")
@@ -23,56 +23,56 @@ _UNPAID = {"on-hold": Payment.ON_HOLD, "cancelled": Payment.VOIDED, "failed": Pa
 
 
 def order_of(row: Row, *, base: str) -> Order:
-    """An order. Raises UnusableResponse."""
+    """Returns an order. Raises UnusableResponse."""
     number, status = id_of(row), text_of(row, "status")
     total, tax = _money(row, "total"), _money(row, "total_tax")
     billing, shipping = _part(row, "billing"), _part(row, "shipping")
     refunds = tuple(
-        Refund(id_of(each), str(abs(_money(each, "total"))), None) for each in _rows(row, "refunds")
+        Refund(id_of(part), str(abs(_money(part, "total"))), None) for part in _rows(row, "refunds")
     )
-    refunded = sum((Decimal(each.amount) for each in refunds), Decimal(0))
+    refunded = sum((Decimal(part.amount) for part in refunds), Decimal(0))
     paid_at, done = instant_of(row, "date_paid_gmt"), status == "completed"
+    is_paid = paid_at is not None
     person = customer_name(billing) or _text(billing, "company")
     ships = row.get("needs_processing") is not False
-    customer = row.get("customer_id")
     return Order(
         id=number,
         number=_text(row, "number") or number,
         status=status,
-        paid=paid_at is not None,
+        paid=is_paid,
         fulfilled=done,
         cancelled_at=instant_of(row) if status == "cancelled" else None,
         total=str(total),
         currency=text_of(row, "currency"),
         tags=tags_of(row),
-        customer_id=str(customer) if isinstance(customer, int) and customer > 0 else None,
-        lines=tuple(_line(each, done=done, ships=ships) for each in _rows(row, "line_items")),
+        customer_id=_reference(row, "customer_id"),
+        lines=tuple(_line(part, done=done, ships=ships) for part in _rows(row, "line_items")),
         created_at=instant_of(row, "date_created_gmt"),
         modified_at=instant_of(row),
         url=f"{base}/wp-admin/post.php?post={number}&action=edit",
-        payment=_payment(status, paid=paid_at is not None, refunded=refunded, total=total),
+        payment=_payment(status, paid=is_paid, refunded=refunded, total=total),
         fulfilment=Fulfilment.FULFILLED if done else Fulfilment.UNFULFILLED,
         paid_at=paid_at,
         fulfilled_at=instant_of(row, "date_completed_gmt"),
         customer_name=person,
         email=_text(billing, "email"),
-        country=_text(shipping, "country") or _text(billing, "country") or None,
+        country=_country(shipping, billing),
         net=str(total - tax),
         tax=str(tax),
         refunded=str(refunded),
         refunds=refunds,
-        discount_codes=tuple(_text(each, "code") for each in _rows(row, "coupon_lines")),
+        discount_codes=tuple(_text(part, "code") for part in _rows(row, "coupon_lines")),
         note=_text(row, "customer_note"),
     )
 
 
 def refund_of(row: Row) -> Refund:
-    """A refund with its time. Raises UnusableResponse."""
+    """Returns a refund with its time. Raises UnusableResponse."""
     return Refund(id_of(row), str(abs(_money(row, "amount"))), instant_of(row, "date_created_gmt"))
 
 
 def customer_of(row: Row, *, base: str) -> Customer:
-    """A customer; what they bought is worked out from orders. Raises UnusableResponse."""
+    """Returns a customer without totals, which come from orders. Raises UnusableResponse."""
     number = id_of(row)
     return Customer(
         id=number,
@@ -87,23 +87,23 @@ def customer_of(row: Row, *, base: str) -> Customer:
 
 
 def customer_name(row: Row) -> str:
-    """First and last name, joined."""
+    """Returns first and last name, joined."""
     return f"{_text(row, 'first_name')} {_text(row, 'last_name')}".strip()
 
 
 def tags_of(row: Row) -> tuple[str, ...]:
-    """The tags kept in metadata, sorted: text joined by commas, or a list as others may write it."""
-    found: set[str] = set()
+    """Returns the tags stored in metadata, sorted; reads comma-separated text and lists."""
+    tags: set[str] = set()
     for entry in _rows(row, "meta_data"):
         if entry.get("key") == TAGS_KEY:
             value = entry.get("value")
             listed = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ()
-            found |= {each.strip() for each in listed if isinstance(each, str) and each.strip()}
-    return tuple(sorted(found))
+            tags |= {tag.strip() for tag in listed if isinstance(tag, str) and tag.strip()}
+    return tuple(sorted(tags))
 
 
 def _payment(status: str, *, paid: bool, refunded: Decimal, total: Decimal) -> Payment:
-    """How far it is paid; an order in work without a payment time is one on delivery: promised."""
+    """Returns the payment state; an open order without a payment time is paid on delivery."""
     if status == "refunded" or (paid and total > 0 and refunded >= total):
         return Payment.REFUNDED
     if paid:
@@ -114,16 +114,15 @@ def _payment(status: str, *, paid: bool, refunded: Decimal, total: Decimal) -> P
 
 
 def _line(row: Row, *, done: bool, ships: bool) -> OrderLine:
-    product, variation = row.get("product_id"), row.get("variation_id")
-    held = str(product) if isinstance(product, int) and product > 0 else None
-    own = f"{held}/{variation}" if held and isinstance(variation, int) and variation > 0 else held
+    product_id, variation_id = _reference(row, "product_id"), _reference(row, "variation_id")
+    variant_id = f"{product_id}/{variation_id}" if product_id and variation_id else product_id
     quantity = row.get("quantity")
     if not isinstance(quantity, int | Decimal) or quantity != int(quantity):
         raise UnusableResponse("a line's quantity is not a whole number")
     return OrderLine(
         id=id_of(row),
-        product_id=held,
-        variant_id=own,
+        product_id=product_id,
+        variant_id=variant_id,
         sku=_text(row, "sku"),
         title=_text(row, "name"),
         quantity=int(quantity),
@@ -131,6 +130,16 @@ def _line(row: Row, *, done: bool, ships: bool) -> OrderLine:
         open_quantity=0 if done else int(quantity),
         ships=ships,
     )
+
+
+def _reference(row: Row, name: str) -> str | None:
+    """Returns the id of another object, or null: the shop writes 0 for none."""
+    value = row.get(name)
+    return str(value) if isinstance(value, int) and value > 0 else None
+
+
+def _country(shipping: Row, billing: Row) -> str | None:
+    return _text(shipping, "country") or _text(billing, "country") or None
 
 
 def _money(row: Row, name: str) -> Decimal:
@@ -145,10 +154,10 @@ def _money(row: Row, name: str) -> Decimal:
 
 
 def _rows(row: Row, name: str) -> Sequence[Row]:
-    found = row.get(name)
-    if not isinstance(found, list):
+    items = row.get(name)
+    if not isinstance(items, list):
         raise UnusableResponse(f"{name} is not a list")
-    return [_object(each) for each in found]
+    return [_object(item) for item in items]
 
 
 def _part(row: Row, name: str) -> Row:

@@ -1,4 +1,4 @@
-"""Pages of a WooCommerce list, always in the order of ids, nothing lost when objects go meanwhile."""
+"""Pages of a WooCommerce list in the order of ids, complete even when objects are deleted meanwhile."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,10 +17,10 @@ MAX_IDS_A_CALL = 100
 
 
 class ListPages:
-    """The lists of one shop, as one run reads them.
+    """Reads the lists of one shop during one run.
 
-    A page that does not come in time is asked for again in a shorter length, which then holds for every
-    list of the run: a shop that cannot make one page in time seldom makes the next one.
+    A page that times out is requested again in a shorter length, which then holds for every list of the run:
+    a shop that cannot serve one page in time seldom serves the next one.
     """
 
     def __init__(self, http: ReadClient) -> None:
@@ -28,7 +28,7 @@ class ListPages:
         self._longest = PAGE_LENGTH
 
     async def fetch_one(self, path: str, fields: str, operation: str) -> Row:
-        """A single object; one in the trash counts as gone. Raises CallError."""
+        """Returns a single object. Raises CallError, and RemoteNotFound for one in the trash."""
         answer = await self._http.get(
             PREFIX + path, {"_fields": fields} if fields else None, operation=operation
         )
@@ -40,13 +40,14 @@ class ListPages:
     async def fetch_all(
         self, path: str, params: Mapping[str, str], operation: str, *, size: int = PAGE_LENGTH
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
-        """Every page with the total it told; each object once. `Link` is not followed (connectors 7.2).
+        """Yields every page with the total the shop reports, each object once.
 
-        `position` counts the objects read so far. The page that holds it is asked for, so that a length
-        that changed leaves nothing out; what is read twice is dropped. When the list grew shorter while it
-        was read, what moved forward over a page's edge is read by going back as many objects as are gone.
+        `position` counts the objects read so far. The page that holds it is requested, so that a changed
+        length leaves nothing out; rows read twice are dropped. When the list became shorter meanwhile, rows
+        that moved forward over a page's edge are read by going back as many objects as were removed. `Link`
+        headers are not followed.
         """
-        position, seen, last = 0, set[str](), None
+        position, seen, last_total = 0, set[str](), None
         while True:
             answer, length = await self._page(path, params, operation, position=position, size=size)
             number = position // length + 1
@@ -56,22 +57,22 @@ class ListPages:
             seen |= {id_of(row) for row in fresh}
             if fresh or number == 1:
                 yield fresh, total
-            gone = max(last - total, 0) if last is not None and total is not None else 0
-            last = total
-            if gone and number > 1:
-                position = max((number - 1) * length - gone, 0)
+            removed_count = _shrunk_by(last_total, total)
+            last_total = total
+            if removed_count and number > 1:
+                position = max((number - 1) * length - removed_count, 0)
                 continue
-            if not rows or (pages is not None and number >= pages) or (pages is None and len(rows) < length):
+            if _is_last(rows, number, length, pages):
                 return
             position = number * length
 
     async def _page(
         self, path: str, params: Mapping[str, str], operation: str, *, position: int, size: int
     ) -> tuple[PlatformResponse, int]:
-        """The page that holds `position`, and its length: at most `size`, shorter after timeouts."""
+        """Returns the page that holds `position` and its length: at most `size`, shorter after timeouts."""
         while True:
             length = min(size, self._longest)
-            shorter = next((each for each in PAGE_LENGTHS if each < length), None)
+            shorter = next((candidate for candidate in PAGE_LENGTHS if candidate < length), None)
             page = {"per_page": str(length), "page": str(position // length + 1)}
             query = {**page, "orderby": "id", "order": "asc", **params}
             try:
@@ -85,26 +86,49 @@ class ListPages:
             else:
                 return answer, length
 
+    def fetch(
+        self, path: str, ids: Sequence[str] | None, params: Mapping[str, str], operation: str
+    ) -> AsyncIterator[tuple[list[Row], int | None]]:
+        """Yields the objects of the given ids, or all of them when `ids` is null. Raises CallError."""
+        if ids is None:
+            return self.fetch_all(path, params, operation)
+        return self.fetch_by_ids(path, ids, params, operation)
+
     async def fetch_by_ids(
         self, path: str, ids: Sequence[str], params: Mapping[str, str], operation: str
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
-        """The objects of those ids, those that exist, in their order. Raises CallError."""
-        numbers = sorted({int(number_of(each)) for each in ids})
-        for at in range(0, len(numbers), MAX_IDS_A_CALL):
-            include = ",".join(map(str, numbers[at : at + MAX_IDS_A_CALL]))
+        """Yields the existing objects of the given ids in the order of ids. Raises CallError."""
+        numbers = sorted({int(number_of(object_id)) for object_id in ids})
+        for start in range(0, len(numbers), MAX_IDS_A_CALL):
+            include = ",".join(map(str, numbers[start : start + MAX_IDS_A_CALL]))
             async for rows, _ in self.fetch_all(path, {**params, "include": include}, operation):
                 yield rows, len(numbers)
 
 
+def _shrunk_by(before: int | None, total: int | None) -> int:
+    return 0 if before is None or total is None else max(before - total, 0)
+
+
+def _is_last(rows: Sequence[Row], number: int, length: int, pages: int | None) -> bool:
+    if not rows:
+        return True
+    return len(rows) < length if pages is None else number >= pages
+
+
 def number_of(text: str) -> str:
-    """An id as it may stand in a path. Raises RemoteNotFound for anything that is no number."""
+    """Returns an id fit for a path. Raises RemoteNotFound for anything that is not a number."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise RemoteNotFound
     return text
 
 
+def modified_since(instant: datetime | None) -> dict[str, str]:
+    """Returns the filter for objects modified after an instant; nothing for null."""
+    return {} if instant is None else {"modified_after": moment(instant), "dates_are_gmt": "true"}
+
+
 def moment(instant: datetime) -> str:
-    """An instant as a filter takes it, with `dates_are_gmt`."""
+    """Formats an instant for a filter, to be sent with `dates_are_gmt`."""
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 

@@ -1,4 +1,4 @@
-"""Whether a WordPress would deliver to the service's own address; whether it gets there is the network's."""
+"""Tells whether WordPress would deliver webhooks to the service's own address."""
 
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -11,7 +11,7 @@ _LOCAL = ("localhost", "local", "internal", "lan", "home.arpa")
 
 
 def unreachable_reason(address: str) -> str | None:
-    """In words why a shop tells nothing to an address like that; None when nothing speaks against it."""
+    """Returns why a shop cannot deliver to an address, in words for people, or null."""
     parts = urlsplit(address)
     host = (parts.hostname or "").rstrip(".").lower()
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""Reads a WooCommerce shop's products, and the values a write is compared with."""
+"""Reads the products of a WooCommerce shop, and the values that writes are compared with."""
 
 import re
 from collections import defaultdict
@@ -36,7 +36,7 @@ from steward.connectors.woocommerce.answers import (
 from steward.connectors.woocommerce.flow_objects import flow_object, unsupported_paths
 from steward.connectors.woocommerce.operations_orders import CANCELLED
 from steward.connectors.woocommerce.orders import tags_of
-from steward.connectors.woocommerce.pages import MAX_IDS_A_CALL, PREFIX, ListPages, moment, number_of
+from steward.connectors.woocommerce.pages import MAX_IDS_A_CALL, PREFIX, ListPages, modified_since, number_of
 from steward.connectors.woocommerce.reads import OrderAndCustomerReader
 from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_key
 from steward.connectors.woocommerce.variations import VariationReader
@@ -57,9 +57,9 @@ _MAKE_TAG = "product_tag.create"
 _READABLE = re.compile(
     PREFIX + r"/(?:products|orders|customers|coupons|reports)(?:/[A-Za-z0-9_-]{1,80}){0,6}/?"
 )
-# All that a path may be asked by. WordPress takes `_method` of a query for the request's method, `rest_route`
+# The parameters a path may have. WordPress takes `_method` of a query for the request's method, `rest_route`
 # for its path, and other spellings for both: a read could change the shop, or be told keys.
-_ASKED_BY = frozenset(
+_QUERY_PARAMETERS = frozenset(
     re.findall(
         r"\w+",
         """
@@ -74,9 +74,10 @@ _ASKED_BY = frozenset(
 
 
 class WooCommerceReader:
-    """A reader of one shop; `base` is its address, for links to its own pages.
+    """Reads one shop.
 
-    `lists_variations` tells that the shop lists the variations of all its products.
+    `base` is its address, for links to its own pages. `lists_variations` says whether the shop lists the
+    variations of all its products.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class WooCommerceReader:
         self._currency = currency
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Pages of a read of this connector. Raises CallError; KeyError for a read it does not have."""
+        """Yields the pages of a read. Raises CallError; KeyError for a read the connector does not have."""
         reads: dict[str, Callable[[Any], AsyncIterator[RecordPage[Any]]]] = {
             "products": self._products,
             "product": self._product,
@@ -120,55 +121,57 @@ class WooCommerceReader:
         }
         return cast("AsyncIterator[RecordPage[I]]", reads[op.name](params))
 
-    async def _at_path(self, ask: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
-        """What stands at a path of the shop's own objects. Raises Invalid for another path or parameter."""
-        if not _READABLE.fullmatch(ask.path):
+    async def _at_path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
+        """Yields the answer at a path of the shop's own objects. Raises for other paths and parameters."""
+        if not _READABLE.fullmatch(query.path):
             raise Invalid(["path"], "Of the shop, products, orders, customers, coupons and reports are read.")
-        for name, _ in ask.query:
-            if name.removesuffix("[]") not in _ASKED_BY:
+        for name, _ in query.query:
+            if name.removesuffix("[]") not in _QUERY_PARAMETERS:
                 raise Invalid([name], f"The shop cannot be asked by “{name[:80]}” here. Leave it out.")
-        yield RecordPage((await self._http.get(ask.path, dict(ask.query), operation="path"),), total=1)
+        yield RecordPage((await self._http.get(query.path, dict(query.query), operation="path"),), total=1)
 
-    async def _flow_object(self, ask: FlowObjectQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
-        """One object as a flow sees it. Raises Invalid for a field that has no counterpart here."""
+    async def _flow_object(self, query: FlowObjectQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
+        """Yields one object as Shopify Flow sees it. Raises for a field that has no counterpart here."""
         reads: dict[str, Callable[[ById], AsyncIterator[RecordPage[Any]]]] = {
             "order": self._others.order,
             "product": self._product,
             "customer": self._others.customer,
         }
-        missing = [ask.root] if ask.root not in reads else unsupported_paths(ask.root, ask.paths)
+        missing = [query.root] if query.root not in reads else unsupported_paths(query.root, query.paths)
         if missing:
             raise Invalid([missing[0]], f"“{missing[0][:80]}” has no counterpart in WooCommerce.")
-        async for page in reads[ask.root](ById(ask.id)):
-            yield RecordPage(tuple(flow_object(each) for each in page.items), total=page.total)
+        async for page in reads[query.root](ById(query.id)):
+            yield RecordPage(tuple(flow_object(record) for record in page.items), total=page.total)
 
-    async def _flow_objects(self, ask: FlowObjectsQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
-        """The newest objects: other searches and orders are the other platform's."""
-        if ask.query.strip() or (ask.sort or "").lower() != "id desc":
+    async def _flow_objects(self, query: FlowObjectsQuery) -> AsyncIterator[RecordPage[dict[str, JsonValue]]]:
+        """Yields the newest objects as Shopify Flow sees them. Raises for any other search or order."""
+        if query.query.strip() or (query.sort or "").lower() != "id desc":
             raise Invalid(["query"], "Lists are fetched by a search of Shopify's, which WooCommerce lacks.")
-        root = ask.root.removesuffix("s")
-        newest = ObjectsQuery(root, None, (("orderby", "id"), ("order", "desc")), min(ask.limit, 100))
-        paths = tuple(root + path.removeprefix(ask.root) for path in ask.paths)
+        root = query.root.removesuffix("s")
+        newest = ObjectsQuery(root, None, (("orderby", "id"), ("order", "desc")), min(query.limit, 100))
+        paths = tuple(root + path.removeprefix(query.root) for path in query.paths)
         async for rows in self._others.objects(newest):
             for row in rows.items:
                 async for page in self._flow_object(FlowObjectQuery(root, str(row.get("id")), paths)):
                     yield page
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Each part's value as it is now, in few calls. Raises CallError."""
-        wanted: dict[tuple[str, str], set[str]] = defaultdict(set)
+        """Returns the current value of each part, in few calls. Raises CallError."""
+        ids_by_resource: dict[tuple[str, str], set[str]] = defaultdict(set)
         for part in parts:
             if part.operation != _MAKE_TAG:
-                parent, _, own = part.target.rpartition("/")
-                wanted[_resource(part.operation), parent].add(own)
+                parent, _, object_id = part.target.rpartition("/")
+                ids_by_resource[_resource(part.operation), parent].add(object_id)
         rows: dict[tuple[str, str], Row] = {}
-        for (resource, parent), ids in wanted.items():
-            found = await self._by_ids(resource, parent, sorted(ids, key=lambda each: int(number_of(each))))
-            rows |= {(resource, target): row for target, row in found.items()}
+        for (resource, parent), ids in ids_by_resource.items():
+            rows_by_target = await self._by_ids(
+                resource, parent, sorted(ids, key=lambda object_id: int(number_of(object_id)))
+            )
+            rows |= {(resource, target): row for target, row in rows_by_target.items()}
         tags = {part.target for part in parts if part.operation == _MAKE_TAG}
-        known_tags = {name: await self._tag_value(name) for name in sorted(tags)}
+        tag_values = {name: await self._tag_value(name) for name in sorted(tags)}
         return [
-            CurrentValue(part, known_tags[part.target])
+            CurrentValue(part, tag_values[part.target])
             if part.operation == _MAKE_TAG
             else self._current(part, rows.get((_resource(part.operation), part.target)))
             for part in parts
@@ -182,7 +185,7 @@ class WooCommerceReader:
         return CurrentValue(part, value_of(part.operation, row), modified_at=instant_of(row))
 
     async def confirm(self, part: Part) -> WriteOutcome:
-        """Reads the value back: as wanted, as before, or something else; unknown while unreadable."""
+        """Reads a part's value back and returns its outcome: unknown while it cannot be read."""
         try:
             [now] = await self.current([part])
         except CallError as error:
@@ -190,82 +193,79 @@ class WooCommerceReader:
         return read_back(self._changes[part.operation], now)
 
     async def find_marker(self, part: Part, key: str) -> bool:
-        """Whether a note that ends with the effect's key stands at the order. Raises CallError."""
+        """Returns whether the order has a note that ends with the effect's key. Raises CallError."""
         path = f"{PREFIX}/orders/{number_of(part.target)}/notes"
         rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
         return any(note_mark(key) in text_of(row, "note") for row in rows)
 
-    async def _products(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
+    async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         seen = 0
-        is_whole = not any(each is not None for each in (ask.ids, ask.skus, ask.tagged, ask.modified_after))
+        is_whole = not any(
+            narrowing is not None for narrowing in (query.ids, query.skus, query.tagged, query.modified_after)
+        )
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=is_whole)
-        async for rows, total in self._product_rows(ask):
+        async for rows, total in self._product_rows(query):
             seen += len(rows)
             async for _ in variations.load(rows):
                 yield RecordPage((), total=total)
             products = await self._with_variations(rows, variations)
             yield RecordPage(tuple(products), next=str(seen) if seen < (total or 0) else None, total=total)
 
-    async def _product(self, ask: ById) -> AsyncIterator[RecordPage[Product]]:
-        row = await self._pages.fetch_one(f"/products/{number_of(ask.id)}", PRODUCT_FIELDS, "product")
+    async def _product(self, query: ById) -> AsyncIterator[RecordPage[Product]]:
+        row = await self._pages.fetch_one(f"/products/{number_of(query.id)}", PRODUCT_FIELDS, "product")
         if row.get("type") == "variation":
             raise RemoteNotFound
         variations = VariationReader(self._pages, listed=self._lists_variations, whole=False)
         [product] = await self._with_variations([row], variations)
         yield RecordPage((product,), total=1)
 
-    async def _variants(self, ask: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
-        async for page in self._products(ask):
-            variants = [each for product in page.items if product.sellable for each in product.variants]
-            if ask.skus is not None:
-                variants = [variant for variant in variants if variant.sku in ask.skus]
+    async def _variants(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
+        async for page in self._products(query):
+            sellable = [product for product in page.items if product.sellable]
+            variants = [variant for product in sellable for variant in product.variants]
+            if query.skus is not None:
+                variants = [variant for variant in variants if variant.sku in query.skus]
             yield RecordPage(tuple(variants), next=page.next)
 
-    async def _variant(self, ask: ById) -> AsyncIterator[RecordPage[Variant]]:
-        parent, _, _ = ask.id.partition("/")
+    async def _variant(self, query: ById) -> AsyncIterator[RecordPage[Variant]]:
+        parent, _, _ = query.id.partition("/")
         async for page in self._product(ById(parent)):
-            found = [each for each in page.items[0].variants if each.id == ask.id]
-            if not found:
+            matching = [variant for variant in page.items[0].variants if variant.id == query.id]
+            if not matching:
                 raise RemoteNotFound
-            yield RecordPage((found[0],), total=1)
+            yield RecordPage((matching[0],), total=1)
 
-    async def _tags(self, ask: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
-        """The shop's tags, read once by this reader: they are wanted for each product that is changed."""
+    async def _tags(self, query: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
+        """Yields the shop's tags, read once by this reader: each product that is changed needs them."""
         if self._tags_read is None:
-            pages = [page async for page in self._terms("/products/tags", ask)]
+            pages = [page async for page in self._terms("/products/tags", query)]
             self._tags_read = pages
         for page in self._tags_read:
             yield page
 
-    async def _terms(self, path: str, ask: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
+    async def _terms(self, path: str, query: NoParameters) -> AsyncIterator[RecordPage[Tag]]:
         async for rows, total in self._pages.fetch_all(path, {"_fields": "id,name"}, "terms"):
             terms = names_of({"terms": list(rows)}, "terms")
             yield RecordPage(tuple(Tag(number, name) for name, number in terms), total=total)
 
-    async def _product_rows(self, ask: ProductsQuery) -> AsyncIterator[tuple[list[Row], int | None]]:
-        params = {"_fields": PRODUCT_FIELDS} | ({"status": "publish"} if ask.published_only else {})
-        if ask.modified_after is not None:
-            params |= {"modified_after": moment(ask.modified_after), "dates_are_gmt": "true"}
-        if ask.tagged is not None:
-            named = await self._tag_ids(ask.tagged)
-            if not named:
+    async def _product_rows(self, query: ProductsQuery) -> AsyncIterator[tuple[list[Row], int | None]]:
+        params = {"_fields": PRODUCT_FIELDS} | ({"status": "publish"} if query.published_only else {})
+        params |= modified_since(query.modified_after)
+        if query.tagged is not None:
+            tag_ids = await self._tag_ids(query.tagged)
+            if not tag_ids:
                 return
-            params["tag"] = ",".join(named)
-        ids = ask.ids
-        if ask.skus is not None and not any("," in sku for sku in ask.skus):
+            params["tag"] = ",".join(tag_ids)
+        ids = query.ids
+        if query.skus is not None and not any("," in sku for sku in query.skus):
             # The filter takes a list joined by commas; with a comma inside a SKU everything is read.
-            found = await self._products_of_skus(ask.skus)
-            ids = found if ids is None else tuple(each for each in found if each in ids)
-        read = (
-            self._pages.fetch_all("/products", params, "products")
-            if ids is None
-            else self._pages.fetch_by_ids("/products", ids, params, "products")
-        )
-        async for page in read:
+            sku_ids = await self._products_of_skus(query.skus)
+            ids = sku_ids if ids is None else tuple(filter(set(ids).__contains__, sku_ids))
+        async for page in self._pages.fetch("/products", ids, params, "products"):
             yield page
 
     async def _tag_ids(self, tags: Sequence[str]) -> list[str]:
-        """The ids of those tags the shop has, without regard to case."""
+        """Returns the ids of those tags the shop has, ignoring case."""
         ids: dict[str, list[str]] = defaultdict(list)
         async for page in self._tags(NoParameters()):
             for tag in page.items:
@@ -274,23 +274,24 @@ class WooCommerceReader:
         return [number for key in keys for number in ids.get(key, ())]
 
     async def _products_of_skus(self, skus: Sequence[str]) -> tuple[str, ...]:
-        found: set[str] = set()
-        for at in range(0, len(skus), MAX_IDS_A_CALL):
+        product_ids: set[str] = set()
+        for start in range(0, len(skus), MAX_IDS_A_CALL):
             params = {
-                "sku": ",".join(skus[at : at + MAX_IDS_A_CALL]),
+                "sku": ",".join(skus[start : start + MAX_IDS_A_CALL]),
                 "_fields": "id,type,parent_id",
                 "status": "any",
             }
             async for rows, _ in self._pages.fetch_all("/products", params, "products"):
                 for row in rows:
                     parent = row.get("parent_id")
-                    found.add(str(parent) if row.get("type") == "variation" and parent else id_of(row))
-        return tuple(found)
+                    product_ids.add(str(parent) if row.get("type") == "variation" and parent else id_of(row))
+        return tuple(product_ids)
 
     async def _with_variations(self, rows: Sequence[Row], variations: VariationReader) -> list[Product]:
-        own = await variations.of_page(rows)
+        by_product = await variations.of_page(rows)
         return [
-            product_of(row, own.get(id_of(row), ()), base=self._base, currency=self._currency) for row in rows
+            product_of(row, by_product.get(id_of(row), ()), base=self._base, currency=self._currency)
+            for row in rows
         ]
 
     async def _by_ids(self, resource: str, parent: str, ids: Sequence[str]) -> dict[str, Row]:
@@ -310,8 +311,8 @@ class WooCommerceReader:
         params = {"search": sent_name(name), "_fields": "id,name"}
         values: dict[str, JsonValue] = {}
         async for rows, _ in self._pages.fetch_all("/products/tags", params, "current"):
-            for known, number in names_of({"tags": list(rows)}, "tags"):
-                values.setdefault(tag_key(known), {"name": known, "id": number})
+            for tag_name, number in names_of({"tags": list(rows)}, "tags"):
+                values.setdefault(tag_key(tag_name), {"name": tag_name, "id": number})
         return values.get(key_among(name, values))
 
 
@@ -328,12 +329,12 @@ def _resource(operation: str) -> str:
 
 
 def note_mark(key: str) -> str:
-    """What a note ends with, so that it is found again (connectors 6)."""
+    """Returns the marker at the end of a note, by which it is found again."""
     return f"(ref {key})"
 
 
 def value_of(operation: str, row: Row) -> dict[str, JsonValue]:
-    """The value an operation changes, out of an object as read or echoed. Raises UnusableResponse."""
+    """Returns the value an operation changes, from an object read or echoed. Raises UnusableResponse."""
     match operation:
         case "variant.set_price":
             return {name: text_of(row, name) for name in ("regular_price", "sale_price")}

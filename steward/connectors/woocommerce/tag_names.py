@@ -1,4 +1,4 @@
-"""How WordPress keeps the names of tags, and how names are sent so that it keeps them as they are; pure."""
+"""How WordPress stores the names of tags, and how names are sent so that they stay unchanged."""
 
 import html
 import re
@@ -11,28 +11,28 @@ _FOUR_BYTES = re.compile("[\U00010000-\U0010ffff]+")
 
 
 def stored_name(tag: str) -> str:
-    """Returns the name WordPress keeps for a tag: one blank at a time, and nothing like an escaped byte."""
+    """Returns the name WordPress stores for a tag: single blanks, nothing like an escaped byte."""
     while _OCTET.search(tag):
         tag = _OCTET.sub("", tag)
     return _BLANKS.sub(" ", tag).strip()
 
 
 def tag_key(tag: str) -> str:
-    """Returns what two names of tags have in common when they are the same tag to a shop."""
+    """Returns the key under which two names are the same tag to a shop."""
     return stored_name(tag).casefold()
 
 
 def key_among(tag: str, present: Container[str]) -> str:
-    """Returns the one of the `present` keys under which a shop keeps `tag`, else the key of `tag`.
+    """Returns the one of the `present` keys under which a shop stores `tag`, else the key of `tag`.
 
-    That is its own key, or what an older database leaves of it. The own key goes first: where the shop keeps
-    all characters, names that differ by an emoji are different tags.
+    That is its own key, or what an older database leaves of it. Its own key has precedence: where the shop
+    stores all characters, names that differ by an emoji are different tags.
     """
-    key, kept = tag_key(tag), stored_name(tag)
-    shortened = _BLANKS.sub(" ", _FOUR_BYTES.sub("", kept)).strip().casefold()
+    key, name = tag_key(tag), stored_name(tag)
+    shortened = _BLANKS.sub(" ", _FOUR_BYTES.sub("", name)).strip().casefold()
     return shortened if key not in present and shortened in present else key
 
 
 def sent_name(tag: str) -> str:
-    """Returns a name as it is sent: with entities, for WordPress takes markup out and stores entities."""
+    """Returns a name as it is sent: escaped, since WordPress strips markup and stores entities."""
     return html.escape(tag, quote=False)

@@ -1,4 +1,7 @@
-"""What a WooCommerce shop's deliveries mean: pointers to objects, and the topics worked out; pure."""
+"""Reads the deliveries of a WooCommerce shop as events and derives their topics.
+
+See `docs/design/connectors.md#topics`.
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,7 +16,7 @@ MAX_STORED_REFUNDS = 50
 ORDER, PRODUCT, VARIATION = "order", "product", "variation"
 _ORDERS, _PRODUCTS = (ORDER,), (PRODUCT,)
 
-# In the order of connectors 8: topics of one delivery are offered so.
+# The order in which the topics of one delivery are matched, as in docs/design/connectors.md#topics.
 TOPICS: Mapping[str, TopicSpec] = {
     "orders/create": TopicSpec(("order.created",)),
     "orders/updated": TopicSpec(("order.updated",)),
@@ -43,9 +46,9 @@ _NATIVE = {
 
 
 def read_event(event: StoredEvent) -> Event:
-    """The pointer in a stored body; over the cap there is none and the id is null.
+    """Returns the event of a stored delivery. Raises UnusableResponse.
 
-    Raises UnusableResponse.
+    A body over the size limit is not stored, so its event has no object id.
     """
     kind = event.native.partition(".")[0]
     if event.body is None:
@@ -57,68 +60,82 @@ def read_event(event: StoredEvent) -> Event:
 
 
 def event_of(native: str, row: Row) -> Event:
-    """A delivery's body, or an object read by `changed`, as a pointer. Raises UnusableResponse."""
+    """Returns a delivery's body, or an object read by `changed`, as an event. Raises UnusableResponse."""
     number = row.get("id")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise UnusableResponse("a delivery has no id")
-    kind, own = native.partition(".")[0], str(number)
-    above = row.get("parent_id")
-    parent = str(above) if kind == PRODUCT and isinstance(above, int) and above > 0 else None
+    kind, object_id = native.partition(".")[0], str(number)
+    parent_number = row.get("parent_id")
+    parent = (
+        str(parent_number)
+        if kind == PRODUCT and isinstance(parent_number, int) and parent_number > 0
+        else None
+    )
     if row.get("type") == VARIATION and parent is not None:
-        kind, own = VARIATION, f"{parent}/{own}"
+        kind, object_id = VARIATION, f"{parent}/{object_id}"
     modified = instant_of(row)
     return Event(
         native=native,
         object_type=kind,
-        object_id=own,
+        object_id=object_id,
         parent_id=parent if kind == VARIATION else None,
         modified_at=modified,
         occurred_at=modified,
         created_at=instant_of(row, "date_created_gmt"),
-        objects=_objects(kind, own),
+        objects=_objects(kind, object_id),
         payload=_plain(row),
     )
 
 
-def _objects(kind: str, own: str) -> tuple[tuple[str, str], ...]:
-    """How changes of the same object are named (ObjectRef): a simple product is its own variant."""
+def _objects(kind: str, object_id: str) -> tuple[tuple[str, str], ...]:
+    """Returns the references that changes of the same object use: a simple product is its own variant."""
     if kind == PRODUCT:
-        return (("product", own), ("variant", own), ("inventory", own))
+        return (("product", object_id), ("variant", object_id), ("inventory", object_id))
     if kind == VARIATION:
-        return (("variant", own), ("inventory", own))
-    return ((kind, own),)
+        return (("variant", object_id), ("inventory", object_id))
+    return ((kind, object_id),)
 
 
 def derive(event: Event, seen: JsonObject | None, *, since: datetime | None) -> Derived:
-    """The canonical topics of an event (connectors 8, D1 to D7, rules 1 to 4)."""
+    """Returns the canonical topics of an event, and the state to remember for the next one."""
     if event.native == "product.deleted":
-        # Trashing an order stored as a post says so too, with the order's id (recorded).
-        if seen is None:
-            return Derived((), dropped="unknown_object")
-        return Derived(("products/delete",), forget=True)
-    native = _NATIVE.get(event.native)
-    found = [native] if native is not None else []
+        # A shop that stores orders as posts sends this also for a trashed order, with the order's id.
+        is_product = seen is not None
+        return (
+            Derived(("products/delete",), forget=True)
+            if is_product
+            else Derived((), dropped="unknown_object")
+        )
+    names = [_NATIVE[event.native]] if event.native in _NATIVE else []
     if event.native.endswith(".deleted"):
-        return Derived(tuple(found), forget=True)
+        return Derived(tuple(names), forget=True)
     if event.object_type not in (ORDER, PRODUCT, VARIATION) or _is_older(event, seen):
-        return Derived(tuple(found))
-    # The first sight of an object is no transition, unless it came into being while listening.
-    # The shop tells whole seconds.
-    begun = None if since is None else since.replace(microsecond=0)
-    is_new = begun is not None and event.created_at is not None and event.created_at >= begun
-    state = _order_state(event) if event.object_type == ORDER else _stock_state(event)
-    before = seen or {}
-    known = {name: name in before or is_new for name in state}
-    if event.object_type == ORDER:
-        found += _order_topics(state, before, known)
-    else:
-        found += _stock_topics(state, before, known)
+        return Derived(tuple(names))
+    return _compared(event, seen or {}, names, is_new=_is_created_since(event, since))
+
+
+def _compared(event: Event, before: JsonObject, native: list[str], *, is_new: bool) -> Derived:
+    """Returns the native topics and those of the changed state.
+
+    The first sight of an object is no transition, unless it was created while the service listened.
+    """
+    is_order = event.object_type == ORDER
+    state = _order_state(event) if is_order else _stock_state(event)
+    comparable = {name: name in before or is_new for name in state}
+    names = native + (_order_topics if is_order else _stock_topics)(state, before, comparable)
     after = {**before, **state, **_time(event)}
-    return Derived(tuple(name for name in TOPICS if name in found), seen=after)
+    return Derived(tuple(name for name in TOPICS if name in names), seen=after)
+
+
+def _is_created_since(event: Event, since: datetime | None) -> bool:
+    """Compares whole seconds, as the shop writes them."""
+    if since is None or event.created_at is None:
+        return False
+    return event.created_at >= since.replace(microsecond=0)
 
 
 def remembered(event: Event) -> JsonObject | None:
-    """What the first fill keeps of an object; null for types nothing is derived from."""
+    """Returns the state to remember of an object at the first fill, or null if nothing derives from it."""
     if event.object_type == ORDER:
         return {**_order_state(event), **_time(event)}
     if event.object_type in (PRODUCT, VARIATION):
@@ -127,8 +144,11 @@ def remembered(event: Event) -> JsonObject | None:
 
 
 def _order_state(event: Event) -> dict[str, JsonValue]:
-    """What D1 to D4 compare. A new order's own delivery tells of payment alone: the `order.updated` that
-    always comes with it carries the rest."""
+    """Returns the fields of an order that derived topics compare.
+
+    The delivery of a new order tells of payment alone: the `order.updated` that always comes with it carries
+    the rest.
+    """
     row = event.payload
     state: dict[str, JsonValue] = {"paid": isinstance(row.get("date_paid_gmt"), str)}
     if event.native == "order.updated":
@@ -138,21 +158,24 @@ def _order_state(event: Event) -> dict[str, JsonValue]:
 
 
 def _order_topics(
-    state: Mapping[str, JsonValue], before: Mapping[str, JsonValue], known: Mapping[str, bool]
+    state: Mapping[str, JsonValue], before: Mapping[str, JsonValue], comparable: Mapping[str, bool]
 ) -> list[str]:
-    found: list[str] = []
-    if known["paid"] and state["paid"] is True and before.get("paid") is not True:
-        found.append("orders/paid")
+    names: list[str] = []
+    if comparable["paid"] and state["paid"] is True and before.get("paid") is not True:
+        names.append("orders/paid")
     status = state.get("status")
-    if known.get("status") and status != before.get("status"):
-        found += {"completed": ["orders/fulfilled"], "cancelled": ["orders/cancelled"]}.get(str(status), [])
-    if known.get("refunds") and _has_fresh(state.get("refunds"), before.get("refunds")):
-        found.append("refunds/create")
-    return found
+    if comparable.get("status") and status != before.get("status"):
+        names += {"completed": ["orders/fulfilled"], "cancelled": ["orders/cancelled"]}.get(str(status), [])
+    if comparable.get("refunds") and _has_fresh(state.get("refunds"), before.get("refunds")):
+        names.append("refunds/create")
+    return names
 
 
 def _stock_state(event: Event) -> dict[str, JsonValue]:
-    """What D5 and D6 compare: the number where it is kept, the word for all that can be sold."""
+    """Returns the fields of a product that derived topics compare.
+
+    That is the quantity where stock is managed, and the stock status of anything that can be sold.
+    """
     row = event.payload
     state: dict[str, JsonValue] = {}
     if row.get("manage_stock") is True:
@@ -164,41 +187,47 @@ def _stock_state(event: Event) -> dict[str, JsonValue]:
 
 
 def _stock_topics(
-    state: Mapping[str, JsonValue], before: Mapping[str, JsonValue], known: Mapping[str, bool]
+    state: Mapping[str, JsonValue], before: Mapping[str, JsonValue], comparable: Mapping[str, bool]
 ) -> list[str]:
-    found: list[str] = []
-    if known.get("quantity") and state["quantity"] != before.get("quantity"):
-        found.append("inventory_levels/update")
-    status, was = state.get("stock_status"), before.get("stock_status")
-    if known.get("stock_status") and status != was:
+    names: list[str] = []
+    if comparable.get("quantity") and state["quantity"] != before.get("quantity"):
+        names.append("inventory_levels/update")
+    status, previous_status = state.get("stock_status"), before.get("stock_status")
+    if comparable.get("stock_status") and status != previous_status:
         if status == "outofstock":
-            found.append("variants/out_of_stock")
-        elif was == "outofstock":
-            found.append("variants/in_stock")
-    return found
+            names.append("variants/out_of_stock")
+        elif previous_status == "outofstock":
+            names.append("variants/in_stock")
+    return names
 
 
 def _refunds(row: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """The newest refund ids; they rise."""
+    """Returns the newest refund ids, rising."""
     listed = row.get("refunds")
     rows = listed if isinstance(listed, list | tuple) else []
-    ids = [one.get("id") for one in rows if isinstance(one, Mapping)]
-    numbers = sorted({one for one in ids if isinstance(one, int) and not isinstance(one, bool)})
+    ids = [refund.get("id") for refund in rows if isinstance(refund, Mapping)]
+    numbers = sorted({refund for refund in ids if isinstance(refund, int) and not isinstance(refund, bool)})
     return [*numbers[-MAX_STORED_REFUNDS:]]
 
 
-def _has_fresh(now: JsonValue, before: JsonValue) -> bool:
-    """Whether a refund is newer than all that was kept: one taken back does not make old ones new."""
-    seen = [one for one in before if isinstance(one, int)] if isinstance(before, list | tuple) else []
+def _has_fresh(current: JsonValue, before: JsonValue) -> bool:
+    """Returns whether a refund is newer than all stored ones; a removed refund makes no old one new."""
+    seen = (
+        [refund_id for refund_id in before if isinstance(refund_id, int)]
+        if isinstance(before, list | tuple)
+        else []
+    )
     newest = max(seen, default=0)
-    return isinstance(now, list | tuple) and any(isinstance(one, int) and one > newest for one in now)
+    return isinstance(current, list | tuple) and any(
+        isinstance(refund_id, int) and refund_id > newest for refund_id in current
+    )
 
 
 def _is_older(event: Event, seen: JsonObject | None) -> bool:
-    at = (seen or {}).get("at")
-    if not isinstance(at, str) or event.modified_at is None:
+    seen_at = (seen or {}).get("at")
+    if not isinstance(seen_at, str) or event.modified_at is None:
         return False
-    return event.modified_at < datetime.fromisoformat(at)
+    return event.modified_at < datetime.fromisoformat(seen_at)
 
 
 def _time(event: Event) -> dict[str, JsonValue]:
@@ -206,13 +235,13 @@ def _time(event: Event) -> dict[str, JsonValue]:
 
 
 def _plain(row: Row) -> JsonObject:
-    """The body as a plan keeps it: fractions as exact text."""
+    """Returns the body as plain JSON, with fractions as exact text."""
 
     def plain(value: object) -> JsonValue:
         if isinstance(value, dict):
-            return {name: plain(each) for name, each in value.items()}
+            return {name: plain(inner) for name, inner in value.items()}
         if isinstance(value, list):
-            return [plain(each) for each in value]
+            return [plain(inner) for inner in value]
         if value is None or isinstance(value, bool | int | str):
             return value
         return format(value, "f")

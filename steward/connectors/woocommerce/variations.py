@@ -13,12 +13,12 @@ MAX_HELD = 10_000
 
 
 class VariationReader:
-    """Reads the variations of one read of products.
+    """Reads the variations for one read of products.
 
     From WooCommerce 10.3 on a shop lists the variations of all products. A read of the `whole` catalogue
-    fetches that list once and keeps it until each product took its own. A narrowed read, and one of a shop
-    with more than `max_held` variations, asks the list for the variations of a page of products. Older shops
-    are asked product by product. All ways give the same rows: those of a product by their ids.
+    fetches that list once and stores it until each product took its own. A narrowed read, and one of a shop
+    with more than `max_held` variations, requests the variations of a page of products. Older shops are
+    asked product by product. All three return the same rows: those of a product by their ids.
     """
 
     def __init__(self, pages: ListPages, *, listed: bool, whole: bool, max_held: int = MAX_HELD) -> None:
@@ -29,8 +29,10 @@ class VariationReader:
         self._held: dict[str, list[Row]] | None = None
 
     async def load(self, products: Sequence[Row]) -> AsyncIterator[None]:
-        """Fetches the list of all variations once `products` need it; yields after each page of it, so that a
-        run can be cancelled between two. Raises CallError."""
+        """Fetches the list of all variations once `products` need it. Raises CallError.
+
+        Yields after each page of it, so that a run can be cancelled between two.
+        """
         if not (self._listed and self._whole and self._held is None and _variable(products)):
             return
         rows: list[Row] = []
@@ -50,10 +52,10 @@ class VariationReader:
         """Returns the variations of variable products among `products`, by product id. Raises CallError."""
         parents = _variable(products)
         if self._held is not None:
-            found = {parent: self._held.pop(parent, []) for parent in parents}
+            by_parent = {parent: self._held.pop(parent, []) for parent in parents}
         elif self._listed and len(parents) > 1:
             try:
-                found = await self._of_parents(parents)
+                by_parent = await self._of_parents(parents)
             except (RemoteNotFound, WrongAddress):
                 # The shop went back to an older version since it was last checked.
                 self._listed = False
@@ -61,8 +63,8 @@ class VariationReader:
         else:
             return await self._one_by_one(parents)
         by_id = {id_of(row): row for row in products}
-        stale = [parent for parent, rows in found.items() if _lacks_some(by_id[parent], rows)]
-        return found | await self._one_by_one(stale)
+        stale = [parent for parent, rows in by_parent.items() if _lacks_some(by_id[parent], rows)]
+        return by_parent | await self._one_by_one(stale)
 
     async def _of_parents(self, parents: Sequence[str]) -> dict[str, list[Row]]:
         rows: list[Row] = []
@@ -73,7 +75,7 @@ class VariationReader:
         return {parent: by_parent.get(parent, []) for parent in parents}
 
     async def _one_by_one(self, parents: Sequence[str]) -> dict[str, list[Row]]:
-        found: dict[str, list[Row]] = {}
+        by_parent: dict[str, list[Row]] = {}
         # Two at a time: more would only wait for the shop's pace.
         for start in range(0, len(parents), 2):
             pair = parents[start : start + 2]
@@ -81,8 +83,8 @@ class VariationReader:
             for parent, rows in zip(pair, lists, strict=True):
                 if isinstance(rows, BaseException):
                     raise rows
-                found[parent] = rows
-        return found
+                by_parent[parent] = rows
+        return by_parent
 
     async def _of_one(self, product: str) -> list[Row]:
         rows: dict[str, Row] = {}
@@ -101,14 +103,14 @@ def _fields() -> dict[str, str]:
 
 
 def _by_parent(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+    rows_by_parent: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(str(row.get("parent_id")), []).append(row)
-    return found
+        rows_by_parent.setdefault(str(row.get("parent_id")), []).append(row)
+    return rows_by_parent
 
 
 def _lacks_some(product: Row, rows: Iterable[Row]) -> bool:
-    """Whether the product names variations that the list did not hold: they were made after it was read."""
+    """Returns whether the product names variations created after the list was read."""
     named = product.get("variations")
-    known = {row["id"] for row in rows}
-    return isinstance(named, list) and any(number not in known for number in named)
+    listed_ids = {row["id"] for row in rows}
+    return isinstance(named, list) and any(number not in listed_ids for number in named)

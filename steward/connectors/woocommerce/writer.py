@@ -1,4 +1,4 @@
-"""Sends approved changes to a WooCommerce shop: one request, its echo compared, every part told apart."""
+"""Applies approved changes to a WooCommerce shop: one request, its echo compared part by part."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,14 +40,14 @@ _ECHO = {
 
 
 class WooCommerceWriter:
-    """A writer of one shop."""
+    """Writes to one shop."""
 
     def __init__(self, http: WriteClient, changes: Mapping[str, WriteOperation[Any]]) -> None:
         self._http = http
         self._changes = changes
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """The one request of `batch`; one outcome per part (connectors 2.1). Never raises a call's error."""
+        """Sends the one request of `batch` and returns an outcome per part. Never raises a call's error."""
         operation = batch.parts[0].operation
         try:
             answer = await self._send(operation, batch)
@@ -66,7 +66,7 @@ class WooCommerceWriter:
         params: Mapping[str, str] | None = None
         if _is_batch(batch):
             method, path = "POST", _batch_path(part)
-            body: JsonValue = {"update": [self._item(each) for each in batch.parts]}
+            body: JsonValue = {"update": [self._item(batch_part) for batch_part in batch.parts]}
         elif operation == "product_tag.create":
             name = sent_name(str(part.arguments["name"]))
             method, path, body = "POST", "/products/tags", {"name": name}
@@ -94,7 +94,7 @@ class WooCommerceWriter:
         if part.operation == "product.set_tags":
             return self._tags(part)
         if part.operation in ("order.set_tags", "customer.set_tags"):
-            # The same key without an id is replaced, null takes it away (recorded).
+            # The same key without an id is replaced, null removes it.
             return {"meta_data": [{"key": TAGS_KEY, "value": _joined(part.arguments["tags"])}]}
         return part.arguments
 
@@ -119,20 +119,7 @@ class WooCommerceWriter:
         if not isinstance(row, dict) or id_of(row) != part.target.rpartition("/")[2]:
             raise UnusableResponse("the echo has the items in another order")
         error = row.get("error")
-        if error is None:
-            return self._echo(part, row)
-        code = error.get("code") if isinstance(error, dict) else None
-        data = error.get("data") if isinstance(error, dict) else None
-        status = data.get("status") if isinstance(data, dict) else None
-        if isinstance(status, int) and status >= 500:
-            return WriteOutcome(WriteState.UNKNOWN, reason="The shop failed while it made the change.")
-        if isinstance(code, str) and is_gone(code):
-            return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())
-        if isinstance(code, str) and not code.startswith("woocommerce_rest_cannot"):
-            return WriteOutcome(
-                WriteState.REFUSED, reason=f"The shop refused it ({code[:80]}).", error=Invalid.kind
-            )
-        return WriteOutcome(WriteState.UNKNOWN, reason="The shop gave an error without a reason.")
+        return self._echo(part, row) if error is None else _item_error(error)
 
     def _of_one(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
         if not answer.ok:
@@ -146,7 +133,7 @@ class WooCommerceWriter:
             return WriteOutcome.of_error(WriteState.UNKNOWN, error)
 
     def _of_tag(self, part: Part, answer: PlatformResponse) -> WriteOutcome:
-        """What became of a tag: the shop may have had it, and may have made another name of it."""
+        """Returns the outcome of a new tag: the shop may have had it, or may store another name."""
         code, data = error_code(answer)
         if answer.status == 400 and code == "term_exists" and isinstance(data.get("resource_id"), int):
             return WriteOutcome(WriteState.APPLIED, seen=part.after)
@@ -163,7 +150,10 @@ class WooCommerceWriter:
         return WriteOutcome(WriteState.REFUSED, seen=seen, reason=words, error=Invalid.kind)
 
     def _echo(self, part: Part, row: Row) -> WriteOutcome:
-        """Applied only when the shop's own answer has the value (connectors 1 rule 5)."""
+        """Returns applied only when the shop's answer has the expected value.
+
+        See `docs/design/writes.md#reading-the-answer`.
+        """
         seen = value_of(part.operation, row)
         if self._changes[part.operation].same(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=instant_of(row))
@@ -172,7 +162,7 @@ class WooCommerceWriter:
 
 
 def _term(tag: str, number: JsonValue) -> JsonValue:
-    """A tag of a product: by its id, or by its name when it was made after the changes were worked out."""
+    """Returns a tag of a product: by id, or by name when it was created after planning."""
     return {"name": sent_name(tag)} if number is None else {"id": int(str(number))}
 
 
@@ -183,7 +173,7 @@ def _joined(tags: JsonValue) -> JsonValue:
 
 
 def _note(batch: Batch) -> str:
-    """The text as sent: it ends with the effect's key, by which it is found again."""
+    """Returns the text as sent: it ends with the effect's key, by which it is found again."""
     return f"{batch.parts[0].arguments['note']} {note_mark(batch.effect_keys[0])}"
 
 
@@ -200,8 +190,23 @@ def _of_note(sent: str, answer: PlatformResponse) -> WriteOutcome:
     return WriteOutcome(WriteState.UNKNOWN, reason="The shop answered with another note than the one sent.")
 
 
+def _item_error(error: object) -> WriteOutcome:
+    fields = error if isinstance(error, dict) else {}
+    code, data = fields.get("code"), fields.get("data")
+    status = data.get("status") if isinstance(data, dict) else None
+    if isinstance(status, int) and status >= 500:
+        return WriteOutcome(WriteState.UNKNOWN, reason="The shop failed while it made the change.")
+    if not isinstance(code, str):
+        return WriteOutcome(WriteState.UNKNOWN, reason="The shop gave an error without a reason.")
+    if is_gone(code):
+        return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())
+    if code.startswith("woocommerce_rest_cannot"):
+        return WriteOutcome(WriteState.UNKNOWN, reason="The shop gave an error without a reason.")
+    return WriteOutcome(WriteState.REFUSED, reason=f"The shop refused it ({code[:80]}).", error=Invalid.kind)
+
+
 def _is_batch(batch: Batch) -> bool:
-    """Whether the parts go to the shop's batch address; a single object has an address of its own."""
+    """Returns whether the parts go to the batch address; a single object has an address of its own."""
     return len(batch.parts) > 1 or batch.parts[0].operation in _VARIANTS
 
 
@@ -214,10 +219,10 @@ def _batch_path(part: Part) -> str:
 
 
 def _refused(answer: PlatformResponse) -> WriteOutcome:
-    """A 3xx refuses, and a 4xx that the shop words itself.
+    """Returns the outcome of an answer other than 2xx.
 
-    A 5xx may have done anything. So may what stands in front of the shop and answers with a 4xx of its own:
-    it may have judged the shop's answer, after the shop had written.
+    A 3xx refuses, and so does a 4xx that the shop words itself. A 5xx may have done anything. So may a proxy
+    in front of the shop that answers with a 4xx of its own: the shop may have written before.
     """
     error = error_of(answer, write=True)
     is_shops_own = answer.status < 400 or error_code(answer)[0] is not None
