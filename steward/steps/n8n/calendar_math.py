@@ -1,4 +1,4 @@
-"""Dates moved, rounded down and set apart from each other, with luxon's answers to the last digit."""
+"""Adds to, truncates and compares dates exactly as luxon does."""
 
 import math
 from calendar import monthrange
@@ -32,7 +32,7 @@ def _checked(unit: str) -> str:
 
 
 def local(naive: datetime, before: timedelta, zone: tzinfo) -> datetime:
-    """The instant of a time on the wall, told by the offset in force before when there are two or none."""
+    """Returns the instant of a local time; for an ambiguous or missing time it uses the offset before."""
 
     def offset(utc: datetime) -> timedelta:
         return utc.replace(tzinfo=UTC).astimezone(zone).utcoffset() or timedelta()
@@ -52,12 +52,12 @@ def _again(date: datetime, naive: datetime) -> datetime:
 
 
 def shifted(start: datetime, unit: str, amount: float) -> datetime:
-    """The date moved: whole units by the calendar and the clock on the wall, fractions by their length."""
+    """Moves the date by an amount: whole units by the calendar, fractions by their length."""
     return plus(start, {_checked(unit): amount})
 
 
 def plus(start: datetime, amounts: Mapping[str, float]) -> datetime:
-    """The date moved by several units at once. Raises ItemFailed when that is too far away."""
+    """Moves the date by several units at once. Raises ItemFailed if the result is out of range."""
     try:
         whole = {unit: math.trunc(amounts.get(unit, 0)) for unit in _HIGH}
         months = whole["year"] * 12 + whole["quarter"] * 3 + whole["month"]
@@ -76,7 +76,7 @@ def _by_months(start: datetime, months: int) -> datetime:
 
 
 def floor(date: datetime, unit: str) -> datetime:
-    """The beginning of the date's unit; weeks begin on Monday."""
+    """Returns the beginning of the date's unit; weeks begin on Monday."""
     _checked(unit)
     wall = date.replace(tzinfo=None, fold=0)
     if unit == "millisecond":
@@ -98,7 +98,7 @@ def floor(date: datetime, unit: str) -> datetime:
 
 
 def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str, float]:
-    """The time from start to end in the units, largest first; the last one has the fraction."""
+    """Returns the time from start to end in the units; the smallest unit has the fraction."""
     if end < start:
         return {unit: -value for unit, value in difference(end, start, units).items()}
     sorted_units = [unit for unit in UNITS if unit in units]
@@ -125,7 +125,7 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
 
 
 def _rough(start: datetime, end: datetime, unit: str) -> int:
-    """How many units apart by the calendar; it may be one too many."""
+    """Returns the calendar difference in a unit; it may be one too many."""
     if unit == "year":
         return end.year - start.year
     if unit == "quarter":
@@ -153,7 +153,7 @@ def _by_clock(millis: int, units: Sequence[str]) -> dict[str, float]:
 
 
 def iso_duration(amounts: Mapping[str, float]) -> str:
-    """P1Y2M3DT4H5M6.7S; quarters are months, milliseconds a fraction of seconds."""
+    """Formats a duration as P1Y2M3DT4H5M6.7S."""
     date = {
         "Y": amounts.get("year", 0),
         "M": amounts.get("month", 0) + 3 * amounts.get("quarter", 0),

@@ -1,4 +1,4 @@
-"""Conditions of if, filter and switch, in their present and their older shape; pure."""
+"""Evaluates the conditions of if, filter and switch. See docs/design/imports-n8n.md#conditions."""
 
 import math
 import re
@@ -19,7 +19,7 @@ _SINGLE = frozenset(("exists", "notExists", "empty", "notEmpty", "true", "false"
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """How values are compared: letter case, whether types must fit, the conversions' version, the zone."""
+    """How values are compared: letter case, strict types, the version of conversions, the zone."""
 
     case_sensitive: bool
     strict: bool
@@ -31,7 +31,7 @@ class ComparisonRules:
 def rules_of(
     options: Mapping[str, Any], zone: tzinfo, matches: Mapping[tuple[str, str], bool]
 ) -> ComparisonRules:
-    """The rules a filter's options name."""
+    """Returns the rules that a filter's options set."""
     return ComparisonRules(
         case_sensitive=bool(options.get("caseSensitive", True)),
         strict=options.get("typeValidation", "strict") != "loose",
@@ -42,7 +42,7 @@ def rules_of(
 
 
 def holds(conditions: Mapping[str, Any], rules: ComparisonRules) -> bool:
-    """Whether the worked-out conditions of one item hold. Raises ItemFailed on a value of a wrong type."""
+    """Whether the conditions hold for one item. Raises ItemFailed for a value of a wrong type."""
     one_is_enough = conditions.get("combinator", "and") == "or"
     rows = conditions.get("conditions") or []
     answers = (condition(row, rules) for row in rows if isinstance(row, Mapping))  # no further than it must
@@ -50,7 +50,7 @@ def holds(conditions: Mapping[str, Any], rules: ComparisonRules) -> bool:
 
 
 def condition(row: Mapping[str, Any], rules: ComparisonRules) -> bool:
-    """One comparison."""
+    """Evaluates one comparison. Raises ItemFailed."""
     raw_operator = row.get("operator")
     operator = raw_operator if isinstance(raw_operator, Mapping) else {}
     kind, operation = str(operator.get("type", "string")), str(operator.get("operation", "equals"))
@@ -69,7 +69,7 @@ def condition(row: Mapping[str, Any], rules: ComparisonRules) -> bool:
 
 
 def read(value: Any, kind: str, rules: ComparisonRules) -> Any:
-    """A side of a comparison as its type; null and undefined as they are. Raises ItemFailed."""
+    """Converts a side of a comparison to its type; null and undefined stay. Raises ItemFailed."""
     if js.is_missing(value):
         return value
     if kind == "any":
@@ -268,7 +268,7 @@ _COMPARE["array"]["lengthNotEquals"] = _COMPARE["array"].pop("notLengthEquals")
 
 
 def is_known_comparison(kind: str, operation: str) -> bool:
-    """Whether there is such a comparison."""
+    """Whether the comparison exists."""
     return operation in ("exists", "notExists") or operation in _COMPARE.get(kind, {})
 
 
@@ -276,13 +276,13 @@ _SLASHED = re.compile(r"/(.*)/([a-z]*)\Z", re.DOTALL)
 
 
 def split_pattern(pattern: str) -> tuple[str, str]:
-    """A pattern as written, `/…/flags` or plain, and its flags."""
+    """Splits a pattern, `/…/flags` or plain, into the pattern and its flags."""
     match = _SLASHED.match(pattern)
     return (match[1], match[2]) if match else (pattern, "")
 
 
 def compiled(pattern: str) -> Any:
-    """The pattern for google-re2; None when it has what re2 has not, or no pattern at all."""
+    """Compiles the pattern with google-re2; returns None if re2 does not support it."""
     body, flags = split_pattern(pattern)
     options = re2.Options()
     options.case_sensitive = "i" not in flags
@@ -296,7 +296,7 @@ def compiled(pattern: str) -> Any:
 
 
 def matches(pattern: str, text: str, answered: Mapping[tuple[str, str], bool]) -> bool:
-    """Whether the text matches; what re2 cannot do was asked of the confined worker before."""
+    """Whether the text matches; `answers` holds the sandbox's results for patterns re2 does not support."""
     if (pattern, text) in answered:
         return answered[(pattern, text)]
     program = compiled(pattern)
@@ -309,14 +309,14 @@ _ODD_BLANKS = re.compile("[\\x0b\\r\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u2
 
 
 def _reads_otherwise(pattern: str, text: str) -> bool:
-    """Whether the pattern asks for blanks or any sign, and the text has some google-re2 takes otherwise."""
+    """Whether re2 and JavaScript differ on the white space or line ends of this pattern and text."""
     return _ODD_BLANKS.search(text) is not None and re.search(r"\\[sS]|\.", pattern) is not None
 
 
 async def hard_patterns(
     pairs: Sequence[tuple[str, str]], evaluator: Evaluator
 ) -> dict[tuple[str, str], bool]:
-    """Answers for the patterns google-re2 does not have; those that are none at all are left out."""
+    """Matches patterns that re2 does not support in the sandbox; invalid patterns are left out."""
     hard = [pair for pair in dict.fromkeys(pairs) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
     if not hard:
         return {}

@@ -1,4 +1,4 @@
-"""A page of HTML as a text with marks, as the library writes it that the origin names for it."""
+"""Converts HTML to Markdown exactly as node-html-markdown, which n8n uses, does."""
 
 import re
 from collections.abc import Callable
@@ -37,12 +37,12 @@ _DELIMITED = {
 
 
 class TooDeep(Exception):
-    """The elements of a page lie too deep in one another."""
+    """Raised when the elements of a page are nested too deeply."""
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The signs to write with."""
+    """The Markdown markers to write."""
 
     bullet: str = "*"
     fence: str = "```"
@@ -65,7 +65,7 @@ class _List:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What the elements around one change. `within`: which of them has rules of its own for its inside."""
+    """How the enclosing elements change an element; `within` is the one with rules for its content."""
 
     list: _List | None = None
     keep_blanks: bool = False
@@ -74,7 +74,7 @@ class _Around:
 
 
 def to_marks(page: str, style: Style | None = None) -> str:
-    """The text of a page. Raises TooDeep."""
+    """Returns the Markdown of a page. Raises TooDeep."""
     body = LexborHTMLParser(page).body
     writer = _Writer(style or Style(), _with_content(body) if body is not None else set())
     if body is not None:
@@ -93,13 +93,13 @@ class _Writer:
     captions: list[str] = field(default_factory=list)
 
     def add(self, text: str) -> None:
-        """Writes."""
+        """Writes Markdown."""
         if text:
             self.out.append(text)
             self.tail = (self.tail + text[-_TAIL:])[-_TAIL:]
 
     def whole(self) -> str:
-        """All that was written, with what stands below it."""
+        """Returns all Markdown, with the link references below it."""
         if self.style.references:
             if self.tail and self.tail[-1] not in "\r\n":
                 self.add("\n")
@@ -110,7 +110,7 @@ class _Writer:
         return text.strip("\n")
 
     def visit(self, node: LexborNode, around: _Around, depth: int) -> None:
-        """Writes one node with all that is in it."""
+        """Writes one node with its content."""
         tag = node.tag or ""
         if node.mem_id not in self.full:
             return
@@ -136,7 +136,7 @@ class _Writer:
         self.add(text if around.keep_signs else _escaped(text))
 
     def _children(self, node: LexborNode, around: _Around, depth: int) -> str:
-        """What is inside, not yet written."""
+        """Returns the Markdown of the content without writing it."""
         out, tail = self.out, self.tail
         self.out = []
         for child in node.iter(include_text=True):
@@ -150,7 +150,7 @@ class _Writer:
         self.add("\n" * max(0, count - blanks.count("\n") - blanks.count("\r")))
 
     def _block(self, write: Callable[[], str | None], lines: int = 2) -> bool:
-        """What `write` gives between lines of its own; nothing at all for None, and false."""
+        """Writes the result of `write` as a block; returns False for None."""
         count, tail = len(self.out), self.tail
         self._lines(lines)
         markdown = write()
@@ -163,7 +163,7 @@ class _Writer:
         return True
 
     def _repeated(self, markdown: str) -> None:
-        """With a blank before it where it would run together with what is there."""
+        """Writes the text with a space before it if it would join the preceding text."""
         self.add(" " + markdown if markdown and self.tail[-1:] == markdown[0] else markdown)
 
     def _delimited(self, node: LexborNode, around: _Around, depth: int, kind: str) -> None:
@@ -173,7 +173,7 @@ class _Writer:
             self._repeated(_surrounded(inside, sign))
 
     def _plainly(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
-        """An element that stands where the general rules hold."""
+        """Writes an element by the general rules."""
         if tag == "br":
             self.add("  \n")
         elif tag == "img":
@@ -210,7 +210,7 @@ class _Writer:
         self._lines(lines)
 
     def _within(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
-        """An element inside a link, a table or a block of code, where few have rules."""
+        """Writes an element inside a link, a table or a code block."""
         if tag == "img":
             if around.within != "code":
                 self._image(node)
@@ -324,7 +324,7 @@ class _Writer:
 
 
 def _with_content(root: LexborNode) -> set[int]:
-    """The elements anything of which may be written, by their numbers. Raises TooDeep."""
+    """Returns the ids of the elements that have any content. Raises TooDeep."""
     with_content: set[int] = set()
     stack: list[tuple[LexborNode, tuple[int, ...]]] = [(root, ())]
     while stack:
@@ -341,12 +341,12 @@ def _with_content(root: LexborNode) -> set[int]:
 
 
 def _blank(sign: str) -> str:
-    """The blank beside words that stays one; line ends go."""
+    """Collapses white space between words to one space."""
     return " " if sign and sign not in "\r\n" else ""
 
 
 def _escaped(text: str) -> str:
-    """The text with its signs marked as no marks."""
+    """Escapes the characters that Markdown would interpret."""
     text = re.sub(r"[\\`*_~\[\]]", r"\\\g<0>", text)
 
     def line_start(match: re.Match[str]) -> str:
@@ -361,7 +361,7 @@ def _escaped(text: str) -> str:
 
 
 def _surrounded(content: str, sign: str) -> str:
-    """Every line between the sign, blanks at its ends outside, at most one of them."""
+    """Wraps each line in the marker and moves outer white space outside."""
     if sign in content:
         content = re.sub(rf"([^\\]){re.escape(sign)}", r"\1", content)
     parts = re.split(r"(\r\n|\r|\n)", content)

@@ -1,4 +1,4 @@
-"""httpRequest: page after page, as the step's expressions lead from one to the next."""
+"""Reads the pages of httpRequest as its pagination expressions say."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ _LONGEST_PAUSE_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """One request of a read."""
+    """The request for one page."""
 
     method: str
     url: str
@@ -44,7 +44,7 @@ class PageRequest:
     headers: Mapping[str, str]
 
     def address(self) -> str:
-        """The whole address."""
+        """Returns the address with its query."""
         return with_query(self.url, self.query)
 
 
@@ -53,13 +53,13 @@ def _mode(value: Any) -> str:
 
 
 def asks_pages(params: Params) -> bool:
-    """Whether the step asks for more than one page."""
+    """Whether the step reads more than one page."""
     pagination = params.tree.get("options", {}).get("pagination", {}).get("pagination")
     return pagination is not None and _mode(pagination) != "off"
 
 
 def pages_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """What of the pages a step asks for cannot be."""
+    """Yields the problems of a step's pagination."""
     pagination = node.get(_PAGINATION)
     if pagination is None or _mode(pagination) == "off":
         return
@@ -102,7 +102,7 @@ class _Pages:
     gathered: StepBudget = field(default_factory=StepBudget)
 
     async def worked_out(self, values: list[Any]) -> list[Any]:
-        """What expressions come to after the last page. Raises ItemFailed."""
+        """Evaluates expressions after the last page. Raises ItemFailed."""
         templates = [template.decode_template(entry) for entry in values if isinstance(entry, Mapping)]
         request = {"url": self.first.address(), "headers": dict(self.first.headers)}
         json = self.call.items[self.index].json
@@ -127,7 +127,7 @@ class _Pages:
         return evaluated
 
     async def request(self) -> PageRequest | None:
-        """The next one; None when the answer names none."""
+        """Returns the next request; None if the response does not name one."""
         if _mode(self.pagination) == _MODES[2]:
             if not self.count:
                 return self.first
@@ -152,7 +152,7 @@ class _Pages:
         return replace(self.first, url=following, query={})
 
     async def is_last(self, answer: PlatformResponse, body: Any) -> bool:
-        """Whether the answer ends the pages."""
+        """Whether the response is the last page."""
         ends = str(self.pagination.get("paginationCompleteWhen", _ENDS[0]))
         if ends == _ENDS[0]:
             return not answer.body.strip() or body in ({}, [], "", None)
@@ -163,7 +163,7 @@ class _Pages:
         return js.truthy(done)
 
     def note(self, answer: PlatformResponse, body: Any) -> None:
-        """What the next page's expressions look at. Raises ItemFailed when nothing moves any more."""
+        """Stores a response for the next expressions. Raises ItemFailed if the same page repeats."""
         response = full_response(answer, body)
         is_same = self.last is not None and self.last["body"] == response["body"]
         self.same = self.same + 1 if is_same else 1
@@ -176,7 +176,7 @@ class _Pages:
 async def all_pages(
     call: StepCall, index: int, web: WebReadClient, first: PageRequest
 ) -> list[dict[str, Any]]:
-    """The items of all pages in order. Raises ItemFailed, MemoryBudgetExceeded."""
+    """Returns the items of all pages in order. Raises ItemFailed, MemoryBudgetExceeded."""
     params = call.params(index)
     options: Any = call.step.config.get("options", {})
     pages = _Pages(call, index, web, first, params, options["pagination"]["pagination"])
@@ -215,7 +215,7 @@ def _names(templates: list[ParameterTemplate]) -> frozenset[str]:
 
 
 def _without_response_root(expression: ParameterTemplate) -> ParameterTemplate:
-    """The same with `$response`, `$pageCount` and `$request` beside the item."""
+    """Returns the expression with `$response`, `$pageCount` and `$request` read from the item."""
     if expression.lang is Lang.LITERAL:
         return expression
     parameters = "$json.response, $json.pageCount, $json.request, $json.json"

@@ -1,7 +1,4 @@
-"""httpRequest: sign-ins a file asks for.
-
-Oonly the own store's is there, and only to read.
-"""
+"""The authentication of httpRequest: only the connected store's, and only to read."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -20,26 +17,26 @@ _WOO = "wooCommerceApi"
 
 
 def signs_in_to_store(node: NodeDefinition) -> bool:
-    """Whether it signs in to a store whose interface its connection reads."""
+    """Whether the node uses the credentials of a store that its connection can read."""
     return bool(node.get("authentication") == _PREDEFINED and node.get("nodeCredentialType") == _WOO)
 
 
 def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """Sign-ins that are not there."""
+    """Yields the problems of authentication that is not supported."""
     authentication, kind = node.get("authentication", "none"), str(node.get("nodeCredentialType", ""))
     if authentication in _NONE:
         return
     if signs_in_to_store(node):
         yield from _store_problems(node, reads=reads)
         return
-    words = "It signs in with a credential of the tool, which is not there. Remove the sign-in or the step."
+    words = "It signs in with a credential of n8n, which is not there. Remove the sign-in or the step."
     if authentication == _PREDEFINED:
         if kind.startswith(("shopify", "wooCommerce")):
             words = "It signs in to the store by itself. Use a step of the store instead."
         elif kind.startswith("google"):
             words = "It signs in to Google by itself. Use a spreadsheet step instead."
         else:
-            words = f"It signs in with a credential of the tool ({kind[:40]}), which is not there. Remove it."
+            words = f"It signs in with a credential of n8n ({kind[:40]}), which is not there. Remove it."
     yield StepProblem("error", "credential", words)
 
 
@@ -57,7 +54,7 @@ def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProble
 
 
 async def store_answer(call: StepCall, url: str, query: Mapping[str, Any]) -> PlatformResponse:
-    """What the automation's store answers at the address. Raises ItemFailed, WorkflowStepFailed."""
+    """Reads the address from the automation's store. Raises ItemFailed, WorkflowStepFailed."""
     store = store_of(call)
     parts = urlsplit(url)
     position = parts.path.find("/wp-json/")

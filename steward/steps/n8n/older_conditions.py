@@ -1,4 +1,4 @@
-"""Conditions as if and filter 1, switch 1 and 2 have them: values compared without a look at their types."""
+"""Evaluates the untyped conditions of if 1, filter 1, switch 1 and 2."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ def row_holds(
     *,
     first: Any = js.UNDEFINED,
 ) -> bool:
-    """Whether one older comparison holds; `left` is switch's own value. Raises ItemFailed."""
+    """Whether an older comparison holds; `first` is the switch's value. Raises ItemFailed."""
     operation = row.text("operation", _DEFAULT.get(kind, "equal"))
     value1 = row.get("value1", js.UNDEFINED) if first is js.UNDEFINED else first
     value2 = row.get("value2", _nothing(kind))

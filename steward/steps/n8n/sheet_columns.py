@@ -17,7 +17,7 @@ ROW_NUMBER = "row_number"
 
 
 def maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
-    """Whether items name the columns, in the versions that offer a choice for extra fields."""
+    """Whether items name the columns, in versions with a choice for extra fields."""
     if version >= 4:
         columns = parameters.get("columns")
         mode = columns.get("mappingMode") if isinstance(columns, Mapping) else None
@@ -26,7 +26,7 @@ def maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
 
 
 def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
-    """What an import says of fields without a column."""
+    """Yields problems of fields without a column."""
     if not maps_automatically(node.parameters, node.version):
         return
     choice = node.get("options.handlingExtraData")
@@ -56,13 +56,13 @@ class SheetColumns:
 
     @classmethod
     def of(cls, location: SheetLocation, tab: str, table: SheetTable, heads: list[str]) -> "SheetColumns":
-        """The columns of a tab as read."""
+        """Returns the columns of a tab."""
         widest = max((len(row.cells) for row in table.rows), default=0)
         return cls(location, tab, heads, first_free=max(widest, len(heads)))
 
     @property
     def heads(self) -> list[str]:
-        """The header row as it stands once the added columns are written."""
+        """The header row including the added columns."""
         if not self.added:
             return self.present
         blanks = [""] * (self.first_free - len(self.present))
@@ -70,7 +70,7 @@ class SheetColumns:
 
     @property
     def is_empty_tab(self) -> bool:
-        """Whether nothing stands in the tab."""
+        """Whether the tab is empty."""
         return self.first_free == 0
 
     def admit(self, call: StepCall, number: int, row: Mapping[str, Any], operation: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""googleSheets: ranges emptied, rows taken out and tabs added, each as a send."""
+"""googleSheets operations that clear ranges, delete rows and add tabs, each as a send."""
 
 import re
 from collections.abc import Iterable
@@ -25,9 +25,9 @@ _MOST_ROWS = 1_000_000
 
 
 def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
-    """What of a step that empties, takes out or adds cannot be."""
+    """Yields problems of steps that clear, delete or add."""
     if node.version < 3:
-        words = f"“{operation}” of this older version is not carried. Add the step anew in the tool."
+        words = f"“{operation}” of this older version is not supported. Add the step again in n8n."
         yield StepProblem("error", "parameter", words)
     elif operation == "clear" and node.get("clear", "wholeSheet") not in _CLEARS:
         yield StepProblem("error", "parameter", "What it clears is not known. Choose it anew.")
@@ -37,9 +37,7 @@ def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]
     elif operation == "create":
         options = node.get("options", {})
         for name in options if isinstance(options, dict) else ():
-            words = (
-                f"Its option “{str(name)[:60]}” is not carried: a tab is added with a title alone. Remove it."
-            )
+            words = f"Its option “{str(name)[:60]}” is not supported: tabs only get a title. Remove it."
             yield StepProblem("error", "parameter", words)
         if not str(node.get("title") or "").removeprefix("=").strip():
             yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
@@ -49,7 +47,7 @@ _PART = "It works on a part of the tab. Here rows are told by the first row’s 
 
 
 def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Parts of tabs, heads in other rows, and values as the sheet shows them."""
+    """Yields unsupported ranges, header rows and value formats."""
     for name in ("dataLocationOnSheet", "locationDefine"):
         values = node.get(f"options.{name}.values", {})
         value_fields = values if isinstance(values, dict) else {}
@@ -90,7 +88,7 @@ def _whole_number(params: Params, name: str, default: int) -> int:
 
 
 def _column(letters: str) -> int:
-    """The number of a column, A being 1. Raises ItemFailed."""
+    """Returns the number of a column; A is 1. Raises ItemFailed."""
     text = letters.strip().upper()
     if not (1 <= len(text) <= 3 and text.isascii() and text.isalpha()):
         raise ItemFailed("The first column of this step is not named by its letters.")
@@ -101,7 +99,7 @@ def _column(letters: str) -> int:
 
 
 def _area(params: Params) -> str | None:
-    """The part of the tab that is cleared; None: all of it, but for what `keepFirstRow` says."""
+    """Returns the range to clear; None for the whole tab, subject to `keepFirstRow`."""
     match params.text("clear", "wholeSheet"):
         case "specificRows":
             first = _whole_number(params, "startIndex", 1)
@@ -116,7 +114,7 @@ def _area(params: Params) -> str | None:
 
 
 async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Cells emptied, each area once; the items go on as they came."""
+    """Clears each range once and passes the items on."""
     effects = Effects(call)
     operation = location.account.changes["sheet.clear"]
     number = location.account.connection.integration_id
@@ -148,7 +146,7 @@ async def clear(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
-    """Rows taken out for each item in turn: the next one counts without those of the one before."""
+    """Deletes rows for each item in turn; row numbers of an item count after the deletions before it."""
     effects = Effects(call)
     operation = location.account.changes["sheet.delete_rows"]
     number = location.account.connection.integration_id
@@ -186,7 +184,7 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
 
 
 async def create(call: StepCall, location: SheetLocation) -> NodeResult:
-    """A tab for each item's title; one that is there stays as it is."""
+    """Adds a tab for each item's title unless it exists."""
     effects = Effects(call)
     operation = location.account.changes["sheet.add_tab"]
     number = location.account.connection.integration_id

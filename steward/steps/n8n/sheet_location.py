@@ -1,4 +1,4 @@
-"""Where a step of a spreadsheet reads or writes: the bound account, and the document and tab of its run."""
+"""Where a spreadsheet step reads or writes: the bound connection, the document and the tab."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
 
 
 def located(value: Any) -> tuple[str, str, str | None]:
-    """A place of the tool's own form: how it is named, its value, and the name it had when chosen."""
+    """Splits n8n's resource locator into its mode, its value and its cached name."""
     if isinstance(value, Mapping):
         cached = value.get("cachedResultName")
         return str(value.get("mode", "id")), js.text(value.get("value", "")), cached if cached else None
@@ -25,7 +25,7 @@ def located(value: Any) -> tuple[str, str, str | None]:
 
 
 def document_of(parameters: Mapping[str, Any]) -> str | None:
-    """The spreadsheet's id as parameters name it; None where an expression decides it."""
+    """Returns the spreadsheet's id; None if an expression decides it."""
     mode, value, _ = located(parameters.get("documentId", parameters.get("sheetId", "")))
     if not value or is_expression(value):
         return None
@@ -34,7 +34,7 @@ def document_of(parameters: Mapping[str, Any]) -> str | None:
 
 
 def tab_of(parameters: Mapping[str, Any]) -> str | None:
-    """The tab's title, or the one it had when it was chosen; None where it is not told."""
+    """Returns the tab's title or cached title; None if it is unknown."""
     if "sheetName" not in parameters:
         area = parameters.get("range", "")
         name = area.partition("!")[0] if isinstance(area, str) and "!" in area else None
@@ -47,7 +47,7 @@ def tab_of(parameters: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class SheetLocation:
-    """The bound account, and the document and tab of this run."""
+    """The bound connection, and the document and tab of this run."""
 
     account: AccountAccess
     document: str | None
@@ -55,7 +55,7 @@ class SheetLocation:
 
     @classmethod
     def of(cls, call: StepCall) -> "SheetLocation":
-        """As the binding and the file have it. Raises WorkflowStepFailed."""
+        """Resolves the location of a step. Raises WorkflowStepFailed."""
         account = account_of(call)
         binding = call.environment.binding(call.step.name) or {}
         target = binding.get("target")
@@ -67,7 +67,7 @@ class SheetLocation:
         )
 
     async def tab(self) -> str | None:
-        """The tab by its title. Raises ItemFailed."""
+        """Returns the tab's title. Raises ItemFailed."""
         tree = self.params.tree
         named = tab_of(tree)
         if named is not None or "sheetName" not in tree:
@@ -82,11 +82,11 @@ class SheetLocation:
         raise ItemFailed("The tab of this step is no longer in the spreadsheet.")
 
     async def tabs(self) -> list[SheetTab]:
-        """All tabs of the document. Raises ItemFailed."""
+        """Returns all tabs of the document. Raises ItemFailed."""
         return await read_all(self.account.reader.read(TABS, TabsQuery(self.document)))
 
     async def table(self, area: str | None = None) -> tuple[str, SheetTable]:
-        """The whole tab, or an area of it, and the tab's title. Raises ItemFailed."""
+        """Reads the whole tab, or a range of it, with the tab's title. Raises ItemFailed."""
         ask = ValuesQuery(await self.tab(), area, spreadsheet_id=self.document)
         tables = await read_all(self.account.reader.read(VALUES, ask))
         if not tables:

@@ -1,6 +1,6 @@
-"""What of a store's objects an imported step may change, and what each field asks of the store.
+"""The fields of a store's objects that an imported step may change, and their commands.
 
-A field is here when connectors 6 has an operation for it; any other is refused by its name at import.
+A field is listed if a connector has an operation for it; the import refuses any other by its name.
 """
 
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ _NATIVE = {"product_type": "productType", "template_suffix": "templateSuffix"}
 
 
 async def object_of(store: StoreAccess, resource: str, number: str) -> Product | Order:
-    """The object as the store has it. Raises ItemFailed; a wait passes through."""
+    """Reads an object from the store. Raises ItemFailed, CallError."""
     if not number:
         raise ItemFailed("The id of the object to change is empty.")
     objects: list[Product] | list[Order]
@@ -64,7 +64,7 @@ async def object_of(store: StoreAccess, resource: str, number: str) -> Product |
 async def ask_for(
     operation: str, current: Product | Order, values: Mapping[str, Any], store: StoreAccess
 ) -> Any:
-    """What the fields ask of the operation. Raises ItemFailed; a wait passes through."""
+    """Returns the command that sets the fields. Raises ItemFailed, CallError."""
     if operation in ("product.set_fields", "order.set_fields"):
         kind = "Order" if operation == "order.set_fields" else "Product"
         [subject] = await read_all(store.reader.read(FIELDS, FieldsQuery(kind, current.id)))
@@ -97,7 +97,7 @@ async def ask_for(
 
 
 def _price(product: Product, values: Mapping[str, Any]) -> SetPrice:
-    """Regular and sale price; the one that is not named stays."""
+    """Returns the command for both prices; one that is not set stays."""
     if len(product.variants) != 1:
         raise ItemFailed("This product has variations, whose prices are changed one by one.")
     variant = product.variants[0]
@@ -119,7 +119,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 async def _numbered_tags(product: Product, value: Any, store: StoreAccess) -> SetTags:
-    """Tags by their ids, as the origin names them."""
+    """Returns the command for tags by their ids, as n8n has them."""
     names_by_id = {tag.id: tag.name for tag in await read_all(store.reader.read(TAGS, NoParameters()))}
     tag_ids = _texts(value)
     missing = [number for number in tag_ids if number not in names_by_id]

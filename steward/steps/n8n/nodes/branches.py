@@ -1,4 +1,4 @@
-"""if, filter and switch: items go where their conditions say, paired with themselves."""
+"""The nodes if, filter and switch: conditions choose each item's output."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -31,16 +31,16 @@ MAX_OUTPUTS = 100
 
 
 class _ConditionNode(StepType):
-    """What if, filter and switch share: reading conditions of both shapes."""
+    """What if, filter and switch share: conditions of current and older versions."""
 
     loose_older = 2
 
     def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
-        """The condition sets of the step, raw."""
+        """Returns the raw condition sets of the node."""
         return (node.get("conditions"),)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That every comparison is known."""
+        """Yields unknown comparisons."""
         for condition_set in self.conditions_of(node):
             rows = condition_set.get("conditions") if isinstance(condition_set, Mapping) else None
             for row in rows if isinstance(rows, list) else ():
@@ -59,7 +59,7 @@ class _ConditionNode(StepType):
 
 
 def _older_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Comparisons of the older shape that are not known; it has none for which a type is told."""
+    """Yields unknown comparisons of older versions."""
     kinds = older_conditions.KINDS
     rows = [row for kind in kinds for row in _rows(node.get(f"conditions.{kind}"))]
     for row in (*rows, *_rows(node.get("rules.rules"))):
@@ -76,7 +76,7 @@ def _rows(rows: Any) -> list[Mapping[str, Any]]:
 
 
 async def _slow_matches(call: StepCall, paths: Iterable[str]) -> Answers:
-    """What google-re2 cannot answer, asked once for the whole step."""
+    """Matches the patterns that google-re2 does not support, once for the whole step."""
     pairs: list[tuple[str, str]] = []
     for index in range(len(call.items)):
         for path in paths:
@@ -105,7 +105,7 @@ def _zone(call: StepCall) -> tzinfo:
 
 
 def judged(params: Params, path: str, call: StepCall, answers: Answers) -> bool:
-    """Whether a condition set of version 2 and later holds for one item. Raises ItemFailed."""
+    """Whether a condition set of version 2 or later holds for one item. Raises ItemFailed."""
     condition_set = params.get(path, {})
     if not isinstance(condition_set, Mapping):
         raise ItemFailed("The conditions of this step cannot be read.")
@@ -127,7 +127,7 @@ def _older(params: Params, call: StepCall, answers: Answers, *, one_is_enough: b
 
 
 class IfNode(_ConditionNode):
-    """Outputs true and false; a condition that fails and is tolerated counts as false."""
+    """The node if: outputs true and false; a tolerated failure counts as false."""
 
     types = ("if",)
     field_use = FieldUse.PASSES_ITEMS
@@ -142,11 +142,11 @@ class IfNode(_ConditionNode):
     parameters = frozenset(("conditions", "combineOperation", "options", "looseTypeValidation"))
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """True, then false."""
+        """Returns true, then false."""
         return ("true", "false")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item at one of the two."""
+        """Passes each item to one of the two outputs."""
         answers = await _slow_matches(call, ("conditions",))
         yes: Items = []
         no: Items = []
@@ -171,7 +171,7 @@ def _holds(call: StepCall, index: int, answers: Answers) -> bool:
 
 
 class FilterNode(_ConditionNode):
-    """Output 0 what is kept, output 1 what is not; with an error output the latter is lost."""
+    """The node filter: output 0 has matching items, output 1 the others; an error output replaces it."""
 
     types = ("filter",)
     field_use = FieldUse.PASSES_ITEMS
@@ -186,11 +186,11 @@ class FilterNode(_ConditionNode):
     parameters = frozenset(("conditions", "combineConditions", "options", "looseTypeValidation"))
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """Kept, then discarded."""
+        """Returns matching, then discarded."""
         return ("out:0", "out:1")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item kept or discarded."""
+        """Passes each item to one of the two outputs."""
         answers = await _slow_matches(call, ("conditions",))
         matching: Items = []
         rest: Items = []
@@ -198,13 +198,13 @@ class FilterNode(_ConditionNode):
             passed = Item(item.json, paired_with(index))
             (matching if _holds(call, index, answers) else rest).append(passed)
         if call.on_error is OnError.ERROR_OUTPUT:
-            words = f"{len(rest)} items were in no output, as the tool does with an error output here."
+            words = f"{len(rest)} items were in no output, as n8n does with an error output here."
             return NodeResult([matching, []], message=words if rest else None)
         return NodeResult([matching, rest])
 
 
 class SwitchNode(_ConditionNode):
-    """Outputs by rules or by a number; the fallback is an output of its own or one of them."""
+    """The node switch: outputs by rules or by number, with an optional fallback."""
 
     types = ("switch",)
     field_use = FieldUse.PASSES_ITEMS
@@ -234,7 +234,7 @@ class SwitchNode(_ConditionNode):
     )
 
     def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
-        """Those of each rule."""
+        """Returns the condition sets of the rules."""
         rows = node.get("rules.values", [])
         return (
             [row.get("conditions") for row in rows if isinstance(row, Mapping)]
@@ -243,7 +243,7 @@ class SwitchNode(_ConditionNode):
         )
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """One a rule, or as many as the step says, and the fallback's own."""
+        """Returns one output for each rule, or as many as set, and the fallback's."""
         if node.version < 2:
             return tuple(f"case:{number}" for number in range(4))
         if node.get("mode", "rules") == "expression":
@@ -260,7 +260,7 @@ class SwitchNode(_ConditionNode):
         return ports
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """How many outputs there are must not depend on data."""
+        """Yields a problem if the number of outputs depends on data."""
         yield from super().check(node)
         rules = node.get("rules.values") or node.get("rules.rules")
         if node.version >= 3 and node.get("mode", "rules") == "rules" and not rules:
@@ -270,7 +270,7 @@ class SwitchNode(_ConditionNode):
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item at one output, at several with all matching outputs, or at none."""
+        """Passes each item to one output, to all matching ones, or to none."""
         answers = await _slow_matches(call, _rule_paths(call))
         count = _own_ports(call.step)
         outputs: list[Items] = [[] for _ in range(count)]
@@ -317,7 +317,7 @@ def _own_ports(step: PlanStep) -> int:
 
 
 def _numbered(value: Any, count: int) -> int:
-    """The output of a number. Raises ItemFailed when there is none; anything odd fails the step."""
+    """Returns the output of a number. Raises ItemFailed, or WorkflowStepFailed for an invalid value."""
     number = (
         js.number(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     )

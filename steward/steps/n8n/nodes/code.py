@@ -1,4 +1,4 @@
-"""code, function and functionItem: JavaScript over the items, in a confined child."""
+"""The nodes code, function and functionItem: JavaScript over the items, in the sandbox."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ from steward.steps.workflow.step_types import (
 
 
 class CodeNode(StepType):
-    """Pairs as the script says; without a word of it as the general rule fills in."""
+    """Pairs items as the script sets it, else by the general rule."""
 
     types = ("code", "function", "functionItem")
     versions = (1, 2)
@@ -30,18 +30,18 @@ class CodeNode(StepType):
     parameters = frozenset(("mode", "language", "jsCode", "functionCode", "pythonCode", "notice"))
 
     def operation(self, node: NodeDefinition) -> str:
-        """One name for all three."""
+        """Returns one name for all three nodes."""
         return "code"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """JavaScript only."""
+        """Yields a problem for a language other than JavaScript."""
         if node.get("language", "javaScript") != "javaScript":
             yield StepProblem("error", "parameter", "Its code is Python. Write it in JavaScript.")
         elif not str(node.get("jsCode") or node.get("functionCode") or "").strip():
             yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """What the script gives."""
+        """Runs the script over the items."""
         script = script_of(call.step.origin.source_type if call.step.origin else "code", call.first.tree)
         names, _ = template.names_in([script.text])
         try:
@@ -63,7 +63,7 @@ class CodeNode(StepType):
 
 
 def script_of(source_type: str, parameters: object) -> Script:
-    """The step's script and how it is run."""
+    """Returns the node's script and its mode."""
     config = parameters if isinstance(parameters, dict) else {}
     if source_type in ("function", "functionItem"):
         mode = ScriptMode.FUNCTION if source_type == "function" else ScriptMode.FUNCTION_ITEM

@@ -1,4 +1,4 @@
-"""compareDatasets: two lists by keys, at four outputs: A only, same, different, B only."""
+"""The node compareDatasets: compares two lists by keys, with four outputs."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from steward.steps.workflow.step_types import (
 
 
 class CompareDatasetsNode(StepType):
-    """What is in one only is paired with its item, the rest with both."""
+    """Items of one list are paired with themselves, matching ones with both."""
 
     types = ("compareDatasets",)
     versions = (1, 2, 2.1, 2.2, 2.3)
@@ -37,15 +37,15 @@ class CompareDatasetsNode(StepType):
     )
 
     def inputs(self, node: NodeDefinition) -> int:
-        """A and B."""
+        """Returns two: A and B."""
         return 2
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """In A only, same, different, in B only."""
+        """Returns only in A, same, different, only in B."""
         return ("out:0", "out:1", "out:2", "out:3")
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That what to do with differences is known."""
+        """Yields unknown ways to treat differences."""
         if node.literal("resolve", "includeBoth") not in (
             "includeBoth",
             "mix",
@@ -56,11 +56,11 @@ class CompareDatasetsNode(StepType):
                 "error", "parameter", "What it does with differences is not known. Choose again."
             )
         if node.version < 2 and node.get("resolve") is None:
-            words = "What this older version does with differences is not said. Choose it in the tool."
+            words = "What this older version does with differences is not set. Choose it in n8n."
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The four lists."""
+        """Returns the four lists."""
         params = call.first
         pairs = fields_to_match(params)
         fuzzy = params.flag("fuzzyCompare") or params.flag("options.fuzzyCompare")
@@ -131,7 +131,7 @@ def _difference(
         return dict(b)
     if resolve == "mix":
         best, other = (a, b) if params.text("preferWhenMix", "input1") == "input1" else (b, a)
-        # The origin mixes into the item it prefers, so the step before shows the mixture too.
+        # n8n mixes into the preferred input item itself, so the previous step shows the mixture too.
         mixed = best if isinstance(best, dict) else dict(best)
         for name in names_of(params.get("exceptWhenMix", "")):
             mixed[name] = js.to_json(other.get(name))

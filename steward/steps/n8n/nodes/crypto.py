@@ -1,4 +1,4 @@
-"""crypto: hashes of a value, and random values from the run's seed; paired with itself."""
+"""The node crypto: hashes values, and generates random values from the run's seed."""
 
 import base64
 import hashlib
@@ -35,7 +35,7 @@ _HASHES = {
 
 
 class CryptoNode(StepType):
-    """What needs a key is not here: keys are not taken from a file."""
+    """Actions that need a key are not supported: keys are not imported from files."""
 
     types = ("crypto",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -61,7 +61,7 @@ class CryptoNode(StepType):
     ) | frozenset(("secret", "privateKey", "algorithm", "binaryPropertyName"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Hashing and generating only."""
+        """Yields actions other than hashing and generating."""
         action = node.get("action", "hash")
         if action in ("hmac", "sign"):
             words = "It signs with a key, and keys are not taken from a file. Remove the step."
@@ -79,7 +79,7 @@ class CryptoNode(StepType):
             )
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item with its value."""
+        """Adds the value to each item."""
         return for_each_item(call, lambda index, item: [_with_output(call, index, item)])
 
 
@@ -112,7 +112,7 @@ def _encoded(raw: bytes, encoding: str) -> str:
 
 
 def _random(params: Params, seed: str) -> str:
-    """From the run's seed, so that a continued run has the same."""
+    """Derives a value from the run's seed, so that a resumed run gives the same."""
     kind = params.text("encodingType", "uuid")
     stream = hashlib.shake_256(seed.encode())
     if kind == "uuid":

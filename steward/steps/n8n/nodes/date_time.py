@@ -1,4 +1,4 @@
-"""dateTime: dates formatted, moved, taken apart and compared; paired with itself."""
+"""The node dateTime: formats, moves, extracts and compares dates."""
 
 import math
 import re
@@ -31,7 +31,7 @@ _OPERATIONS = frozenset(
 
 
 class DateTimeNode(StepType):
-    """Version 1 works in UTC as the origin's process does, version 2 in the workflow's zone."""
+    """Version 1 works in UTC, as n8n's process does; version 2 in the workflow's zone."""
 
     types = ("dateTime",)
     field_use = FieldUse.EXTENDS_ITEMS
@@ -54,30 +54,30 @@ class DateTimeNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """dateTime.formatDate and so on."""
+        """Returns dateTime.formatDate and so on."""
         return f"dateTime.{node.literal('operation', 'getCurrentDate' if node.version >= 2 else 'format')}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That the operation is known."""
+        """Yields unknown operations."""
         if node.version >= 2 and node.get("operation", "getCurrentDate") not in _OPERATIONS:
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
         if node.version < 2 and node.get("action", "format") not in ("format", "calculate"):
             yield StepProblem("error", "parameter", "Its action is not known. Choose another one.")
         if node.get("options.fromFormat"):
             words = (
-                "It reads dates by a pattern of one's own, which is not carried here. Give dates as ISO text."
+                "It reads dates by a pattern of one's own, which is not supported. Give dates as ISO text."
             )
             yield StepProblem("error", "parameter", words)
         unknown = (
             date_text.unsupported_token(str(node.literal("customFormat", ""))) if node.version >= 2 else None
         )
         if unknown is not None and node.get("format") == "custom":
-            words = f"Its pattern has “{unknown}”, the whole name of a zone, which is not carried here."
+            words = f"Its pattern has “{unknown}”, the whole name of a zone, which is not supported."
             words += " Leave it out."
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item with its date."""
+        """Adds the date to each item."""
         if call.version < 2:
             return for_each_item(call, lambda index, item: [_older(call.params(index), index, item)])
         return for_each_item(call, lambda index, item: [_newer(call, index, item)])
@@ -94,9 +94,9 @@ def _newer(call: StepCall, index: int, item: Item) -> Item:
 
 
 def read_date(value: Any, zone: tzinfo, *, keep_offset: bool = False) -> datetime:
-    """A date from text, a number of milliseconds or seconds. Raises ItemFailed.
+    """Parses a date from text, milliseconds or seconds. Raises ItemFailed.
 
-    In `zone`; with `keep_offset` in the one written in the text, where there is one.
+    The result is in `zone`, or with `keep_offset` in the offset of the text if it has one.
     """
     date = None
     if js.is_number(value):
@@ -227,5 +227,5 @@ def _older(params: Params, index: int, item: Item) -> Item:
 
 def _older_date(value: Any, from_format: str, zone: tzinfo) -> datetime:
     if from_format:
-        raise ItemFailed("Reading a date by a pattern of one's own is not carried here.")
+        raise ItemFailed("Reading a date by a pattern of one's own is not supported.")
     return read_date(value, zone).astimezone(zone)

@@ -1,4 +1,4 @@
-"""googleSheets: rows read, and rows added, changed, emptied as sends to the bound spreadsheet."""
+"""The node googleSheets: reads rows; appends, updates and clears rows as sends."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ _WRITES = frozenset(("append", "appendOrUpdate", "update", "clear", "delete", "c
 
 
 class GoogleSheetsNode(StepType):
-    """Signed in to by the step's binding; what the file signs in with is not there."""
+    """Uses the connection that is bound to the step, not the credentials of the file."""
 
     types = ("googleSheets",)
     versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7)
@@ -56,15 +56,15 @@ class GoogleSheetsNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """spreadsheet.read, spreadsheet.append and so on."""
+        """Returns spreadsheet.read, spreadsheet.append and so on."""
         return f"spreadsheet.{_operation(node)}"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """Reading, or a send."""
+        """Returns read or send."""
         return StepKind.READ if _operation(node) in _READS else StepKind.SEND
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Rows are found and filled by the item's fields unless the file maps every column."""
+        """Returns that it reads the items' fields unless the file maps every column."""
         if step.kind is StepKind.READ:
             return FieldUse.REPLACES_ITEMS
         operation = step.config.get("operation")
@@ -75,24 +75,24 @@ class GoogleSheetsNode(StepType):
         return FieldUse.PASSES_ITEMS
 
     def required_connection(self, node: NodeDefinition) -> str:
-        """A spreadsheet."""
+        """Returns spreadsheet."""
         return "spreadsheet"
 
     def target(self, node: NodeDefinition) -> JsonObject:
-        """The document and tab as the file names them; what an expression decides is null."""
+        """Returns the document and tab of the file; null if an expression decides them."""
         return {"spreadsheet_id": document_of(node.parameters), "sheet": tab_of(node.parameters)}
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """What is carried of its operations."""
+        """Yields unsupported operations and options."""
         if is_expression(node.get("operation")):
             # Its class, and with it whether a person is asked, is settled here and never by data.
             words = "Its operation is decided by an expression. Choose a fixed one."
             yield StepProblem("error", "parameter", words)
         if node.get("resource", "sheet") != "sheet":
-            words = "It makes or removes a whole spreadsheet, which is not carried. Remove the step."
+            words = "It makes or removes a whole spreadsheet, which is not supported. Remove the step."
             yield StepProblem("error", "parameter", words)
         elif _operation(node) not in _READS | _WRITES:
-            words = f"Its operation “{_operation(node)[:40]}” is not carried. Remove the step."
+            words = f"Its operation “{_operation(node)[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words)
         elif _operation(node) in ("clear", "delete", "create"):
             yield from form_problems(node, _operation(node))
@@ -103,7 +103,7 @@ class GoogleSheetsNode(StepType):
         yield from area_problems(node)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Rows read, or what would be written."""
+        """Reads rows, or proposes what to write."""
         location = SheetLocation.of(call)
         operation = str(js.text(call.first.get("operation", "read")))
         if operation in _READS:
@@ -193,7 +193,7 @@ def _cell(value: Any) -> Cell:
 
 
 def _mapped(call: StepCall, number: int) -> dict[str, Any]:
-    """The columns one item fills."""
+    """Returns the columns that one item fills."""
     params, item = call.params(number), call.items[number]
     if call.version >= 4:
         if params.text("columns.mappingMode", "defineBelow") == "autoMapInputData":
@@ -231,7 +231,7 @@ async def _write(call: StepCall, location: SheetLocation, operation: str) -> Nod
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """What one item writes: its fields as mapped, the cells written, and the row they belong to, if any."""
+    """What one item writes: its mapped fields, the cells, and the row in the sheet, if any."""
 
     item_index: int
     fields: Mapping[str, Any]
@@ -241,7 +241,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Writing:
-    """What one run of a writing step comes to."""
+    """Collects the changes of one run of a writing step."""
 
     call: StepCall
     location: SheetLocation
@@ -252,11 +252,11 @@ class _Writing:
 
     @property
     def integration_id(self) -> Any:
-        """The connection the sends go to."""
+        """The connection to which the sends go."""
         return self.location.account.connection.integration_id
 
     def match(self, number: int, row: Mapping[str, Any], operation: str) -> int | None:
-        """The row in the sheet an item belongs to. Raises ItemFailed."""
+        """Returns the number of the sheet's row that matches an item, or None. Raises ItemFailed."""
         params = self.call.params(number)
         columns = params.get("columns.matchingColumns", [])
         names = [js.text(column) for column in columns] if js.is_list(columns) else []

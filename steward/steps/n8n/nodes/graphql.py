@@ -1,4 +1,4 @@
-"""graphql: a document without a mutation reads by the guarded client, another is a send."""
+"""The node graphql: a document without a mutation is a read, any other a send."""
 
 import re
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from steward.steps.workflow.step_types import (
 
 
 class GraphQlNode(StepType):
-    """A document without a mutation reads; one with a mutation is a send."""
+    """A document without a mutation is a read; one with a mutation is a send."""
 
     types = ("graphql",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -55,21 +55,21 @@ class GraphQlNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """graphql.read, graphql.send."""
+        """Returns graphql.read or graphql.send."""
         return "graphql.read" if self.kind_of(node) is StepKind.READ else "graphql.send"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """By the document, which no data may decide."""
+        """Returns read or send by the document, which must not depend on data."""
         query = node.get("query", "")
         return StepKind.READ if isinstance(query, str) and only_asks(query) else StepKind.SEND
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That the document is fixed, and nothing is signed in with."""
+        """Yields problems of the document, the address and authentication."""
         if is_expression(node.get("query", "")) and "{{" in str(node.get("query")):
             words = "Its document is put together by an expression. Write it out, and use variables."
             yield StepProblem("error", "parameter", words)
         if node.get("authentication", "none") != "none":
-            words = "It signs in with a credential of the tool, which is not there. Remove it or the step."
+            words = "It signs in with a credential of n8n, which is not there. Remove it or the step."
             yield StepProblem("error", "credential", words)
         yield from removed_key_problems(node)
         if self.kind_of(node) is StepKind.READ:
@@ -79,7 +79,7 @@ class GraphQlNode(StepType):
             yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """One question or one send for each item."""
+        """Makes one request for each item."""
         if call.step.kind is StepKind.SEND:
             return _sends(call)
         return await _questions(call)

@@ -1,4 +1,4 @@
-"""html: values taken out of a page by CSS selectors; each paired with its page."""
+"""The node html: extracts values from a page by CSS selectors."""
 
 import re
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ LARGEST = 5 * 1024 * 1024
 
 
 class HtmlNode(StepType):
-    """Extracting only: what makes pages is not here."""
+    """Only extracting is supported, not generating pages."""
 
     types = ("html",)
     versions = (1, 1.1, 1.2)
@@ -34,7 +34,7 @@ class HtmlNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Values out of a field, by selectors that can be read."""
+        """Yields unsupported operations and invalid selectors."""
         if node.get("operation", "generateHtmlTemplate") != "extractHtmlContent":
             words = "It makes a page of HTML, which is not done here. Extract values, or remove the step."
             yield StepProblem("error", "parameter", words)
@@ -55,7 +55,7 @@ class HtmlNode(StepType):
                 yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """An item of values for each page."""
+        """Extracts the values of each page."""
         return for_each_item(call, lambda index, item: _extracted(call, index, item))
 
 
@@ -116,12 +116,12 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> 
 
 
 def _attribute(node: LexborNode, name: str) -> Any:
-    """An attribute's text, which is empty where it has none; UNDEFINED where there is no attribute."""
+    """Returns an attribute's text, or UNDEFINED if it is absent."""
     return (node.attributes[name] or "") if name in node.attributes else js.UNDEFINED
 
 
 def _value_of(node: LexborNode) -> Any:
-    """What a field of a form holds: a text area its text, a choice its chosen option or else the first."""
+    """Returns the value of a form field: its text, or the selected or first option."""
     if node.tag == "textarea":
         return node.text()
     if node.tag != "select":

@@ -1,4 +1,4 @@
-"""httpRequest: reads through the guarded client, everything else a send."""
+"""The node httpRequest: GET and HEAD are reads, all other methods sends."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -76,7 +76,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
 class HttpRequestNode(StepType):
-    """GET and HEAD read; the rest is held or sent. What an address answers to a send is not handed on."""
+    """GET and HEAD read; all else is a send, whose response is not passed on."""
 
     types = ("httpRequest",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -84,21 +84,21 @@ class HttpRequestNode(StepType):
     parameters = frozenset(_NAMES.split(" "))
 
     def operation(self, node: NodeDefinition) -> str:
-        """http.read, http.send; of the store's own interface woocommerce.http.read."""
+        """Returns http.read or http.send, or woocommerce.http.read for the store's own API."""
         if signs_in_to_store(node):
             return "woocommerce.http.read"
         return "http.read" if self.kind_of(node) is StepKind.READ else "http.send"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """By the method, which no data may decide."""
+        """Returns read or send by the method, which must not depend on data."""
         return StepKind.READ if _method(node) in _READS else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """The automation's store where it signs in to one."""
+        """Returns store if it uses a store's credentials."""
         return "store" if signs_in_to_store(node) else None
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Addresses, methods, keys and options that cannot be."""
+        """Yields unsupported addresses, methods, secrets and options."""
         method = _method(node)
         if method not in _METHODS:
             yield StepProblem(
@@ -120,7 +120,7 @@ class HttpRequestNode(StepType):
             yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """One request for each item."""
+        """Makes one request for each item."""
         if call.step.kind is StepKind.SEND:
             return _sends(call)
         return await _reads(call)
@@ -135,7 +135,7 @@ def _options(node: NodeDefinition) -> Iterable[StepProblem]:
     options = node.get("options", {})
     for name, value in options.items() if isinstance(options, Mapping) else ():
         if name == "proxy" or name not in _OPTIONS:
-            words = f"Its option “{str(name)[:60]}” is not carried. Remove it."
+            words = f"Its option “{str(name)[:60]}” is not supported. Remove it."
             yield StepProblem("error", "parameter", words)
         elif name == "allowUnauthorizedCerts" and value:
             words = "It would accept any certificate; here certificates are always checked. Nothing to do."
@@ -149,7 +149,7 @@ def _options(node: NodeDefinition) -> Iterable[StepProblem]:
             words = "It keeps the case of header names; here they are in small letters. Check later steps."
             yield StepProblem("warning", "parameter", words)
         elif name == "queryParameterArrays" and value not in ("", "repeat"):
-            words = "It writes lists with brackets into the query, which is not carried. Write them out."
+            words = "It writes lists with brackets into the query, which is not supported. Write them out."
             yield StepProblem("error", "parameter", words)
     is_json = node.version < 3 and node.literal("responseFormat", "json") == "json"
     if is_json and not node.get("options.splitIntoItems"):
@@ -162,7 +162,7 @@ def _options(node: NodeDefinition) -> Iterable[StepProblem]:
         )
     if node.get("contentType") in ("multipart-form-data", "binaryData"):
         yield StepProblem(
-            "error", "binary", "It sends a file or a form of parts, which is not carried. Remove it."
+            "error", "binary", "It sends a file or a form of parts, which is not supported. Remove it."
         )
 
 
@@ -200,7 +200,7 @@ def _address(params: Params, version: float) -> str:
 
 
 def _body(params: Params, version: float) -> tuple[bytes, str | None]:
-    """The body and its type."""
+    """Returns the body and its content type. Raises ItemFailed."""
     if version < 3:
         fields = (
             parse_json_object(params.get("bodyParametersJson", ""), "body")
@@ -235,7 +235,7 @@ def _body(params: Params, version: float) -> tuple[bytes, str | None]:
 
 
 def _shaped(params: Params, version: float) -> Params:
-    """The parameters with how the answer is read, which older versions take for JSON when nothing is said."""
+    """Returns the parameters with the response format, which defaults to JSON in older versions."""
     if version >= 3:
         return Params({name: value for name, value in params.tree.items() if name != "responseFormat"})
     return Params({"responseFormat": "json", **params.tree})

@@ -1,4 +1,4 @@
-"""itemLists, the older step that is all list steps in one; it does what each of them does."""
+"""The node itemLists, the predecessor of splitOut, aggregate, sort, limit and others."""
 
 from collections.abc import Iterable
 from types import MappingProxyType
@@ -24,7 +24,7 @@ _OPERATIONS = frozenset(
 
 
 class ItemListsNode(StepType):
-    """By its operation; until version 2 aggregating was called aggregateItems."""
+    """Delegates to the node of its operation; up to version 2 aggregating is aggregateItems."""
 
     types = ("itemLists",)
     versions = (1, 2, 2.1, 2.2, 3, 3.1)
@@ -75,11 +75,11 @@ class ItemListsNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """itemLists.sort and so on."""
+        """Returns itemLists.sort and so on."""
         return f"itemLists.{node.literal('operation', 'splitOutItems')}"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That the operation is known."""
+        """Yields unknown operations."""
         if node.get("operation", "splitOutItems") not in _OPERATIONS:
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
         if node.get("operation") == "sort" and node.get("type") == "random":
@@ -88,7 +88,7 @@ class ItemListsNode(StepType):
             yield StepProblem("error", "binary", lists.FILES)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """As the list step of the same name."""
+        """Runs as the node of its operation."""
         operation = call.first.text("operation", "splitOutItems")
         if operation == "splitOutItems":
             return for_each_item(
@@ -124,7 +124,7 @@ async def _order(call: StepCall) -> list[int]:
 
 
 def _split_params(call: StepCall, index: int) -> Params:
-    """Until version 2 the fields to include were a list of objects."""
+    """Up to version 2 the fields to include are a list of objects."""
     params = call.params(index)
     rows = params.rows("fieldsToInclude.fields")
     if not rows:

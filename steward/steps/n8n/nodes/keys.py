@@ -1,4 +1,4 @@
-"""renameKeys and removeDuplicates: other names, each item once; paired with itself."""
+"""The nodes renameKeys and removeDuplicates."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -24,13 +24,13 @@ from steward.steps.workflow.step_types import (
 
 
 class RenameKeysNode(StepType):
-    """Names one by one, then by patterns, of which the first match in a name is replaced."""
+    """The node renameKeys: renames fields by name, then replaces the first match of patterns."""
 
     types = ("renameKeys",)
     parameters = frozenset(("keys", "additionalOptions"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Patterns are for google-re2."""
+        """Yields patterns that google-re2 does not support."""
         rows = node.get("additionalOptions.regexReplacement.replacements", [])
         for row in rows if isinstance(rows, list) else ():
             pattern = row.get("searchRegex", "") if isinstance(row, Mapping) else ""
@@ -41,7 +41,7 @@ class RenameKeysNode(StepType):
                 yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The items with other names."""
+        """Renames the fields of each item."""
         return for_each_item(call, lambda index, item: [_renamed(call.params(index), index, item)])
 
 
@@ -68,7 +68,7 @@ def _renamed(params: Params, index: int, item: Item) -> Item:
 
 
 def _template(text: str) -> str:
-    """`$1` of the language as google-re2 writes it."""
+    """Converts `$1` of JavaScript to the syntax of google-re2."""
     out, index = "", 0
     while index < len(text):
         if text[index] == "$" and index + 1 < len(text) and text[index + 1].isdigit():
@@ -100,7 +100,7 @@ def _by_pattern(json: Mapping[str, Any], program: Any, into: str, depth: int) ->
 
 
 class RemoveDuplicatesNode(StepType):
-    """The first of equal items; a compared field missing or of two types fails the step."""
+    """The node removeDuplicates: fails if a compared field is missing or of several types."""
 
     types = ("removeDuplicates",)
     versions = (1, 1.1, 2)
@@ -127,13 +127,13 @@ class RemoveDuplicatesNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """What earlier runs have seen is not kept."""
+        """Yields a problem for comparing with earlier runs, which is not supported."""
         if node.get("operation", "removeDuplicateInputItems") != "removeDuplicateInputItems":
             words = "It compares with earlier runs, which is not there. Compare within the input instead."
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item once."""
+        """Removes the duplicates."""
         try:
             return NodeResult([without_duplicates(call.first, call.items)])
         except ItemFailed as failure:
@@ -143,7 +143,7 @@ class RemoveDuplicatesNode(StepType):
 
 
 def without_duplicates(params: Params, items: Items) -> Items:
-    """The first of each set of equal items. Raises ItemFailed."""
+    """Returns the first of each set of equal items. Raises ItemFailed."""
     dots = not params.flag("options.disableDotNotation")
     names = _compared(params, items)
     for name in names:
@@ -177,7 +177,7 @@ def _compared(params: Params, items: Items) -> list[str]:
 
 
 def _listed(params: Params, name: str) -> list[str]:
-    """Field names as text, or in the older shape of a list of objects."""
+    """Returns field names from text, or from the list of objects of older versions."""
     value = params.get(name, "")
     if isinstance(value, Mapping):
         names = [row.text("fieldName") for row in params.rows(f"{name}.fields")]

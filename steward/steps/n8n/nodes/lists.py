@@ -1,4 +1,4 @@
-"""splitOut, aggregate, sort and limit: lists of items made longer, shorter or ordered."""
+"""The nodes splitOut, aggregate, sort and limit."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,19 +29,19 @@ RANDOM = "Its random order is the same whenever a run is continued."
 
 
 def names_of(value: Any) -> list[str]:
-    """Field names of a comma separated text or a list."""
+    """Returns the field names of a comma-separated text or a list."""
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]
     return [js.text(element) for element in value] if js.is_list(value) else []
 
 
 def field_at(json: Mapping[str, Any], name: str, *, dots: bool) -> Any:
-    """A field by its path, or by its plain name."""
+    """Returns a field by its path, or by its plain name."""
     return js.get_path(json, name) if dots and name not in json else json.get(name, js.UNDEFINED)
 
 
 class SplitOutNode(StepType):
-    """An item for each element of a list; each paired with the item the list was in."""
+    """The node splitOut: returns an item for each element of a list."""
 
     types = ("splitOut",)
     options = frozenset(("destinationFieldName", "disableDotNotation", "includeBinary"))
@@ -53,12 +53,12 @@ class SplitOutNode(StepType):
     parameters = frozenset(("fieldToSplitOut", "include", "fieldsToInclude", "options"))
 
     async def run(self, call: StepCall) -> NodeResult:
-        """All elements of all items, in order."""
+        """Splits the lists of all items."""
         return for_each_item(call, lambda index, item: split_out(call.params(index), index, item))
 
 
 def split_out(params: Params, item_index: int, item: Item) -> Items:
-    """The elements of one item's lists."""
+    """Returns the elements of one item's lists as items."""
     dots = not params.flag("options.disableDotNotation")
     fields = names_of(params.get("fieldToSplitOut", ""))
     if not fields:
@@ -119,7 +119,7 @@ def _rest(params: Params, item: Item, fields: Sequence[str], include: str, *, do
 
 
 class AggregateNode(StepType):
-    """One item of all, paired with every one of them: `.item` behind it is an error."""
+    """The node aggregate: one item, paired with all items, so that `.item` after it is an error."""
 
     types = ("aggregate",)
     per_item = False
@@ -145,12 +145,12 @@ class AggregateNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Files are not kept."""
+        """Yields a problem for binary data."""
         if node.get("options.includeBinaries"):
             yield StepProblem("error", "binary", FILES)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The one item."""
+        """Returns the one item."""
         params = call.first
         if params.text("aggregate", "aggregateIndividualFields") == "aggregateAllItemData":
             json = aggregate_all(params, call.items)
@@ -160,7 +160,7 @@ class AggregateNode(StepType):
 
 
 def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
-    """Whole items, or some of their fields, as one list."""
+    """Returns all items, or some of their fields, as one list."""
     include = params.text("include", "allFields")
     included = names_of(params.get("fieldsToInclude", ""))
     unwanted = set(names_of(params.get("fieldsToExclude", "")))
@@ -178,7 +178,7 @@ def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
 
 
 def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
-    """Each named field's values as a list."""
+    """Returns the values of each named field as a list."""
     dots = not params.flag("options.disableDotNotation")
     into: dict[str, Any] = {}
     named: set[str] = set()
@@ -211,7 +211,7 @@ def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
 
 
 class SortNode(StepType):
-    """By fields, or by a comparing script; each item keeps its pairing."""
+    """The node sort: sorts by fields, at random, or by a comparison script."""
 
     types = ("sort",)
     per_item = False
@@ -225,12 +225,12 @@ class SortNode(StepType):
     unjoined_parameters = ()
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Random order is fixed by the run's seed."""
+        """Yields problems of the comparison script."""
         if node.get("type") == "random":
             yield StepProblem("warning", "parameter", RANDOM)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The same items in another order."""
+        """Returns the items in sorted order."""
         kind = call.first.text("type", "simple")
         if kind == "code":
             places = await ordered_by_code(call, call.first.text("code"))
@@ -242,7 +242,7 @@ class SortNode(StepType):
 
 
 async def ordered_by_code(call: StepCall, text: str) -> list[int]:
-    """Places in the order of a comparing script. Raises ItemFailed."""
+    """Returns indexes as sorted by a comparison script. Raises ItemFailed."""
     try:
         return await call.evaluator.order(text, call.expression_context(()))
     except CodeFailed as failure:
@@ -250,7 +250,7 @@ async def ordered_by_code(call: StepCall, text: str) -> list[int]:
 
 
 def shuffled(call: StepCall) -> list[int]:
-    """A random order that a continued run repeats."""
+    """Returns indexes in a random order that a resumed run repeats."""
     seed = f"{call.environment.seed}|{call.step.name}|{call.run}"
     return sorted(
         range(len(call.items)), key=lambda index: hashlib.sha256(f"{seed}|{index}".encode()).digest()
@@ -258,7 +258,7 @@ def shuffled(call: StepCall) -> list[int]:
 
 
 def ordered(items: Items, params: Params) -> list[int]:
-    """Places in the order of the named fields. Raises ItemFailed when a field is in no item."""
+    """Returns indexes sorted by the named fields. Raises ItemFailed if no item has a field."""
     dots = not params.flag("options.disableDotNotation")
     rows = params.rows("sortFieldsUi.sortField")
     if not rows:
@@ -272,7 +272,7 @@ def ordered(items: Items, params: Params) -> list[int]:
         for name, downward in keys:
             first = field_at(items[a].json, name, dots=dots)
             second = field_at(items[b].json, name, dots=dots)
-            if not is_same(first, second):  # what cannot be ordered counts as greater, as with the origin
+            if not is_same(first, second):  # values that cannot be ordered count as greater, as in n8n
                 return -1 if is_less(first, second) is not downward else 1
         return 0
 
@@ -280,7 +280,7 @@ def ordered(items: Items, params: Params) -> list[int]:
 
 
 def is_less(first: Any, second: Any) -> bool:
-    """`left < right` as the language has it; texts without regard to case."""
+    """Returns JavaScript's `first < second`, ignoring the case of texts."""
     if isinstance(first, str) and isinstance(second, str):
         return first.lower() < second.lower()
     a, b = js.number(first), js.number(second)
@@ -288,14 +288,14 @@ def is_less(first: Any, second: Any) -> bool:
 
 
 def is_same(first: Any, second: Any) -> bool:
-    """Whether two values sort alike."""
+    """Whether two values are equal for sorting."""
     if isinstance(first, str) and isinstance(second, str):
         return first.lower() == second.lower()
     return first is second or (bool(first == second) and isinstance(first, bool) == isinstance(second, bool))
 
 
 class LimitNode(StepType):
-    """The first or the last so many items, each paired with itself."""
+    """The node limit: returns the first or last items."""
 
     types = ("limit",)
     field_use = FieldUse.PASSES_ITEMS
@@ -309,12 +309,12 @@ class LimitNode(StepType):
     parameters = frozenset(("maxItems", "keep"))
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Some of the items."""
+        """Returns some of the items."""
         return NodeResult([limited(call.items, call.first)])
 
 
 def limited(items: Items, params: Params) -> Items:
-    """The items that stay."""
+    """Returns the items within the limit."""
     max_items = js.number(params.get("maxItems", 1))
     if max_items != max_items:
         raise ItemFailed("The number of items to keep is not a number.")

@@ -1,4 +1,4 @@
-"""splitInBatches: hands items on in batches and gathers what comes back."""
+"""The node splitInBatches: passes items on in batches and collects those that return."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ from steward.steps.workflow.step_types import (
 class SplitInBatchesNode(StepType):
     """Version 3: output 0 done, 1 the batch; version 2 the other way; version 1 batches alone, and a flag.
 
-    What it hands on keeps the pairing with the items it came with, so that `.item` works behind the loop.
+    Items keep their original pairing, so that `.item` works after the loop.
     """
 
     types = ("splitInBatches",)
@@ -30,19 +30,19 @@ class SplitInBatchesNode(StepType):
     stateful = True
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
-        """As the version has them."""
+        """Returns the outputs of the version."""
         if node.version < 2:
             return ("loop",)
         return ("loop", "done") if node.version < 3 else ("done", "loop")
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """A batch has at least one item."""
+        """Yields a batch size below one."""
         size = node.get("batchSize", _size_of(node.version))
         if not is_expression(size) and not (js.is_number(size) and size >= 1):
             yield StepProblem("error", "parameter", "Its batch size is not a number from 1 on. Give one.")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The next batch, or what came back."""
+        """Returns the next batch, or the collected items."""
         params, memory = call.first, call.memory
         size = js.number(params.get("batchSize", _size_of(call.version)))
         if not size >= 1:
@@ -58,12 +58,12 @@ class SplitInBatchesNode(StepType):
 
 
 def _size_of(version: float) -> int:
-    """The size of a batch where the file says none."""
+    """Returns the default batch size of a version."""
     return 1 if version >= 3 else 10
 
 
 def _home(call: StepCall, index: int) -> tuple[Link, ...]:
-    """Where an item came from, which is not where those of the run that hands it on come from."""
+    """Returns the source of an item, which differs from that of the run that passes it on."""
     source = call.sources[0]
     return () if source is None else (ItemRef(source.step, source.run, source.output, index),)
 

@@ -1,4 +1,4 @@
-"""markdown: text with marks into HTML and back; each paired with its own item."""
+"""The node markdown: converts Markdown to HTML and back."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -27,7 +27,7 @@ LARGEST = 1024 * 1024
 
 
 class MarkdownNode(StepType):
-    """Into HTML by the library the origin names for it, in a confined child; back by what is written here."""
+    """Converts to HTML by showdown in the sandbox, and to Markdown by html_to_markdown.py."""
 
     types = ("markdown",)
     parameters = frozenset(("mode", "markdown", "html", "destinationKey", "options"))
@@ -39,18 +39,16 @@ class MarkdownNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That its options are carried: all of one way, some of the other."""
+        """Yields unsupported options."""
         to_html = node.literal("mode", "htmlToMarkdown") == "markdownToHtml"
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in (TO_HTML if to_html else html_marks.OPTIONS):
-                words = (
-                    f"Its option “{str(name)[:60]}” is not carried here. Remove it, or do without this step."
-                )
+                words = f"Its option “{str(name)[:60]}” is not supported. Remove it, or do without this step."
                 yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item with its text."""
+        """Adds the converted text to each item."""
         if call.first.text("mode", "htmlToMarkdown") != "markdownToHtml":
             return for_each_item(
                 call, lambda index, item: [_put(call.params(index), index, item, _marked(call, index))]
@@ -114,9 +112,9 @@ _BUILT = Path(__file__).parents[3] / "sandbox" / "built" / "showdown.js"
 
 @cache
 def _script() -> str:
-    """A script that makes a page of each text; what a text breaks is null.
+    """Returns a script that converts texts to HTML; a text that fails gives null.
 
-    The library asks for the parts of the pattern tested last by an old way (`RegExp.$1`) the engine has not.
+    showdown reads the last match from `RegExp.$1`, which QuickJS does not have.
     """
     return f"""export default function main(input) {{
 const module = {{ exports: {{}} }};

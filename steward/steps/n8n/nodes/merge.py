@@ -1,4 +1,4 @@
-"""merge: lists side by side, joined by fields or place; pairs with each item it joined."""
+"""The node merge: appends, combines or joins items of several inputs."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ _WHOLE = frozenset(("append", "chooseBranch", "passThrough", "wait"))
 
 
 class MergeNode(StepType):
-    """Waits for all its connected inputs; with chooseBranch it never runs without them."""
+    """Waits for all connected inputs; chooseBranch never runs without them."""
 
     types = ("merge",)
     versions = (1, 2, 2.1, 3, 3.1, 3.2)
@@ -94,20 +94,20 @@ class MergeNode(StepType):
     )
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """By fields it looks into them; else it hands items on."""
+        """Returns that it reads fields if it joins by fields, else passes items on."""
         return FieldUse.PASSES_ITEMS if step.config.get("mode", "append") in _WHOLE else FieldUse.READS
 
     def inputs(self, node: NodeDefinition) -> int:
-        """Two, or as many as the step says from version 3 on."""
+        """Returns two, or the number set from version 3 on."""
         count = node.literal("numberInputs", 2) if node.version >= 3 else 2
         return count if isinstance(count, int) and 2 <= count <= 10 else 2
 
     def demands_all(self, step: PlanStep) -> bool:
-        """Choosing a branch needs every one of them."""
+        """Returns whether it chooses a branch, which needs all inputs."""
         return step.config.get("mode") in ("chooseBranch", "passThrough", "wait")
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """SQL is not there; what decides the inputs must not depend on data."""
+        """Yields SQL, and modes or inputs that depend on data."""
         mode = node.get("mode", "append")
         if mode == "combineBySql":
             yield StepProblem("error", "parameter", "It merges by SQL. Join by fields or position instead.")
@@ -121,7 +121,7 @@ class MergeNode(StepType):
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """One output."""
+        """Combines the inputs."""
         params = call.first
         mode = params.text("mode", "append")
         if mode == "append":
@@ -163,21 +163,21 @@ def _chosen(call: StepCall, params: Params) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What is done with fields that several items have: who wins, deep or not, and whether empty loses."""
+    """How fields of several items are merged: which wins, deeply or not, and whether empty values lose."""
 
     resolve: str
     deep: bool
     fill_empty: bool
 
     def preferred(self, count: int) -> int:
-        """The number of the input that wins."""
+        """Returns the index of the input that wins."""
         if self.resolve.startswith("preferInput"):
             number = js.number(self.resolve.removeprefix("preferInput"))
             return int(number) - 1 if number == number and 1 <= number <= count else count - 1
         return count - 1
 
     def joined(self, objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The objects, in order of their inputs, as one."""
+        """Merges the objects, in the order of their inputs."""
         best = self.preferred(len(objects))
         into: dict[str, Any] = {}
         for fields in (*objects[:best], *objects[best + 1 :], objects[best]):
@@ -194,7 +194,7 @@ def _lay(into: dict[str, Any], over: Mapping[str, Any], *, deep: bool, fill_empt
 
 
 def _over(there: Any, value: Any, *, fill_empty: bool) -> Any:
-    """A value over another: objects field by field, lists place by place; a list stays under an object."""
+    """Merges a value over another: objects by field, lists by index."""
     if isinstance(there, dict) and isinstance(value, Mapping):
         _lay(there, value, deep=True, fill_empty=fill_empty)
         return there
@@ -278,14 +278,14 @@ def _all_pairs(call: StepCall, params: Params) -> Items:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Which items of the second input belong to each of the first, by place."""
+    """The indexes of the items of the second input that match each item of the first."""
 
     of_first: Sequence[Sequence[int]]
     of_second: frozenset[int]
 
 
 def fields_to_match(params: Params) -> list[tuple[str, str]]:
-    """The pairs of field names two lists are joined by. Raises ItemFailed when there is none."""
+    """Returns the pairs of field names by which lists are joined. Raises ItemFailed if there are none."""
     if params.has("fieldsToMatchString") and not params.flag("advanced"):
         names = [name.strip() for name in params.text("fieldsToMatchString").split(",")]
         pairs = [(name, name) for name in names if name]
@@ -298,7 +298,7 @@ def fields_to_match(params: Params) -> list[tuple[str, str]]:
 
 
 def all_there(inputs: Sequence[Items], pairs: Sequence[tuple[str, str]], *, dots: bool) -> None:
-    """Raises ItemFailed when a field is in no item of a list that has some."""
+    """Raises ItemFailed if no item of a non-empty list has a field."""
     for number, items in enumerate(inputs[:2]):
         for name in (pair[number] for pair in pairs):
             if items and all(_field(item, name, dots=dots) is js.UNDEFINED for item in items):
@@ -314,7 +314,7 @@ def matched(
     dots: bool,
     only_first: bool,
 ) -> Matches:
-    """Which items belong together."""
+    """Returns which items match."""
     keys = [_key(item, [two for _, two in pairs], fuzzy=fuzzy, dots=dots) for item in second]
     places: dict[str, list[int]] = {}
     for index, key in enumerate(keys):
@@ -370,7 +370,7 @@ def _pairs(call: StepCall, matches: Matches, clash: Clash) -> Items:
 
 
 def _alone(call: StepCall, matches: Matches, number: int, clash: Clash | None = None) -> Items:
-    """The items of one input that belong to none of the other's."""
+    """Returns the items of one input without a match."""
     out: Items = []
     for index, item in enumerate(call.inputs[number]):
         is_alone = not matches.of_first[index] if number == 0 else index not in matches.of_second

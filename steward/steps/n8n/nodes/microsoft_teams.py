@@ -1,4 +1,4 @@
-"""microsoftTeams: a message to the bound connection's channel, whatever the node names."""
+"""The node microsoftTeams: sends a message to the bound connection's channel."""
 
 import html
 import re
@@ -24,7 +24,7 @@ _BREAK = re.compile(r"(?i)<\s*(?:br|/p|/div|/li|/h[1-6]|/tr)\b[^>]*>")
 
 
 class MicrosoftTeamsNode(StepType):
-    """Creating messages in a channel or chat; nothing else of Teams."""
+    """Only creating messages in a channel or chat is supported."""
 
     types = ("microsoftTeams",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -47,15 +47,15 @@ class MicrosoftTeamsNode(StepType):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """One thing only."""
+        """Returns teams.post."""
         return "teams.post"
 
     def required_connection(self, node: NodeDefinition) -> str:
-        """A channel."""
+        """Returns teams."""
         return "teams"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Messages, and to where."""
+        """Yields unsupported operations and a note about the channel."""
         resource = node.get("resource", "channel")
         if resource not in ("channelMessage", "chatMessage") or node.get("operation", "create") != "create":
             words = (
@@ -69,7 +69,7 @@ class MicrosoftTeamsNode(StepType):
         yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """One message for each item."""
+        """Proposes one message for each item."""
         account = account_of(call)
         operation = account.changes["teams.post"]
         effects = Effects(call)
@@ -94,7 +94,7 @@ class MicrosoftTeamsNode(StepType):
 
 
 def _lines(message: str, kind: str) -> list[str]:
-    """The message as plain lines; HTML without its tags."""
+    """Returns the lines of the message; HTML tags are removed."""
     text = message
     if kind == "html":
         text = html.unescape(_TAG.sub("", _BREAK.sub("\n", message)))

@@ -1,4 +1,4 @@
-"""Steps that hand items on, wait or stop: noOp, respondToWebhook, wait, stopAndError."""
+"""The nodes noOp, respondToWebhook, wait and stopAndError."""
 
 from collections.abc import Iterable
 from datetime import UTC, timedelta
@@ -25,24 +25,24 @@ _UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86_400}
 
 
 def passed(items: Items) -> Items:
-    """The items, each paired with itself."""
+    """Returns the items, each paired with itself."""
     return [Item(item.json, paired_with(index)) for index, item in enumerate(items)]
 
 
 class NoOpNode(StepType):
-    """Nothing at all."""
+    """The node noOp: passes items on."""
 
     types = ("noOp",)
     field_use = FieldUse.PASSES_ITEMS
     per_item = False
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The items."""
+        """Passes the items on."""
         return NodeResult([passed(call.items)])
 
 
 class RespondToWebhookNode(StepType):
-    """Nobody waits for an answer here, so it hands its items on."""
+    """The node respondToWebhook: passes items on, because no client waits for a response."""
 
     types = ("respondToWebhook",)
     field_use = FieldUse.PASSES_ITEMS
@@ -50,19 +50,19 @@ class RespondToWebhookNode(StepType):
     per_item = False
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """It answers nobody."""
+        """Yields a warning that no response is sent."""
         words = (
             "It answers whoever called the workflow; here nobody waits, so items only pass. Remove the step."
         )
         yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The items."""
+        """Passes the items on."""
         return NodeResult([passed(call.items)])
 
 
 class StopAndErrorNode(StepType):
-    """Fails as a whole with the message the person wrote."""
+    """The node stopAndError: fails with the configured message."""
 
     types = ("stopAndError",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -71,7 +71,7 @@ class StopAndErrorNode(StepType):
     parameters = frozenset(("errorType", "errorMessage", "errorObject"))
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Never: raises WorkflowStepFailed."""
+        """Raises WorkflowStepFailed."""
         params = call.first
         if params.text("errorType", "errorMessage") == "errorObject":
             value = params.get("errorObject", "")
@@ -82,7 +82,7 @@ class StopAndErrorNode(StepType):
 
 
 class WaitNode(StepType):
-    """Until a time or for a while, at most 90 days; a test run passes at once."""
+    """The node wait: waits until a time or for a duration of up to 90 days, but not in test runs."""
 
     types = ("wait",)
     field_use = FieldUse.PASSES_ITEMS
@@ -92,7 +92,7 @@ class WaitNode(StepType):
     parameters = frozenset(("resume", "amount", "unit", "dateTime", "options", "limitWaitTime"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Only time ends a wait."""
+        """Yields waits that do not end by time, or are too long."""
         resume = node.get("resume", "timeInterval")
         if resume not in ("timeInterval", "specificTime"):
             words = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
@@ -115,7 +115,7 @@ class WaitNode(StepType):
             )
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The items, and until when the run sleeps."""
+        """Passes the items on and returns until when the run sleeps."""
         params, now = call.first, call.environment.now
         if params.text("resume", "timeInterval") == "specificTime":
             zone = js_dates.zone_of(call.environment.zone) or UTC

@@ -1,4 +1,4 @@
-"""set: fields by hand or as JSON, over the item or in its place; pairs each with its own."""
+"""The node set: sets fields one by one or as JSON."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ _KINDS = {
 
 
 class SetNode(StepType):
-    """Versions 1 and 2 fail as a whole, 3 and later item by item."""
+    """Versions 1 and 2 fail as a whole, later ones item by item."""
 
     types = ("set",)
     versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4)
@@ -64,7 +64,7 @@ class SetNode(StepType):
     unjoined_parameters = ("jsonOutput",)
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """Whether the item's own fields stay, all of them or those it looks for."""
+        """Returns whether the item's fields stay: all, some or none."""
         version = step.origin.source_version if step.origin is not None else 1
         config = step.config
         include = config.get("include", "all")
@@ -79,7 +79,7 @@ class SetNode(StepType):
         return FieldUse.EXTENDS_ITEMS if include in ("all", "except") or version < 3 else FieldUse.READS
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Repeated items are a testing aid of the tool; binary data are not kept."""
+        """Yields duplicated items, unknown types and unknown modes."""
         if node.get("duplicateItem"):
             yield StepProblem(
                 "error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off."
@@ -97,7 +97,7 @@ class SetNode(StepType):
             yield StepProblem("error", "parameter", "Its mode is not known. Choose manual mapping or JSON.")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """One item for each."""
+        """Sets the fields of each item."""
         if call.version < 3:
             return NodeResult([[_old(call, index, item) for index, item in enumerate(call.items)]])
         return for_each_item(call, lambda index, item: [_new(call, index, item)])
@@ -148,7 +148,7 @@ def _putter(dots: bool) -> Callable[[dict[str, Any], str, object], None]:
 
 
 def _included(call: StepCall, params: Params, item: Item) -> dict[str, Any]:
-    """The item's own fields that stay."""
+    """Returns the fields of the item that stay."""
     include = params.text("include", "all")
     if call.version >= 3.3:
         if not params.flag("includeOtherFields"):
@@ -210,7 +210,7 @@ def _in_json(part: Any) -> str:
 
 
 def _typed(row: Params, value: object, kind: str, params: Params) -> object:
-    """The value as the field's type has it; a failed conversion fails the item."""
+    """Converts the value to the field's type. Raises ItemFailed."""
     if js.is_missing(value):
         return None
     if params.flag("options.ignoreConversionErrors"):
@@ -222,7 +222,7 @@ def _typed(row: Params, value: object, kind: str, params: Params) -> object:
 
 
 def converted(value: Any, kind: str, name: str) -> Any:
-    """`value` as a string, number, boolean, array or object. Raises ItemFailed."""
+    """Converts to a string, number, boolean, array or object. Raises ItemFailed."""
     result = _CONVERT.get(kind, lambda unconverted: unconverted)(value)
     if result is js.UNDEFINED:
         raise ItemFailed(f"“{name}” expects {_ARTICLE.get(kind, kind)}, but the value is {_preview(value)}.")
@@ -242,13 +242,13 @@ def _is_deep(value: object) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """As the language reads it: a blank text and an empty list are 0."""
+    """Converts as JavaScript does: a blank text and an empty list are 0."""
     number = js.number(value) if not js.is_object(value) else math.nan
     return js.UNDEFINED if math.isnan(number) else number
 
 
 def _boolean(value: Any) -> Any:
-    """True and false in any case; else what is the number 1 or 0, which a blank text is not."""
+    """Accepts true and false in any case, and the numbers 1 and 0, but not blank text."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

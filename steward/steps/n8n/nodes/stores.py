@@ -1,4 +1,4 @@
-"""wooCommerce and shopify: objects of the automation's store read, and changed after approval."""
+"""The nodes wooCommerce and shopify: read and change objects of the automation's store."""
 
 import re
 from abc import ABC, abstractmethod
@@ -55,7 +55,7 @@ _KNOWN_FILTERS = frozenset(
 
 
 class _StoreNode(StepType, ABC):
-    """What both stores' steps share."""
+    """What the nodes of both stores share."""
 
     platform = ""
     fields: Mapping[tuple[str, str], str] = {}
@@ -71,30 +71,30 @@ class _StoreNode(StepType, ABC):
     )
 
     def operation(self, node: NodeDefinition) -> str:
-        """woocommerce.order.update and so on."""
+        """Returns woocommerce.order.update and so on."""
         operation = {"getAll": "list"}.get(_operation(node), _operation(node))
         return f"{self.platform}.{_resource(node)}.{operation}"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """Reading, or a change."""
+        """Returns read or change."""
         return StepKind.READ if _operation(node) in READS else StepKind.CHANGE
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
-        """What is changed stays with what it was changed for."""
+        """Returns that a change passes on fields of the item, a read none."""
         return FieldUse.EXTENDS_ITEMS if step.kind is StepKind.CHANGE else FieldUse.REPLACES_ITEMS
 
     def required_connection(self, node: NodeDefinition) -> str:
-        """The automation's own store."""
+        """Returns store."""
         return "store"
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """What of the store's steps is carried."""
+        """Yields unsupported resources, operations and fields."""
         resource, operation = _resource(node), _operation(node)
         if resource not in self.resources:
-            words = f"Of the store, “{resource[:40]}” is not carried. Remove the step."
+            words = f"Of the store, “{resource[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words)
         elif operation not in READS | {"update"}:
-            words = f"The operation “{operation[:40]}” is not carried: objects are read and updated only."
+            words = f"The operation “{operation[:40]}” is not supported: objects are read and updated only."
             yield StepProblem("error", "parameter", f"{words} Remove the step.")
         if operation == "update":
             fields = node.get("updateFields", {})
@@ -107,11 +107,11 @@ class _StoreNode(StepType, ABC):
         yield from self.read_problems(node)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """What of a read is not carried."""
+        """Yields unsupported options of a read."""
         return ()
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Objects read, or changes proposed."""
+        """Reads objects, or proposes changes."""
         store = store_of(call)
         if store.platform != self.platform:
             raise ItemFailed(f"This step works on {self.platform}; the automation runs on {store.platform}.")
@@ -125,7 +125,7 @@ class _StoreNode(StepType, ABC):
 
     @abstractmethod
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
-        """The objects one item asks for."""
+        """Reads the objects for one item. Raises ItemFailed."""
 
     async def _changes(self, call: StepCall, store: StoreAccess) -> NodeResult:
         effects = Effects(call)
@@ -149,7 +149,7 @@ class _StoreNode(StepType, ABC):
     async def _change(
         self, params: Params, store: StoreAccess
     ) -> tuple[list[Proposal], list[str], dict[str, Any]]:
-        """What one item proposes, what is wrong with it, and the object's fields afterwards."""
+        """Returns the planned changes of one item and the object's fields afterwards."""
         resource = params.text("resource", "product")
         number = js.text(params.get(f"{resource}Id", "")).strip()
         current = await object_of(store, resource, number)
@@ -197,7 +197,7 @@ def _limit(params: Params) -> int | None:
 
 
 class WooCommerceNode(_StoreNode):
-    """Objects come as the shop gives them."""
+    """The node wooCommerce: objects have all fields that the store returns."""
 
     types = ("wooCommerce",)
     platform = "woocommerce"
@@ -205,17 +205,17 @@ class WooCommerceNode(_StoreNode):
     resources = frozenset(("product", "order", "customer"))
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Filters the shop does not have."""
+        """Yields unsupported filters."""
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in _KNOWN_FILTERS:
-                words = f"Its filter “{str(name)[:40]}” is not carried. Filter in a step of its own."
+                words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
                 yield StepProblem("error", "parameter", words)
         if _operation(node) == "update" and _resource(node) == "customer":
             yield StepProblem("error", "parameter", "Customers cannot be changed here. Remove the step.")
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
-        """One object, or a list."""
+        """Reads one object, or a list."""
         resource = params.text("resource", "product")
         if params.text("operation", "get") == "get":
             number = js.text(params.get(f"{resource}Id", "")).strip()
@@ -234,7 +234,7 @@ class WooCommerceNode(_StoreNode):
 
 
 class ShopifyNode(_StoreNode):
-    """The commonest fields of products and orders, under the names the origin gives them."""
+    """The node shopify: products and orders with the common fields, under n8n's names."""
 
     types = ("shopify",)
     platform = "shopify"
@@ -242,7 +242,7 @@ class ShopifyNode(_StoreNode):
     resources = frozenset(("product", "order"))
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Not every field of the store's is read."""
+        """Yields a warning that not every field is read."""
         if _operation(node) in READS:
             words = (
                 "It reads the commonest fields of the object, not every one. Look at what later steps use."
@@ -251,11 +251,11 @@ class ShopifyNode(_StoreNode):
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
             if name not in ("fields", "status", "createdAtMin", "createdAtMax", "updatedAtMin"):
-                words = f"Its filter “{str(name)[:40]}” is not carried. Filter in a step of its own."
+                words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
                 yield StepProblem("error", "parameter", words)
 
     async def read(self, params: Params, store: StoreAccess) -> list[dict[str, Any]]:
-        """One object, or a list."""
+        """Reads one object, or a list."""
         resource = params.text("resource", "order")
         limit = _limit(params) if params.text("operation", "get") == "getAll" else 1
         number = js.text(params.get(f"{resource}Id", "")).strip()

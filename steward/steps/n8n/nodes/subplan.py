@@ -1,4 +1,4 @@
-"""executeWorkflow: another workflow inside the step, once for all items or for each."""
+"""The node executeWorkflow: runs a sub-workflow, once for all items or for each."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -20,11 +20,10 @@ from steward.steps.workflow.step_types import (
 
 
 class ExecuteWorkflowNode(StepType):
-    """The workflow is in the step itself; one of the tool's own by its number is not in the file.
+    """Only a workflow inside the node itself is supported; one called by its id is not in the file.
 
-    Its class and its connection are those of the steps inside (imports/n8n/called.py); what it
-    would change or send is proposed as its own. What comes back is paired as the general rule fills in; run
-    for each item, with that item.
+    Kind and connection are those of the steps inside (imports/n8n/called.py), whose changes and sends it
+    proposes as its own. Returned items are paired by the general rule; if run for each item, with that item.
     """
 
     types = ("executeWorkflow",)
@@ -50,9 +49,9 @@ class ExecuteWorkflowNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That the called workflow is here, and is waited for."""
+        """Yields sub-workflows that are not in the file or not waited for."""
         if node.get("source", "database") != "parameter":
-            words = "The workflow it calls is not in the file. Put its JSON into this step in the tool."
+            words = "The workflow it calls is not in the file. Put its JSON into this step in n8n."
             yield StepProblem("error", "sub_workflow_missing", words)
         elif not isinstance(node.get("workflowJson"), str) or node.literal("workflowJson") is None:
             words = "The workflow it calls is decided by an expression. Put its JSON into this step."
@@ -62,7 +61,7 @@ class ExecuteWorkflowNode(StepType):
             yield StepProblem("warning", "parameter", f"{words} It waits; nothing to do.")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The items of the called workflow's last step."""
+        """Returns the items of the sub-workflow's last step."""
         plan = call.environment.sub_workflow(call.step.name)
         run_inner = call.environment.run_sub_workflow
         if plan is None or run_inner is None:
@@ -80,7 +79,7 @@ class ExecuteWorkflowNode(StepType):
 
 
 def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> NodeResult:
-    """What was gathered so far with one more run; its items are paired with the item at `place`."""
+    """Adds the result of one more run; its items are paired with the item at `index`, if set."""
     items = result.outputs[0]
     shift = len(items)
     items += (
@@ -99,6 +98,6 @@ def _in(items: Items) -> Items:
 
 
 def inline(parameters: Any) -> Any:
-    """The JSON of the called workflow; UNDEFINED when it cannot be read."""
+    """Returns the sub-workflow's JSON, or UNDEFINED if it is invalid."""
     text = parameters.get("workflowJson") if js.is_object(parameters) else None
     return js.parse_json(text) if isinstance(text, str) else js.UNDEFINED

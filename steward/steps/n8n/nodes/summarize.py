@@ -1,4 +1,4 @@
-"""summarize: figures over groups of items; a result is paired with its group's items."""
+"""The node summarize: aggregates groups of items."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +31,7 @@ _NAMES = {
 
 
 class SummarizeNode(StepType):
-    """An item for each group, or one with the groups inside each other."""
+    """Returns an item for each group, or one item with nested groups."""
 
     types = ("summarize",)
     versions = (1, 1.1)
@@ -47,7 +47,7 @@ class SummarizeNode(StepType):
     parameters = frozenset(("fieldsToSummarize", "fieldsToSplitBy", "options"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That every aggregation is known."""
+        """Yields unknown aggregations."""
         rows = node.get("fieldsToSummarize.values", [])
         for row in rows if isinstance(rows, list) else ():
             if isinstance(row, dict) and row.get("aggregation", "count") not in _NAMES:
@@ -56,12 +56,12 @@ class SummarizeNode(StepType):
                 )
 
     async def run(self, call: StepCall) -> NodeResult:
-        """The groups."""
+        """Aggregates the items."""
         return NodeResult([summarized(call.first, call.items)])
 
 
 def summarized(params: Params, items: Items) -> Items:
-    """Each group's figures. Raises ItemFailed."""
+    """Aggregates each group. Raises ItemFailed."""
     dots = not params.flag("options.disableDotNotation")
     rows = params.rows("fieldsToSummarize.values")
     if not rows:
@@ -101,7 +101,7 @@ _Group = tuple[tuple[Any, ...], list[int]]
 
 
 def _groups(items: Items, split: Sequence[str], *, dots: bool, skip: bool) -> list[_Group]:
-    """Groups in the order their first field, then their second, was first seen."""
+    """Groups items in the order in which values of the first field, then the second, appear."""
     return _grouped(items, list(range(len(items))), split, (), dots=dots, skip=skip)
 
 
@@ -141,7 +141,7 @@ def _figures(rows: Sequence[Params], items: Sequence[Item], *, dots: bool) -> di
 
 
 def _there(values: Sequence[Any], row: Params) -> list[Any]:
-    """The values that count: empty ones only when the row says so."""
+    """Returns the values that count; empty ones only if the row includes them."""
     if row.flag("includeEmpty"):
         return [None if value is js.UNDEFINED else value for value in values]
     return [value for value in values if not js.is_missing(value) and value != ""]
@@ -152,7 +152,7 @@ def _numbers(values: Sequence[Any]) -> list[float]:
 
 
 def _total(values: Sequence[Any]) -> float:
-    """Added one after the other, as the origin does: no more exact than that."""
+    """Adds floats one after the other, as n8n does, with the same rounding errors."""
     total: float = 0
     for value in _numbers(values):
         total += value

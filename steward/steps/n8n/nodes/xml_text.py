@@ -1,4 +1,4 @@
-"""xml: text into fields and back, as the origin does by default; paired with itself."""
+"""The node xml: converts XML to JSON and back, as xml2js does by default."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[^\W\d][\w.:-]*\Z")
 
 
 class XmlNode(StepType):
-    """Attributes are merged into fields and single children are no lists, unless the options say so."""
+    """By default attributes become fields, and single children are not lists."""
 
     types = ("xml",)
     options = frozenset(
@@ -49,12 +49,12 @@ class XmlNode(StepType):
     parameters = frozenset(("mode", "dataPropertyName", "options"))
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """That it is one of the two ways."""
+        """Yields unknown modes and options."""
         if node.get("mode", "xmlToJson") not in ("xmlToJson", "jsonToxml"):
             yield StepProblem("error", "parameter", "Its mode is not known. Choose another one.")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Each item read or written."""
+        """Converts each item."""
         return for_each_item(call, lambda index, item: [_turned(call.params(index), index, item)])
 
 
@@ -69,7 +69,7 @@ def _turned(params: Params, index: int, item: Item) -> Item:
 
 
 class _Builder:
-    """Builds the fields of an element as its parts are met."""
+    """Builds the fields of an element while it is parsed."""
 
     def __init__(self, params: Params) -> None:
         self.attributes = params.text("options.attrkey", "$")
@@ -84,7 +84,7 @@ class _Builder:
         self.root: tuple[str, Any] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """An element begins."""
+        """Opens an element."""
         fields: dict[str, Any] = {}
         if attributes and not self.no_attributes:
             if self.merge:
@@ -98,17 +98,17 @@ class _Builder:
             raise ItemFailed("The XML is nested too deeply.")
 
     def characters_of(self, text: str) -> None:
-        """Characters of the element."""
+        """Adds text to the element."""
         if self.stack:
             self.stack[-1].texts.append(text)
 
     def marked(self) -> None:
-        """Characters that are marked as such, which count even when they are blanks."""
+        """Adds CDATA, which counts even if it is blank."""
         if self.stack:
             self.stack[-1].marked = True
 
     def end(self, name: str) -> None:
-        """An element is whole."""
+        """Closes an element."""
         element = self.stack.pop()
         fields, whole = element.fields, "".join(element.texts)
         if self.characters in fields:
@@ -144,7 +144,7 @@ class _Element:
 
 
 def read_xml(text: str, params: Params) -> dict[str, Any]:
-    """The fields of an XML text. Raises ItemFailed."""
+    """Parses an XML text. Raises ItemFailed."""
     if len(text) > LARGEST:
         raise ItemFailed("The XML is larger than 5 MiB.")
     builder = _Builder(params)
@@ -177,7 +177,7 @@ def _no_entities(*declared: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Style:
-    """How fields become XML: the names that stand for attributes and text, and whether text is marked."""
+    """How fields become XML: the keys of attributes and text, and whether to write CDATA."""
 
     attributes: str
     characters: str
@@ -185,7 +185,7 @@ class _Style:
 
 
 def written(json: Mapping[str, Any], params: Params) -> str:
-    """Fields as an XML text. Raises ItemFailed."""
+    """Writes fields as an XML text. Raises ItemFailed."""
     style = _Style(
         attributes=params.text("options.attrkey", "$"),
         characters=params.text("options.charkey", "_"),
