@@ -1,4 +1,4 @@
-"""The only file that reads time or waits; everything else is given `now` or a Clock."""
+"""The only file that reads time or sleeps; other code takes `now` or a Clock as an argument."""
 
 import asyncio
 import time

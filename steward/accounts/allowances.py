@@ -1,4 +1,4 @@
-"""Fixed windows of one UTC calendar minute, in memory, for a service of one process."""
+"""Rate limit windows of one UTC minute, in memory, for a service of one process."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,14 +13,14 @@ _MINUTE_MS = 60_000
 
 
 class Windows:
-    """How many calls this minute has seen, by kind, organisation and key."""
+    """Counts of this minute's calls by kind, organization and key."""
 
     def __init__(self) -> None:
         self._minute = -1
         self._used: dict[Window, int] = {}
 
     def take(self, now: datetime, limits: Sequence[tuple[Window, int]]) -> bool:
-        """Counts a call in every window, or in none when one is full; whether it was counted."""
+        """Counts a call in every window, or in none when one is full. Returns whether it was counted."""
         minute = ms(now) // _MINUTE_MS
         if minute != self._minute:
             self._minute, self._used = minute, {}
@@ -34,7 +34,7 @@ class Windows:
 
 
 def spent(now: datetime) -> RateLimited:
-    """The refusal of a full window: come again in the next minute."""
+    """Returns the refusal of a full window, to retry in the next minute."""
     return RateLimited(retry_after=seconds_to_next_minute(now))
 
 

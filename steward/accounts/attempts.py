@@ -11,12 +11,12 @@ from steward.model.refusals import RateLimited
 
 
 def hashed(text: str) -> str:
-    """How an attempt's key is kept and logged: never in plain."""
+    """Returns the hash under which an attempt's key is stored and logged."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def count(engine: Engine, now: datetime, keys: Mapping[AttemptKind, str], *, limit: int) -> None:
-    """Counts one attempt under every key. Raises RateLimited, counting nothing, when one is full."""
+    """Counts one attempt under every key. Raises RateLimited, without counting, when one is at its limit."""
     key_hashes = {kind: hashed(key) for kind, key in keys.items()}
 
     async def act(tx: Tx) -> int | None:

@@ -1,4 +1,4 @@
-"""The service's own keys: made at the first start, kept wrapped, unwrapped into a ring."""
+"""The service's own keys: created at the first start, stored wrapped, unwrapped into a key ring."""
 
 import json
 import secrets
@@ -88,7 +88,7 @@ class KeyRing:
 
 @dataclass(slots=True)
 class Held:
-    """What a ring holds at the moment; the one part of it that changes."""
+    """The current keys of a ring; the only part of it that changes."""
 
     unwrapped: "Unwrapped | None" = None
     read_at: datetime | None = None
@@ -194,12 +194,18 @@ async def openable(tx: Tx, masters: Sequence[MasterKey]) -> int:
     return len(stored_keys)
 
 
+def _live_by_kind(stored_keys: Sequence[WrappedKey], now: datetime) -> dict[KeyKind, list[WrappedKey]]:
+    by_kind: dict[KeyKind, list[WrappedKey]] = {"signing": [], "pepper": [], "cursor": []}
+    for key in stored_keys:
+        if key.retires_at is None or key.retires_at > now:
+            by_kind[key.kind].append(key)
+    return by_kind
+
+
 def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
-    live = [key for key in stored_keys if key.retires_at is None or key.retires_at > now]
+    by_kind = _live_by_kind(stored_keys, now)
+    live = [key for keys_of_kind in by_kind.values() for key in keys_of_kind]
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}
-    by_kind: dict[str, list[WrappedKey]] = {"signing": [], "pepper": [], "cursor": []}
-    for key in live:
-        by_kind[key.kind].append(key)
     current = [key.key_id for key in by_kind["signing"] if key.retires_at is None]
     if not (current and by_kind["pepper"] and by_kind["cursor"]):
         return None

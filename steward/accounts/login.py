@@ -1,4 +1,4 @@
-"""The login of an API credential acting as a person: one path for both spellings."""
+"""The login of an API credential for a person."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class _Candidate:
 async def login(engine: Engine, now: datetime, ring: KeyRing, ask: LoginRequest) -> LoggedIn:
     """A token for the person. Raises InvalidCredentials, the same whichever value is wrong.
 
-    Every reading costs the same two queries, one HMAC and one comparison, whatever is known.
+    Every reading costs the same two queries, one HMAC and one comparison, whether or not it exists.
     """
 
     async def look(tx: Tx) -> tuple[list[_Candidate], str | None]:

@@ -1,4 +1,4 @@
-"""Password hashing off the loop: two at once in threads, a short queue, then 503."""
+"""Password hashing in two threads, with a short queue; beyond it Unavailable."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ MAX_WAITING = 20
 
 
 class Hashing:
-    """The threads password hashes are worked out in; one for a process, closed with it."""
+    """The threads that compute password hashes; one pool for a process."""
 
     def __init__(self, cost: Cost) -> None:
         self._cost = cost
@@ -28,7 +28,7 @@ class Hashing:
         return await self._run(lambda: hash_password(password, self._cost))
 
     async def verify(self, password: str, password_hash: str | None) -> bool:
-        """Whether the password is the kept one; with none kept the same work, and no. Raises Unavailable."""
+        """Whether the password matches; without a hash the same work is done, and the answer is no."""
         return await self._run(lambda: self._verify(password, password_hash))
 
     def is_outdated(self, password_hash: str) -> bool:

@@ -1,4 +1,4 @@
-"""Puts the table of operations behind the gate: the application app.py serves and tests call."""
+"""Builds the ASGI application of the API from its operations."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def create(
 
 
 class _Document:
-    """Answers the OpenAPI document, made when it is first asked for."""
+    """Answers the OpenAPI document, which it builds at the first request."""
 
     def __init__(self, operations: Sequence[Operation]) -> None:
         self._operations = operations

@@ -1,4 +1,4 @@
-"""Real calls of each operation under /v1, for the document alone; `make docs` records them anew."""
+"""Recorded calls of each operation under /v1, for the OpenAPI document; `make docs` records them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _FILE = Path(__file__).with_name("examples.json")
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One call as it was made: where to, with which body (None: none), and the whole answer."""
+    """One recorded call: its path, its body (None without one) and the whole answer."""
 
     path: str
     request: Mapping[str, Any] | None
@@ -22,5 +22,5 @@ class Example:
 
 @cache
 def examples() -> Mapping[str, Example]:
-    """By method and path of the operation, such as `GET /v1/automations/runs/{run_id}`."""
+    """Returns examples by method and path, such as `GET /v1/automations/runs/{run_id}`."""
     return msgspec.json.decode(_FILE.read_bytes(), type=dict[str, Example])

@@ -1,4 +1,4 @@
-"""The table of operations as OpenAPI 3.1; leaves serving it to application.py.
+"""The table of operations as OpenAPI 3.1.
 
 `python -m steward.api.openapi FILE` writes the document the web app's types are made from.
 """

@@ -74,7 +74,7 @@ def _obstacle(
 
 
 async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None:
-    """That nothing but the organisation's switch, which the gate looks at, keeps it from running.
+    """That nothing but the organisation's switch, which authentication checks, keeps it from running.
 
     Raises NotConnected, NotReady.
     """

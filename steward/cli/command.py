@@ -1,4 +1,4 @@
-"""What a command of the command line is, and what it is given; leaves the table to table.py."""
+"""Commands of the command line and their arguments."""
 
 import argparse
 import getpass
@@ -48,7 +48,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class CliArgs:
-    """One use of a command: its arguments, the settings, and where a started process says it is ready."""
+    """The arguments of one call of a command, its settings, and how it reports that it is ready."""
 
     options: argparse.Namespace
     read_settings: Callable[[], Settings]
@@ -86,14 +86,14 @@ def option(*names: str, **options: Any) -> Argument:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The open database an operator's command works on."""
+    """The open database of an operator's command."""
 
     engine: Engine
     args: CliArgs
     masters: list[MasterKey]
 
     async def write(self, act: Act[T], org: OrgId | None = None) -> T:
-        """Runs `act` in one transaction, within the wall of `org` if one is named. Raises its refusals."""
+        """Runs `act` in one transaction, as the tenant `org` if one is named. Raises its refusals."""
         return await self.engine.write(self.args.now(), act, org=() if org is None else org)
 
     async def ring(self) -> KeyRing:

@@ -1,4 +1,4 @@
-"""What operators are told where foreign code cannot be confined: by `doctor`, and in the log at the start."""
+"""Warns operators, in `doctor` and at the start, where foreign code cannot be sandboxed."""
 
 from typing import Final
 

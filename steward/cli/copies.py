@@ -1,4 +1,4 @@
-"""backup and restore: a copy of the SQLite database and the way back."""
+"""backup and restore of the SQLite database."""
 
 import asyncio
 import contextlib
@@ -157,17 +157,28 @@ def _removed_afterwards(fresh: Path) -> Iterator[None]:
 COMMANDS = [
     Command(
         "backup",
-        "take a consistent copy of the SQLite database while it is used",
+        "copy the SQLite database while the service runs",
         backup,
-        (option("--to", required=True, metavar="FILE", help="the copy; its SHA-256 is put beside it"),),
+        (
+            option(
+                "--to",
+                required=True,
+                metavar="FILE",
+                help="where to write the copy; its SHA-256 goes into a file beside it",
+            ),
+        ),
     ),
     Command(
         "restore",
-        "make a copy the database again, with the service stopped (SQLite)",
+        "restore the SQLite database from a copy, with the service stopped",
         restore,
         (
             option("--from", dest="source", required=True, metavar="FILE", help="the copy"),
-            option("--force", action="store_true", help="although there is data; it is kept beside"),
+            option(
+                "--force",
+                action="store_true",
+                help="replace existing data, which is kept beside the restored file",
+            ),
         ),
     ),
 ]

@@ -1,4 +1,4 @@
-"""demo: the service beside a pretend world, with a sample organisation that has something to look at."""
+"""demo: the service with fake platforms and a sample organization."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ PEOPLE = (
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """Where the demo listens and keeps its data; `reset` begins anew."""
+    """Where the demo listens and stores its data; `reset` deletes the data first."""
 
     host: str = "127.0.0.1"
     port: int = 8400
@@ -83,7 +83,7 @@ async def demo(options: DemoOptions, *, ready: Ready) -> None:
 
 @contextlib.asynccontextmanager
 async def _sandbox(options: DemoOptions) -> AsyncIterator[Mapping[str, Any]]:
-    """The pretend world in a process of its own, ended with this one; gives what it says of itself."""
+    """Runs the fake platforms in a child process and yields their addresses and keys."""
     command = [sys.executable, "-m", "steward", "sandbox", "--json", "--host", options.host]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("STEWARD_")}
     child = await asyncio.create_subprocess_exec(
@@ -126,7 +126,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
 
 
 async def _world(service: app.Wired, options: DemoOptions, sandbox: Mapping[str, Any]) -> dict[str, Any]:
-    """What the demo consists of: made at the first start, read back at every other."""
+    """Creates the sample organization at the first start and reads it back at later ones."""
     file = options.folder / FACTS_FILE
     stored = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
     settings = service.settings
@@ -261,7 +261,7 @@ async def _automations(
 
 
 async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[str, Any]) -> None:
-    """At the first start one automation runs, so that something waits for approval when people come."""
+    """Runs one automation at the first start, so that an approval waits."""
     org = OrgId(facts["organization"]["id"])
     owner = facts["people"][0]
     actor = Actor(org, owner["id"], ROLE_SCOPES[Role.OWNER], Via.UI, None, Role.OWNER)

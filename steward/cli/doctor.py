@@ -1,4 +1,4 @@
-"""doctor: looks whether everything is as it must be and says what to do; changes nothing."""
+"""doctor: checks the installation and says what to do; changes nothing."""
 
 import asyncio
 import shutil
@@ -52,7 +52,7 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """What is looked at; without an engine the database could not be opened, and `why` says so."""
+    """The installation to check; without an engine the database could not be opened, and `why` says why."""
 
     settings: Settings
     now: datetime
@@ -293,7 +293,7 @@ def _look_at_built() -> str:
     return "What is built into an installation is there."
 
 
-# One line adds a check.
+# Add a check by one line.
 CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
     "settings": _settings,
     "database": _database,
@@ -315,7 +315,7 @@ CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
 
 
 async def doctor(args: CliArgs) -> Facts:
-    """Every check, whatever the others find; fails when one does."""
+    """Runs every check; fails when one does."""
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
@@ -368,4 +368,4 @@ def in_words(facts: Facts) -> str:
     )
 
 
-COMMANDS = [Command("doctor", "look whether everything is as it must be", doctor, (), in_words)]
+COMMANDS = [Command("doctor", "check the installation and say what to do", doctor, (), in_words)]

@@ -1,4 +1,4 @@
-"""Who may hold a connection, and how long a request's head may take; bodies are reading.py's."""
+"""Limits on connections, and on how long a request's head may take."""
 
 import re
 from asyncio import BaseTransport, TimerHandle, Transport
@@ -53,9 +53,9 @@ def lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionLimits:
-    """The bounds of one listening process, and what it holds at the moment.
+    """The limits of one listening process, and its present connections.
 
-    Connections of trusted proxies count together only: everybody comes by them.
+    Connections of trusted proxies count in the total only, since all clients share them.
     """
 
     head_seconds: float = 10.0
@@ -104,7 +104,7 @@ class ConnectionLimits:
 
 
 class _Guarded(HttpToolsProtocol):
-    """uvicorn's protocol within the bounds of an edge."""
+    """uvicorn's protocol within connection limits."""
 
     edge: ClassVar[ConnectionLimits]
     _name: str | None = None

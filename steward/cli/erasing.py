@@ -1,4 +1,4 @@
-"""user erase, org erase and compact: what a person or a customer who leaves may ask for by law."""
+"""user erase, org erase and compact: removes personal data for good."""
 
 import asyncio
 
@@ -93,7 +93,7 @@ async def _rewritten(settings: Settings) -> bool:
 COMMANDS = [
     Command(
         "user erase",
-        "take a person's names, address and sign-in away for good",
+        "erase a person's names, address and sign-in for good",
         erase_user,
         (
             option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address"),
@@ -102,12 +102,12 @@ COMMANDS = [
     ),
     Command(
         "org erase",
-        "remove an organisation and all it owns for good",
+        "erase an organisation and all it owns for good",
         erase_org,
         (
             option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name"),
             option("--confirm", required=True, metavar="NAME", help="its exact name"),
         ),
     ),
-    Command("compact", "rewrite the SQLite file without what was removed", rewrite_file),
+    Command("compact", "rewrite the SQLite file to drop removed data", rewrite_file),
 ]

@@ -87,10 +87,10 @@ COMMANDS = [
     Command("keys new", "print a new key for STEWARD_MASTER_KEYS", new),
     Command(
         "keys rotate encryption",
-        "wrap every data key with the first master key",
+        "rewrap every data key with the first master key",
         rotate_encryption,
-        (option("--data", action="store_true", help="also make new data keys and encrypt anew"),),
+        (option("--data", action="store_true", help="also create new data keys and re-encrypt secrets"),),
         words_of_encryption,
     ),
-    Command("keys rotate signing", "make a new key for signing tokens", rotate_signing),
+    Command("keys rotate signing", "create a new key for signing tokens", rotate_signing),
 ]

@@ -44,6 +44,6 @@ COMMANDS = [
         "migrate",
         "apply pending migrations",
         run_migrations,
-        (option("--check", action="store_true", help="only look; exit 1 when any is pending"),),
+        (option("--check", action="store_true", help="only check; exit 1 when migrations are pending"),),
     ),
 ]

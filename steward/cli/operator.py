@@ -242,7 +242,7 @@ _PASSWORD = option("--password-stdin", action="store_true", help="read the passw
 COMMANDS = [
     Command(
         "org create",
-        "make an organisation",
+        "create an organisation",
         create_org,
         (
             option("--name", required=True),
@@ -259,7 +259,7 @@ COMMANDS = [
     ),
     Command(
         "user create",
-        "make a person's account",
+        "create a person's account",
         create_user,
         (
             option("--email", required=True),
@@ -273,22 +273,22 @@ COMMANDS = [
         ),
     ),
     Command("user set-password", "set a person's password", set_password, (_USER, _PASSWORD)),
-    Command("user deactivate", "switch a person off everywhere", deactivate, (_USER,)),
-    Command("user activate", "switch a person on again", activate, (_USER,)),
+    Command("user deactivate", "deactivate a person in every organisation", deactivate, (_USER,)),
+    Command("user activate", "reactivate a person", activate, (_USER,)),
     Command(
         "user add-to-org",
-        "make a person a member, or change the role",
+        "add a person to an organisation, or change their role",
         add_to_org,
         (_USER, _ORG, option("--role", required=True, choices=_ROLES)),
     ),
     Command(
         "credential issue",
-        "make an API credential",
+        "create an API credential",
         issue,
-        (_ORG, option("--label", default="", help="what for")),
+        (_ORG, option("--label", default="", help="what the credential is for")),
     ),
-    Command("credential rotate", "make a new secret", rotate, (_CLIENT,)),
-    Command("credential disable", "switch a credential off", disable, (_CLIENT,)),
-    Command("credential enable", "switch a credential on", enable, (_CLIENT,)),
+    Command("credential rotate", "create a new secret", rotate, (_CLIENT,)),
+    Command("credential disable", "disable a credential", disable, (_CLIENT,)),
+    Command("credential enable", "enable a credential", enable, (_CLIENT,)),
     Command("credential list", "list credentials", list_credentials, (option("--org", metavar="ID|NAME"),)),
 ]

@@ -87,7 +87,7 @@ COMMANDS = [
             option("--host", help="where to listen"),
             option("--port", type=int, help="the port; 0 takes a free one"),
             option("--processes", type=int, help="API processes; more than 1 needs PostgreSQL"),
-            option("--no-worker", action="store_true", help="leave the worker out (PostgreSQL)"),
+            option("--no-worker", action="store_true", help="serve without a worker (PostgreSQL)"),
             option("--handle", type=int, help="an open listening socket, from a parent process"),
         ),
     ),
@@ -95,29 +95,31 @@ COMMANDS = [
         "worker",
         "run automations and the scheduler (PostgreSQL)",
         run_worker,
-        (option("--concurrency", type=int, help="runs at once"),),
+        (option("--concurrency", type=int, help="how many runs to execute concurrently"),),
     ),
     Command(
         "demo",
-        "serve a sample organisation beside a pretend outside world",
+        "serve a sample organisation with fake platforms",
         run_demo,
         (
             option("--host", default=LOOPBACK, help="where to listen"),
-            option("--port", type=int, default=8400, help="the port; the pretend world takes the next"),
+            option(
+                "--port", type=int, default=8400, help="the port; the fake platforms listen on the next one"
+            ),
             option("--dir", default="./steward-demo", help="where the data is kept"),
-            option("--reset", action="store_true", help="begin anew"),
+            option("--reset", action="store_true", help="delete the data first"),
         ),
         words_of_demo,
     ),
     Command(
         "sandbox",
-        "serve a pretend outside world: shop, spreadsheets, Teams, bucket",
+        "serve fake platforms: shop, spreadsheets, Teams, bucket",
         run_sandbox,
         (
             option("--host", default=LOOPBACK, help="where to listen"),
             option("--port", type=int, required=True, help="the port; 0 takes a free one"),
-            option("--seed", type=int, default=1, help="equal seeds give equal data"),
-            option("--slow", help="seconds the shop takes for an object and for a full page, such as 2-20"),
+            option("--seed", type=int, default=1, help="the same seed gives the same data"),
+            option("--slow", help="seconds the fake shop takes for an object and a full page, such as 2-20"),
         ),
     ),
 ]

@@ -1,4 +1,4 @@
-"""serve and worker: API and ticks in one process, on PostgreSQL also apart; stops gracefully."""
+"""serve and worker: the API and the worker in one process, or, on PostgreSQL, in several."""
 
 import asyncio
 import contextlib
@@ -33,12 +33,12 @@ Ready = Callable[[Mapping[str, object]], None]
 
 
 class CannotServe(Exception):
-    """Why the process does not start, in plain words with the remedy."""
+    """Why the process does not start, with the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """How to serve: where, and with or without a worker; `handle` is a listening socket of a parent."""
+    """Where to serve, and whether with a worker; `handle` is a listening socket of a parent process."""
 
     host: str | None = None
     port: int | None = None
@@ -225,7 +225,7 @@ def listen(host: str, port: int, *, queue: int = LONGEST_QUEUE) -> socket.socket
 
 
 def spare_collector() -> None:
-    """What is loaded by now stays; no request is to pay for looking through all of it again."""
+    """Freezes what is loaded, so that garbage collection during requests skips it."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)

@@ -1,4 +1,4 @@
-"""Goes on with a request that offers another protocol: nothing here speaks one, and its body is to come.
+"""Continues with a request that offers another protocol, which the service declines.
 
 The parser takes what follows such a head for the other protocol; a client means it so only once the server
 has agreed. Some offer HTTP/2 with the first request of a connection, whatever it is and with its body.
@@ -13,7 +13,7 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 
 
 class Parsed(Protocol):
-    """Who hears of what is parsed."""
+    """The callbacks of the HTTP parser."""
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -35,7 +35,7 @@ class Parsed(Protocol):
 
 
 class _Body:
-    """Passes on all that is parsed but the head that is told."""
+    """Passes on everything parsed except the head it was primed with."""
 
     def __init__(self, to: Parsed) -> None:
         self._to = to

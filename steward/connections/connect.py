@@ -182,7 +182,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, va
 
 
 def _names(subject: object, facts: JsonObject) -> set[object]:
-    """What an account is known by: what its settings say, and what it says of itself where it was asked."""
+    """Returns the identities of an account: by its settings, and by its own answer where it gave one."""
     return {subject, facts.get(IDENTITY, subject)}
 
 
@@ -224,8 +224,8 @@ async def reconnect(
 
 
 async def _replaced_secrets(tx: Tx, vault: Vault, before: Connection) -> dict[str, Secret]:
-    """What still counts for a while after new keys: the secrets events were signed with, and the address
-    they went to, so that the store's old subscriptions can be found."""
+    """Returns the secrets that stay valid for a while after new keys: those that signed events, and the
+    event address, so that the store's old subscriptions can be found."""
     connector = vault.connectors.get(before.kind)
     if connector is None or connector.events is None:
         return {}
@@ -282,7 +282,7 @@ async def rename(tx: Tx, actor: Actor, integration: IntegrationId, name: str) ->
 
 
 async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connection:
-    """Ends a connection and erases its keys; the edge has paused its automations in the same transaction.
+    """Ends a connection and erases its keys; the caller has paused its automations in the same transaction.
 
     Raises NotFound, WrongState (already disconnected), StaleVersion.
     """
@@ -332,7 +332,7 @@ def _with_health(
         checked_at=now,
     )
     if not health.ok:
-        return replace(connection, last_error=None if health.error is None else health.error.message[:300])
+        return replace(connection, last_error=_error_text(health))
     facts |= health.facts
     facts |= {
         "rights": list(health.rights),
@@ -341,6 +341,10 @@ def _with_health(
         "locations": [[entry.id, entry.name, entry.active] for entry in health.locations],
     }
     return replace(connection, facts=facts, last_ok_at=now, last_error=None)
+
+
+def _error_text(health: Health) -> str | None:
+    return None if health.error is None else health.error.message[:300]
 
 
 def report(health: Health, checked_at: datetime) -> Check:

@@ -1,4 +1,4 @@
-"""Looks at connections without being asked: what stopped working is found out before a run needs it."""
+"""Checks connections regularly, so that a broken one is noticed before a run needs it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ class ConnectionChecks:
 
 
 async def check_due(upkeep: ConnectionChecks) -> bool:
-    """Looks at the connections whose turn it is, one after the other; True when there were some."""
+    """Checks the connections that are due, one after the other. Returns whether there were any."""
     due = await upkeep.engine.read(upkeep.clock.now(), connections.due_for_check)
     for org, integration in due:
         await check(upkeep, org, integration)
@@ -48,7 +48,7 @@ async def check_due(upkeep: ConnectionChecks) -> bool:
 
 
 async def check(upkeep: ConnectionChecks, org: OrgId, integration: IntegrationId) -> None:
-    """Asks one account and keeps what it said; keys it refuses are asked for only after a second no."""
+    """Checks one account and stores the result; refused keys count only after a second refusal."""
     engine, clock = upkeep.engine, upkeep.clock
     claim = partial(_claim_check, vault=upkeep.vault, org=org, integration=integration)
     try:
@@ -69,7 +69,7 @@ async def check(upkeep: ConnectionChecks, org: OrgId, integration: IntegrationId
 async def _claim_check(
     tx: Tx, *, vault: Vault, org: OrgId, integration: IntegrationId
 ) -> tuple[Connection, ConnectionSecrets] | None:
-    """Its turn is taken first: what cannot be opened or asked is not tried again and again."""
+    """Schedules the next check first, so that a connection that cannot be opened is not retried in a loop."""
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     connection = await connections.get(tx, org, integration)
     return None if connection is None else (connection, await open_secrets(tx, vault, connection))
@@ -85,10 +85,16 @@ async def _record_result(tx: Tx, *, was: Connection, health: Health) -> None:
     )
     if not health.ok and not refused:
         await connections.check_next(tx, org, integration, tx.now + SILENT_AGAIN)
-    if _MARKS & recorded.connection.facts.keys() and health.ok:
-        facts = {name: value for name, value in recorded.connection.facts.items() if name not in _MARKS}
-        now = replace(recorded.connection, facts=facts, version=recorded.connection.version + 1)
-        await connections.save(tx, org, now, was=recorded.connection.version)
+    if health.ok:
+        await _clear_marks(tx, recorded.connection)
+
+
+async def _clear_marks(tx: Tx, connection: Connection) -> None:
+    """Removes the notes of earlier refusals after a good answer."""
+    if _MARKS & connection.facts.keys():
+        facts = {name: value for name, value in connection.facts.items() if name not in _MARKS}
+        after = replace(connection, facts=facts, version=connection.version + 1)
+        await connections.save(tx, connection.org, after, was=connection.version)
 
 
 def _worded(was: Connection, health: Health, now: datetime) -> Health:

@@ -1,4 +1,4 @@
-"""Wraps data keys anew and seals secrets under new ones, row by row while the service runs."""
+"""Rewraps data keys and re-encrypts secrets under new ones, row by row while the service runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Sign-in of a person's account by authorization code with PKCE; keeping is connect.py's."""
+"""Sign-in of a person's account by authorization code with PKCE."""
 
 import base64
 import hashlib
@@ -32,7 +32,7 @@ _NEW = IntegrationId(0)
 
 
 class SignInFailed(Exception):
-    """Why the way back did not end in a connection: denied, state or exchange."""
+    """Why a sign-in did not end in a connection: denied, state or exchange."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -108,7 +108,7 @@ async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId) -> No
 
 @dataclass(frozen=True, slots=True)
 class SignInExchange:
-    """What the way back needs."""
+    """The exchange of an authorization code for tokens."""
 
     engine: Engine
     clock: Clock
@@ -116,7 +116,7 @@ class SignInExchange:
     rules: SignInRules
 
     async def finish(self, actor: Actor, session_hash: str, *, state: str, code: str | None) -> SignedIn:
-        """Takes the state, exchanges the code, checks the account; nothing of it is kept yet.
+        """Consumes the state, exchanges the code and checks the account; stores nothing.
 
         Raises Failed.
         """

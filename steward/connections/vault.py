@@ -33,7 +33,7 @@ BEFORE_COUNTS = timedelta(hours=2)
 
 @dataclass(frozen=True, slots=True)
 class Vault:
-    """What opening a connection takes; made once by app.py."""
+    """What opening a connection needs; built once by app.py."""
 
     masters: Sequence[MasterKey]
     connectors: Mapping[str, Connector]

@@ -1,4 +1,4 @@
-"""Organisations, people, credentials and who is asking."""
+"""Organizations, people, credentials and the actor of a call."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,7 +40,7 @@ ROLE_SCOPES = {
 
 @dataclass(frozen=True, slots=True)
 class Organization:
-    """One organisation: a wall around everything it owns."""
+    """One organization (tenant): the owner of rows."""
 
     id: OrgId
     name: str
@@ -111,7 +111,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks: one person inside one organisation, by a token or in the web app."""
+    """The caller: one person in one organization, by a token or in the web app."""
 
     org: OrgId
     person: PersonId

@@ -1,4 +1,4 @@
-"""Changes as data: what a person sees, what a connector will be told, and the hashes that bind the two."""
+"""Changes as data: what an approver sees, what a connector writes, and the hashes that bind the two."""
 
 import json
 import uuid

@@ -1,4 +1,4 @@
-"""Instants as the wire writes and reads them; leaves clocks to clock.py and zones to scheduling/."""
+"""Instants as the wire writes and reads them."""
 
 import re
 from datetime import UTC, datetime, timedelta, timezone

@@ -1,4 +1,4 @@
-"""Plan, Step and Edge: the one tree that templates and imported workflows become."""
+"""The step graph (plan) of templates and imported workflows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

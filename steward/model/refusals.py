@@ -1,4 +1,4 @@
-"""Every expected "no" of the service: a stable code and plain words; HTTP numbers live at the edge."""
+"""Refusals: expected errors with a stable code and a message; the API maps codes to HTTP statuses."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""A person's session in the web app as the gate reads it; leaves its rules to accounts/sessions.py."""
+"""A person's session in the web app, as authentication reads it."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Envelope encryption: data keys wrapped by key-encryption keys, values bound to their place."""
+"""Envelope encryption: data keys wrapped by master keys, values bound to their row and field."""
 
 import secrets
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _ID_BYTES = 64
 
 
 class CannotOpen(Exception):
-    """A value that does not open: another key, another place, or changed bytes. Says nothing more."""
+    """A value does not decrypt: another key, another context, or changed bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class MasterKey:
 
 @dataclass(frozen=True, slots=True)
 class SealContext:
-    """Where a value belongs; a value moved to another row, field or version does not open."""
+    """The associated data of a value: moved to another row, field or version, it does not decrypt."""
 
     org_id: int
     integration_id: int | None

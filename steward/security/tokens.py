@@ -42,7 +42,7 @@ _JTI = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 class BadToken(Exception):
-    """A token that is not good; `why` is a word for the log and goes to no caller."""
+    """A token that is not valid; `why` is for the log and never answered."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,7 @@ class BadToken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a good token says; instants are seconds since 1970."""
+    """The claims of a valid token; times are seconds since 1970."""
 
     person: int
     org: int

@@ -1,4 +1,4 @@
-"""One line an event: a fixed word, ids, duration, outcome; secrets are taken out at this sink."""
+"""Writes one line an event: an action, ids, duration, outcome; secrets are redacted here."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ class Log:
         self._form = form
 
     def debug(self, action: str, /, **fields: object) -> None:
-        """For somebody looking for a fault."""
+        """For debugging."""
         self.line(LogLevel.DEBUG, action, fields)
 
     def info(self, action: str, /, **fields: object) -> None:
@@ -56,7 +56,7 @@ class Log:
         self.line(LogLevel.INFO, action, fields)
 
     def warning(self, action: str, /, **fields: object) -> None:
-        """Somebody should look this week."""
+        """Needs attention within days."""
         self.line(LogLevel.WARNING, action, fields)
 
     def error(self, action: str, /, error: BaseException | None = None, **fields: object) -> None:

@@ -1,4 +1,4 @@
-"""Keeps secrets out of everything people read: the `Secret` type and the register every sink asks."""
+"""Keeps secrets out of logs and messages: the `Secret` type and the register of live secrets."""
 
 import base64
 import copyreg

@@ -13,7 +13,7 @@ import pytest
 from steward.api.app.connections import ReconnectBody
 from steward.api.http import envelope as answers
 from steward.api.http import validation as shapes
-from steward.api.http.body import THROWN_AWAY, ClientDisconnected, parse, read_bytes
+from steward.api.http.body import MAX_DISCARDED, ClientDisconnected, parse, read_bytes
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
 from steward.api.v1.schedule import PreviewBody
 from steward.model.refusals import ValidationFailed
@@ -292,7 +292,7 @@ async def test_an_endless_body_is_read_no_further_than_promised(two: Two) -> Non
     finally:
         tracemalloc.stop()
     assert (answer.status, answer.body["code"]) == (413, "too_large")
-    assert answer.taken <= (MIB + THROWN_AWAY) // len(part) + 1
+    assert answer.taken <= (MIB + MAX_DISCARDED) // len(part) + 1
     assert peak < 16 * MIB
 
 

@@ -141,7 +141,7 @@ async def prepare_connect(call: ApiCall) -> CheckedSettings:
 
 
 async def connect(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/connections`: keeps what was checked."""
+    """`POST /app/connections`: stores the checked connection."""
     body: ConnectBody = call.body
     tried: CheckedSettings = call.prepared
     return _connected(await connecting.connect(tx, call.actor, body.name, tried=tried, vault=vault_of(call)))
@@ -168,7 +168,7 @@ async def reconnect(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def prepare_check(call: ApiCall) -> tuple[int, Health]:
-    """Asks the account, with no transaction open; the version read says whether it still fits."""
+    """Checks the account outside a transaction; returns the connection's version beside the result."""
     context, vault = call.context, vault_of(call)
 
     async def look(tx: Tx) -> tuple[Connection, ConnectionSecrets]:
@@ -199,9 +199,9 @@ async def rename(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def unsubscribe(call: ApiCall) -> None:
-    """Before its keys are erased: a store that is listened to is asked to tell nothing any more.
+    """Ends the store's event subscriptions before its keys are erased.
 
-    A store that does not answer is disconnected all the same: its event address is closed.
+    A store that does not answer is disconnected anyway: its event address is closed.
     """
     context = call.context
     vault: Vault = context.vault
@@ -284,7 +284,7 @@ def _integration(call: ApiCall) -> IntegrationId:
 
 
 def vault_of(call: ApiCall) -> Vault:
-    """What opening a connection takes."""
+    """Returns what opening a connection needs."""
     vault: Vault = call.context.vault
     return vault
 

@@ -46,7 +46,7 @@ PasswordText = Annotated[Text, Field(min_length=1, max_length=_LONGEST_PASSWORD)
 
 
 class InviteBody(RequestBody):
-    """Who is invited, as what; the names may be left to the person."""
+    """Who is invited and with which role; names are optional."""
 
     email: EmailText
     role: Annotated[Role, FromJson]
@@ -61,7 +61,7 @@ class RoleBody(RequestBody):
 
 
 class PasswordBody(RequestBody):
-    """The password as it is and as it shall be."""
+    """The current and the new password."""
 
     current_password: PasswordText
     new_password: PasswordText

@@ -149,7 +149,7 @@ async def choose_organization(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
 
 @dataclass(frozen=True, slots=True)
 class CurrentSession:
-    """A session and the cookie it came by."""
+    """A session and its cookie."""
 
     session: Session
     cookie: str
@@ -163,7 +163,7 @@ def seen(call: ApiCall) -> CurrentSession:
 
 
 def answer_opened(call: ApiCall, opened: OpenedSession) -> AnswerWithHeaders:
-    """The session as answered, with the cookie that opens it from now on."""
+    """Builds the answer of a new session, with its cookie."""
     answer = SessionAnswer(_wire(call, opened.session, opened.memberships, cookie=opened.cookie))
     return AnswerWithHeaders(answer, headers=(_set_cookie(call, opened.cookie),))
 

@@ -36,7 +36,7 @@ class SignInAnswer(msgspec.Struct):
 
 
 class CallbackQuery(QueryParameters):
-    """What the account's sign-in page sends back; all but code, state and error is not read."""
+    """The parameters of the OAuth redirect; only code, state and error are read."""
 
     code: Text | None = None
     state: Text | None = None
@@ -69,7 +69,7 @@ async def start(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def prepare_finish(call: ApiCall) -> SignedIn | str:
-    """Takes the state and asks the account, with no transaction open; the code of a failure."""
+    """Exchanges the code outside a transaction; returns the code of a failure."""
     query: CallbackQuery = call.query
     context = call.context
     if context.rules.sign_in is None or query.state is None:
@@ -84,7 +84,7 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
 
 
 async def finish(tx: Tx, call: ApiCall) -> AnswerWithHeaders:
-    """`GET /app/connections/sign-in/callback`: 303 to the page of connections, whatever came of it."""
+    """`GET /app/connections/sign-in/callback`: redirects to the page of connections, whatever the outcome."""
     outcome: Any = call.prepared
     if isinstance(outcome, str):
         return _back(call, failed=outcome)

@@ -10,30 +10,29 @@ from steward.model.refusals import Malformed, TooLarge, UnsupportedMediaType
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
-THROWN_AWAY = 8 * 1024 * 1024
+MAX_DISCARDED = 8 * 1024 * 1024
 DEEPEST = 64
 LONGEST_NUMBER = 40
-# A body comes at 1 KiB a second at least, once it has had 5 seconds.
+# After 5 seconds a body must arrive at 1 KiB a second or faster.
 PATIENCE_SECONDS = 5.0
 SLOWEST = 1024
 
 _TYPE = re.compile(r'application/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?', re.IGNORECASE)
-# Nothing here is tried twice: a text without its end is one token to the body's end, never one for each of
-# its quotes.
+# Possessive, so that matching is linear: an unterminated string is one token up to the body's end.
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:]|[^\s\[\]{}:,"]++', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"[0-9][0-9.eE+-]{40}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class ClientDisconnected(Exception):
-    """The caller went away before its body had come."""
+    """The client disconnected before its body was complete."""
 
 
 async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE_SECONDS) -> bytes:
-    """The whole body.
+    """Reads the whole body.
 
-    Raises TooLarge past `limit`, after throwing away up to 8 MiB of the rest; TimeoutError when it comes too
-    slowly.
+    Raises TooLarge past `limit`, after discarding up to 8 MiB of the rest; TimeoutError when the body arrives
+    too slowly; ClientDisconnected.
     """
     parts: list[bytes] = []
     size = 0
@@ -50,7 +49,7 @@ async def read_bytes(receive: Receive, limit: int, *, patience: float = PATIENCE
                     parts.append(part)
             else:
                 parts = []
-                if size > limit + THROWN_AWAY:
+                if size > limit + MAX_DISCARDED:
                     raise TooLarge
             if not message.get("more_body", False):
                 break
@@ -66,7 +65,7 @@ def is_json(content_type: str) -> bool:
 
 
 async def read_json(receive: Receive, headers: Mapping[bytes, bytes], *, limit: int, values: int) -> Any:
-    """The body as Python values; `{}` for an empty one.
+    """Reads and parses a JSON body; an empty body is `{}`.
 
     Raises UnsupportedMediaType, TooLarge and Malformed, in this order.
     """
@@ -86,7 +85,7 @@ async def read_json(receive: Receive, headers: Mapping[bytes, bytes], *, limit: 
 
 
 def parse(body: bytes, most_values: int) -> Any:
-    """The JSON value in `body`. Raises Malformed; the bounds are checked before anything is built."""
+    """Parses a JSON value within the bounds of depth, values and digits. Raises Malformed."""
     _check_bounds(body, most_values)
     try:
         if body.startswith(b"\xef\xbb\xbf"):
@@ -150,5 +149,5 @@ def _no_constant(name: str) -> Any:
     raise Malformed(f"{name} is not JSON.")
 
 
-# json.loads would make one for each body.
+# One decoder for all bodies: json.loads would build one for each.
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_constant)

@@ -1,4 +1,4 @@
-"""The envelope of every answer and refusal; leaves sending to gate.py."""
+"""The envelope of every answer and refusal."""
 
 from collections.abc import Mapping
 
@@ -46,14 +46,14 @@ def head(length: int, request_id: str) -> bytes:
 
 
 def accept(answer: Answer, status: int) -> Reply:
-    """The answer in its envelope."""
+    """Builds the envelope of an answer."""
     if isinstance(answer, AnswerWithHeaders):
         return Reply(answer.status, _OPENED + ENCODER.encode(answer.answer) + b"}", answer.headers)
     return Reply(status, b"".join((_OPENED, ENCODER.encode(answer), b"}")))
 
 
 def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:
-    """The refusal in its envelope, with the headers its status asks for."""
+    """Builds the envelope of a refusal, with the headers of its status."""
     status = STATUS[refusal.code]
     body: dict[str, object] = {
         "success": False,
@@ -69,7 +69,7 @@ def refuse(refusal: Refusal, data: Mapping[str, object] | None = None) -> Reply:
 
 
 def defect(request_id: str) -> Reply:
-    """The answer to a bug: the request id and nothing else."""
+    """Builds the answer to an internal error: the request id and nothing else."""
     body = {
         "success": False,
         "contract_version": CONTRACT_VERSION,
@@ -80,7 +80,7 @@ def defect(request_id: str) -> Reply:
 
 
 def too_large(status: int) -> Reply:
-    """The answer to an overlong target or too many headers."""
+    """Builds the answer to a target or headers that are too long."""
     body = {
         "success": False,
         "contract_version": CONTRACT_VERSION,

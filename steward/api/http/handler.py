@@ -159,12 +159,17 @@ class RequestHandler:
         if operation is None and match.refusal is not None and _is_public(match):
             raise match.refusal
         if operation is not None and _is_anonymous(operation, cookie):
-            if operation.access is Access.PUBLIC and match.csrf_refusal is not None:
-                raise match.csrf_refusal
-            return await self._run(request, operation, match, AuthenticatedCaller(None, None), cookie)
+            return await self._run_anonymous(request, operation, match, cookie)
         if cookie is None:
             raise Unauthenticated
         return await self._authenticate_and_run(request, match, cookie=cookie)
+
+    async def _run_anonymous(
+        self, request: ApiRequest, operation: Operation, match: RouteMatch, cookie: str | None
+    ) -> Reply:
+        if operation.access is Access.PUBLIC and match.csrf_refusal is not None:
+            raise match.csrf_refusal
+        return await self._run(request, operation, match, AuthenticatedCaller(None, None), cookie)
 
     def _match(self, request: ApiRequest, cookie: str | None, *, by_token: bool) -> RouteMatch:
         """Finds the operation; what routing and the CSRF check refuse is raised later, in its turn."""

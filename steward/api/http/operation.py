@@ -1,4 +1,4 @@
-"""What an endpoint is and what it is given: the types of the operations table; leaves calling to gate.py."""
+"""What an endpoint is and what it is given: the types of the operations table."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppContext:
-    """What app.py hands to every endpoint."""
+    """What endpoints need of the process: database, clock, settings, keys, templates and connectors."""
 
     engine: Engine
     clock: Clock
@@ -101,7 +101,7 @@ class ApiCall:
 
     @property
     def actor(self) -> Actor:
-        """The person who asks, inside the organisation asked about."""
+        """The authenticated person in the organization. Raises LookupError without one."""
         if self.caller is None:
             raise LookupError(f"{self.operation.path} has no actor")
         return self.caller
@@ -109,7 +109,7 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Where a request comes from, as far as sessions and limits need it."""
+    """Where a request comes from: IP address, user agent and session cookie."""
 
     address: str
     agent: str
@@ -131,7 +131,7 @@ def replayed(answer: msgspec.Struct) -> AnswerWithHeaders:
 
 
 class PreparedIsStale(Exception):
-    """What `prepare` read has changed meanwhile: the gate does the whole once more, then answers 503."""
+    """What `prepare` read has changed since: the request handler tries once more, then answers 503."""
 
 
 Answer: TypeAlias = msgspec.Struct | AnswerWithHeaders
@@ -144,13 +144,13 @@ class Endpoint(Protocol):
 
 
 class BatchedEndpoint(Protocol):
-    """An endpoint that writes in a call it shares with others."""
+    """An endpoint whose write is committed together with those of other calls."""
 
     def __call__(self, call: ApiCall, /) -> Awaitable[Answer]: ...
 
 
 class Prepare(Protocol):
-    """Outside work before the transaction."""
+    """Work outside the database before the transaction."""
 
     def __call__(self, call: ApiCall, /) -> Awaitable[object]: ...
 
@@ -162,7 +162,7 @@ class Attempt(Protocol):
 
 
 class Access(Enum):
-    """Who may come in at all, before scopes and roles."""
+    """Who may call an operation at all, before scopes and roles."""
 
     API = "api"  # a token, or a session with an organisation chosen; only under /v1/automations
     APP = "app"  # a session with an organisation chosen
@@ -172,7 +172,7 @@ class Access(Enum):
 
 
 class EmptyAnswer(msgspec.Struct):
-    """The answer with nothing to say: `data` is `{}`."""
+    """An answer without content: `data` is `{}`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,9 +180,9 @@ class Operation:
     """One row of the table of operations.
 
     `scope` is needed under /v1/automations, `role` (at least) under /app. A row with `writes` runs in
-    `engine.write`, or, with `batched` in place of `function`, sees to its transaction itself; `small`
-    promises a few rows by primary key. `current` turns the records in a refusal's `data` into their wire
-    form; `wakes` are told to the worker after the commit.
+    `engine.write`, or, with `batched` in place of `function`, in a group commit. `small` promises that it
+    reads a few rows by primary key. `current` turns the records in a refusal's `data` into their public form.
+    `wakes` names the hints the worker gets after the commit.
     """
 
     method: str
@@ -234,7 +234,7 @@ class RawRequest:
 
 @dataclass(slots=True)  # a frozen one takes twice as long to make
 class Reply:
-    """An answer in the form it leaves in."""
+    """A response as it is sent."""
 
     status: int
     body: bytes

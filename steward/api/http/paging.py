@@ -1,4 +1,4 @@
-"""Opaque cursors of lists, signed with everything they belong to."""
+"""Opaque cursors of lists, signed with the organization, path and filters they belong to."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ def after(call: ApiCall) -> list[JsonValue] | None:
 
 
 def next_cursor(call: ApiCall, key: Sequence[JsonValue]) -> str:
-    """The cursor that continues after the row with this sort key."""
+    """Returns the cursor that continues after the row with this sort key."""
     plain = json.dumps(list(key), separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     return base64.b64encode(_seal(call, plain) + plain, altchars=b"-_").decode("ascii")
 

@@ -1,4 +1,4 @@
-"""One request as the gate reads it: path, headers, id, and where it comes from; leaves judging to gate.py."""
+"""One request as the request handler reads it: path, headers, id and client."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,7 +30,7 @@ def _length(received: list[tuple[bytes, bytes]]) -> int:
 
 
 class ApiRequest:
-    """One request as the gate reads it."""
+    """One request as the request handler reads it."""
 
     __slots__ = (
         "_context",
@@ -67,9 +67,9 @@ class ApiRequest:
         self.has_several_authorizations = (
             len(self.headers) != len(received) and sum(name == b"authorization" for name, _ in received) > 1
         )
-        given = self.headers.get(b"x-request-id")
-        if given is not None and _REQUEST_ID.fullmatch(given):
-            self.id = given.decode("ascii")
+        request_id = self.headers.get(b"x-request-id")
+        if request_id is not None and _REQUEST_ID.fullmatch(request_id):
+            self.id = request_id.decode("ascii")
         else:
             self.id = new_id(context.clock.now())
         self.is_overlong: int | None = None
@@ -80,15 +80,15 @@ class ApiRequest:
 
     @property
     def shown_path(self) -> str:
-        """The operation's path for the log; never values from the outside."""
+        """The operation's path for the log, which never holds values of the request."""
         return self.call.operation.path if self.call is not None else "-"
 
     def size(self, maximum: int) -> int:
         """Bytes of the body as the caller tells them; `most` for one that comes without its length."""
         if b"transfer-encoding" in self.headers:
             return maximum
-        told = self.headers.get(b"content-length", b"0")
-        return min(int(told), maximum) if told.isdigit() else maximum
+        declared = self.headers.get(b"content-length", b"0")
+        return min(int(declared), maximum) if declared.isdigit() else maximum
 
     def client(self, cookie: str | None) -> Client:
         """Where the request comes from."""

@@ -1,6 +1,6 @@
 """The built web app: its pages, its files, their headers and cache rules.
 
-What the files are is decided by the build in web/; it tells here, in pages.json, which addresses are pages.
+The build in web/ decides which files there are and lists the addresses of pages in pages.json.
 """
 
 import gzip
@@ -15,9 +15,9 @@ from pathlib import Path
 from steward.api.http.operation import RawRequest, Reply
 
 FOLDER = Path(__file__).resolve().parents[1] / "static"
-# Vite puts what carries its hash in the name here, and nothing else.
+# Vite puts files with a hash in their name here, and no others.
 HASHED = "/assets/"
-# What the build leaves for others to read; no page asks for it.
+# Files of the build that no page requests.
 _NOT_SERVED = frozenset({"index.html", "manifest.json", "pages.json"})
 _PARAMETER = r"[A-Za-z0-9._-]{1,80}"
 _SMALLEST_WORTH_ZIPPING = 1024
@@ -62,7 +62,7 @@ class _File:
 
     @cached_property
     def zipped(self) -> bytes | None:
-        """The same in gzip where that is worth it."""
+        """The file in gzip; None where it is too small or not text."""
         if len(self.body) < _SMALLEST_WORTH_ZIPPING or not self.kind.startswith(("text/", "image/svg")):
             return None
         return gzip.compress(self.body, 9, mtime=0)

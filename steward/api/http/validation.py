@@ -70,7 +70,7 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
     return _checked(model, parameters, errors)
 
 
-@lru_cache(maxsize=2048)  # who polls asks the same again and again
+@lru_cache(maxsize=2048)  # polling repeats the same query
 def _good(model: type[BaseModel], query_string: bytes) -> BaseModel | None:
     """The checked query when nothing is wrong with it."""
     errors: Errors = {}

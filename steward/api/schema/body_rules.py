@@ -1,4 +1,4 @@
-"""What the fields of a body ask of each other, as JSON schema for the document; checking is the verbs'."""
+"""Rules between the fields of a body, as JSON schema; domain functions check them."""
 
 from typing import Any
 

@@ -45,7 +45,7 @@ class QueryParameters(BaseModel):
 
 
 def wrong(message: str) -> PydanticCustomError:
-    """The error of a field, in plain words."""
+    """Builds the error of a field."""
     return PydanticCustomError("plain", "{words}", {"words": message})
 
 
@@ -161,7 +161,7 @@ def _pattern(pattern: re.Pattern[str], words: str) -> BeforeValidator:
 
 
 def check_open_json(value: Any) -> Any:
-    """Checks the texts and numbers of JSON that is kept as it came."""
+    """Checks the strings and numbers of JSON that is stored as it was sent."""
     if type(value) is not dict:
         raise wrong("Give an object.")
     pending: list[Any] = [value]
@@ -222,7 +222,7 @@ IdempotencyKey = Annotated[
 ]
 OpenObject = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema({"type": "object"})]
 Unique = AfterValidator(_unique)
-# Bodies are strict; an enum or a tuple is given as JSON's text or list: Annotated[Mode, FromJson].
+# Bodies are strict; this lets a JSON string be read as an enum: Annotated[Mode, FromJson].
 FromJson = Field(strict=False)
 
 # Of queries ------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ class RejectBody(RequestBody):
 
 
 def record(approval: Approval, now: datetime) -> ApprovalRecord:
-    """The approval as answered; one that has waited for over an hour says so."""
+    """Builds the answer; an approval that has waited for over an hour gets a warning."""
     warnings = list(approval.warnings)
     pending = approval.status is ApprovalStatus.PENDING
     if pending and now - approval.created_at > STALE_AFTER:
@@ -146,7 +146,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET /approvals`: those that end first come first."""
+    """`GET /approvals`: the first to expire come first."""
     query: ApprovalsQuery = call.query
     key = paging.after(call)
     after = None
@@ -183,7 +183,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def approve(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /approvals/{approvalId}/approve`: exactly these changes, but for those left out."""
+    """`POST /approvals/{approvalId}/approve`: approves exactly these changes, without those in `except`."""
     body: ApproveBody = call.body
     ask = ApproveCommand(
         approval=ApprovalId(call.ids["approval_id"]),
@@ -198,7 +198,7 @@ async def approve(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def reject(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /approvals/{approvalId}/reject`: nothing is changed and the run ends."""
+    """`POST /approvals/{approvalId}/reject`: ends the run without a change."""
     body: RejectBody = call.body
     ask = RejectCommand(ApprovalId(call.ids["approval_id"]), body.version, body.comment or None)
     rules = call.context.rules
@@ -211,7 +211,7 @@ def _decided(decided: DecidedApproval, now: datetime) -> DecidedAnswer:
 
 
 def current(call: ApiCall, data: Mapping[str, object]) -> Mapping[str, object]:
-    """What is current, for a stale refusal: `{occurrence: null, automation, approval}`."""
+    """The current records, for a StaleVersion refusal: `{occurrence: null, automation, approval}`."""
     approval = data.get("approval")
     assert isinstance(approval, Approval)
     return {**current_automation(call, data), "approval": record(approval, call.context.clock.now())}

@@ -170,7 +170,7 @@ def record(automation: Automation) -> AutomationRecord:
 
 
 async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) -> AutomationRecord:
-    """The same with what answers about one workflow automation say besides."""
+    """Builds the answer with the readiness of a workflow automation."""
     answer = record(automation)
     if automation.kind is not AutomationKind.WORKFLOW:
         return answer
@@ -184,7 +184,7 @@ async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) 
 
 
 def current(_: ApiCall, records: Mapping[str, object]) -> Mapping[str, object]:
-    """What a stale refusal answers: the occurrence or null, and the automation."""
+    """Builds the `data` of a StaleVersion refusal: the occurrence or null, and the automation."""
     occurrence, automation = records.get("occurrence"), records.get("automation")
     return {
         "occurrence": occurrence.to_wire() if isinstance(occurrence, Occurrence) else None,
@@ -193,7 +193,7 @@ def current(_: ApiCall, records: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def rules_of(context: AppContext) -> AutomationRules:
-    """What the verbs of automations are given."""
+    """Returns the settings and registries that the functions of automations need."""
     return AutomationRules(
         templates=context.templates,
         connectors=context.connectors,
@@ -206,26 +206,26 @@ def rules_of(context: AppContext) -> AutomationRules:
 
 
 class SentSchedule(NamedTuple):
-    """A schedule as it was sent, and as it was read."""
+    """A schedule as sent and as parsed."""
 
     sent: dict[str, Any]
     read: Schedule
 
 
 def _schedule(value: Any) -> Any:
-    """Every fault of a schedule's shape at once, beside those of the other fields."""
+    """Parses a schedule; all of its faults are reported together with those of other fields."""
     if not isinstance(value, dict):
         raise wrong("Give an object.")
-    found = read_schedule(value, zone=None, now=FIRST, path="schedule")
-    if isinstance(found, Schedule):
-        return SentSchedule(value, found)
+    schedule = read_schedule(value, zone=None, now=FIRST, path="schedule")
+    if isinstance(schedule, Schedule):
+        return SentSchedule(value, schedule)
     faults = [
         InitErrorDetails(
             type=PydanticCustomError("plain", "{words}", {"words": words}) if name in value else "missing",
             loc=(name,),
             input=value,
         )
-        for name, words in ((path.partition(".")[2], words[0]) for path, words in found.items())
+        for name, words in ((path.partition(".")[2], words[0]) for path, words in schedule.items())
     ]
     raise ValidationError.from_exception_data("schedule", faults)
 
@@ -341,7 +341,7 @@ def _integration(number: int | None) -> IntegrationId | None:
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
-    """`GET `: automations by filter and sort; what is another organisation's matches nothing."""
+    """`GET `: lists automations by filter and sort; ids of another organization match nothing."""
     query: AutomationsQuery = call.query
     filters = AutomationFilter(
         states=query.state,
@@ -372,7 +372,7 @@ def _after(call: ApiCall) -> SortKey | None:
 
 
 async def create(tx: Tx, call: ApiCall) -> Answer:
-    """`POST `: a new automation, or the one its key made before."""
+    """`POST `: creates an automation, or returns the one created with the same key."""
     body: CreateBody = call.body
     ask = CreateAsk(
         template_id=body.template_id,
@@ -398,7 +398,7 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def update(tx: Tx, call: ApiCall) -> Answer:
-    """`PATCH /{automationId}`: each given field replaces the whole field, under the version last read."""
+    """`PATCH /{automationId}`: replaces each field that is sent, if the version is current."""
     body: UpdateBody = call.body
     sent_fields = body.model_fields_set
     ask = UpdateAsk(

@@ -189,7 +189,7 @@ def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
 
 
 def _evaluator(call: ApiCall) -> Evaluator:
-    """One import's own child: nothing of another organisation was ever in it."""
+    """Returns an evaluator with its own sandbox process, which no other organization uses."""
     context = call.context
     return Evaluator(context.sandbox_pool, str(call.actor.org), f"import {new_id(context.clock.now())}")
 

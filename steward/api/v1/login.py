@@ -164,18 +164,15 @@ def _check(fields: Mapping[str, Any], errors: Errors, *, is_form: bool, is_basic
     """Checks the shape of the fields and adds every fault to `errors`."""
     if "body" in errors:
         return
-    if is_basic and (not is_form or any(name in fields for name in _CLIENT)):
+    if is_basic and not (is_form and fields.keys().isdisjoint(_CLIENT)):
         errors.setdefault("client_id", []).append(_TWO_WAYS)
-    for name in _NAMES if is_basic else (*_NAMES, *_CLIENT):
-        fault = _fault(fields.get(name))
+    faults = {name: _fault(fields.get(name)) for name in (_NAMES if is_basic else (*_NAMES, *_CLIENT))}
+    faults["grant_type"] = _grant_fault(fields, is_form=is_form)
+    if not is_form:
+        faults |= dict.fromkeys(fields.keys() - _ACCEPTED, "This field is not known here.")
+    for name, fault in faults.items():
         if fault is not None:
             errors.setdefault(name, []).append(fault)
-    fault = _grant_fault(fields, is_form=is_form)
-    if fault is not None:
-        errors.setdefault("grant_type", []).append(fault)
-    if not is_form:
-        for name in fields.keys() - _ACCEPTED:
-            errors.setdefault(name, []).append("This field is not known here.")
 
 
 def _grant_fault(fields: Mapping[str, Any], *, is_form: bool) -> str | None:

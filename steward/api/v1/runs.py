@@ -185,7 +185,7 @@ def record(run: Run) -> RunRecord:
 
 
 def record_of_row(row: Row) -> RunRecord:
-    """As `record`, straight from a row of the store: what is asked again and again is not built twice."""
+    """Builds the answer straight from a row, without the `Run` between: polling reads the same run often."""
     is_running = row["status"] == RunStatus.RUNNING
     event = None
     if row["event_id"] is not None:
@@ -228,12 +228,12 @@ def _wire(stored: int | None) -> str | None:
 
 
 def _raw_json(stored: str | None) -> Any:
-    """JSON as it stands in the store, passed on as it is."""
+    """Returns stored JSON unchanged."""
     return msgspec.Raw(stored.encode("utf-8")) if stored else None
 
 
 async def run_now(call: ApiCall) -> Answer:
-    """`POST /{automationId}/runs`: one run per idempotency key."""
+    """`POST /{automationId}/runs`: starts one run per idempotency key."""
     body: RunNowBody = call.body
     ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
     context = call.context
@@ -318,7 +318,7 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def cancel(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /runs/{runId}/cancel`: at once while it waits, at its next border while it runs."""
+    """`POST /runs/{runId}/cancel`: a queued run ends now, a running one at its next checkpoint."""
     return RunAnswer(record(await cancelling.cancel(tx, call.actor, RunId(call.ids["run_id"]))))
 
 

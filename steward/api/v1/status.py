@@ -56,7 +56,7 @@ class StatusAnswer(msgspec.Struct):
 
 
 async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
-    """How the service stands, for the caller's organisation."""
+    """Answers versions, counts, limits and the scheduler's state."""
     rules = call.context.rules
     counts = await stats.counts(tx, call.actor.org)
     scheduler = await stats.scheduler(tx)
@@ -79,12 +79,12 @@ async def get(tx: Tx, call: ApiCall) -> StatusAnswer:
 
 
 async def healthz(raw_request: RawRequest, context: AppContext) -> Reply:
-    """200 while the process answers."""
+    """Answers 200 while the process runs."""
     return Reply(200, b'{"status": "ok"}')
 
 
 async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
-    """200 when database, migrations and keys are as they must be, else 503 naming the failing check."""
+    """Answers 200 when database, migrations and keys are ready, else 503 with the failing check."""
     checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
     dialect = context.engine.dialect
     try:
@@ -123,7 +123,7 @@ def _delay(scheduler: SchedulerStats | None, minute: int) -> float | None:
 
 
 def _is_low(context: AppContext) -> bool:
-    """Whether the disk is nearly full, and work soon held up."""
+    """Whether the disk is nearly full."""
     return context.space is not None and context.space.is_low
 
 

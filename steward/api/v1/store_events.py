@@ -17,7 +17,7 @@ _KEY = re.compile(r"[A-Za-z0-9]{32}")
 
 
 async def post(raw_request: RawRequest, context: AppContext) -> Reply:
-    """Takes a delivery up: 200 once it is kept, or need not be.
+    """Receives a delivery; answers 200 once it is stored or can be ignored.
 
     Raises NotFound (an unknown address), TooLarge, Unauthenticated (the signature), Unavailable.
     """
@@ -33,7 +33,7 @@ async def post(raw_request: RawRequest, context: AppContext) -> Reply:
 
 
 async def _read(raw_request: RawRequest, signed: Signed) -> RawBody:
-    """The body as it streams: all of it signed and hashed, its first 256 KB kept.
+    """Reads the body as it streams: signs and hashes all of it and keeps the first 256 KB.
 
     Raises TooLarge past 64 MiB, ClientDisconnected, and TimeoutError when it comes too slowly.
     """
