@@ -1,0 +1,342 @@
+"""The fast path and the slow path of a run's transitions write the same rows."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Any, cast
+
+import pytest
+
+from steward.automations import lifecycle
+from steward.automations.lifecycle import StateAsk
+from steward.automations.plain import FastStarts
+from steward.database.engine.base import Batchable, Engine, Tx
+from steward.database.runs import records as runs
+from steward.database.runs.steps import StepValue, ValueState, packed
+from steward.database.runs.transitions import Lease
+from steward.model.automation import Automation
+from steward.model.connection import ConnectionState
+from steward.model.plan import PlanStep, StepKind, StepStatus
+from steward.model.refusals import Refusal
+from steward.model.run import Counts, Mode, Run, RunStatus
+from steward.runs import checkpoint, claim, dispatch, finish
+from steward.runs.checkpoint import Checkpoint, Ended
+from steward.runs.claim import ClaimedRun
+from steward.runs.finish import FinishRequest, RunEnd
+from steward.runs.start import StartedRun
+from steward.runs.worker_context import LeaseLost
+from tests.runs.shop import Shop, neighbour
+
+TABLES = ("runs", "steps", "step_values", "schedules", "occurrences", "automations", "idempotency_keys")
+# Stamps come from one clock of all organizations; runs that start together take theirs in no given order.
+STAMP = "vt"
+HOURLY = {"cadence": "hourly"}
+STEP = PlanStep("look", "Look", StepKind.READ, "test.look")
+ACTS = 40
+Act = Callable[["Side"], Awaitable[object]]
+
+
+@dataclass
+class OneByOne:
+    """An engine on which nothing is written in a batch: every write takes its slow path."""
+
+    engine: Engine
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    async def write(self, now: Any, act: Any, **more: Any) -> Any:
+        """Runs a batched write in a transaction of its own."""
+        if isinstance(act, Batchable):
+            act = partial(_alone, shared=act)
+        return await self.engine.write(now, act, **more)
+
+
+async def _alone(tx: Tx, shared: Batchable[Any, Any]) -> Any:
+    return await shared.run_one(tx, shared.item)
+
+
+async def _no_fast_path(*_: object) -> FastStarts:
+    return FastStarts([], [])
+
+
+@dataclass
+class Side:
+    """One organization, whose writes take one of both paths, and the names of what it has."""
+
+    shop: Shop
+    automations: list[Automation] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    claimed: dict[int, ClaimedRun] = field(default_factory=dict)
+
+    async def start(self, number: int, mode: Mode, key: str, *, max_waiting: int) -> StartedRun | str:
+        """Starts a run by hand; the run, or the name of the refusal."""
+        try:
+            return await self.shop.started(self.automations[number], mode, key=key, max_waiting=max_waiting)
+        except Refusal as refusal:
+            return type(refusal).__name__
+
+    async def finish(self, number: int, *, with_step: bool, message: str | None) -> str:
+        """Ends a claimed run successfully, with its last step in the same commit or without."""
+        claimed = self.claimed.pop(number)
+        ctx, now = self.shop.service.worker_context, self.shop.clock.now()
+        end = RunEnd(RunStatus.SUCCEEDED, message=message, summary={"text": "Done."}, result={"seen": 1})
+        run, lease = claimed.run, claimed.lease
+        request = FinishRequest(lease, end, run.automation_id, run.mode, ctx.automation_rules)
+        try:
+            if not with_step:
+                await finish.end_run(ctx.engine, now, request)
+                return "ended"
+            ended = Ended(STEP, "Look", StepStatus.SUCCEEDED, now, None, Counts(read=2))
+            value = StepValue("look", "", 1, ValueState.DONE, {"seen": 1})
+            point = Checkpoint(lease, run.automation_id, 1, ended, value, packed(value.output))
+            last = checkpoint.plain_point(point, ended, value, now)
+            return str(await finish.end_with_step(ctx.engine, now, request, last))
+        except (Refusal, LeaseLost) as refusal:
+            return type(refusal).__name__
+
+
+@dataclass
+class Both:
+    """The same organization twice: all of one goes by the fast path, all of the other by the slow one."""
+
+    fast: Side
+    slow: Side
+    patch: pytest.MonkeyPatch
+
+    async def apply(self, acts: Sequence[Act]) -> tuple[list[Any], list[Any]]:
+        """Applies acts one by one on the slow side, and all at the same time on the fast side."""
+        slow = [await act(self.slow) for act in acts]
+        return list(await asyncio.gather(*(act(self.fast) for act in acts))), slow
+
+    async def start(self, requests: Sequence[tuple[int, Mode, str]]) -> None:
+        """Starts runs by hand on both sides."""
+        limit = 3 if len(requests) == 1 else 1000
+        fast, slow = await self.apply(
+            [
+                partial(Side.start, number=n, mode=mode, key=key, max_waiting=limit)
+                for n, mode, key in requests
+            ]
+        )
+        for one, other in zip(fast, slow, strict=True):
+            if isinstance(one, str) or isinstance(other, str):
+                assert one == other
+                continue
+            assert one.replayed == other.replayed
+            if not one.replayed:
+                self.fast.runs.append(one.run)
+                self.slow.runs.append(other.run)
+
+    async def same(self, act: Act) -> None:
+        """Applies an act on both sides and compares how it went."""
+        fast, slow = await self.apply([act])
+        assert fast == slow
+
+    async def claim(self) -> None:
+        """Claims every ready run of both sides and starts the same ones."""
+        shop = self.fast.shop
+        hired = await shop.hired()
+        leases = await claim.claim(shop.service.worker_context, hired.id, free=50, full=())
+        by_run: dict[str, Lease] = {lease.run: lease for lease in leases}
+        numbers = [
+            [n for n, run in enumerate(side.runs) if run.id in by_run] for side in (self.fast, self.slow)
+        ]
+        assert numbers[0] == numbers[1]
+
+        async def start(side: Side, number: int) -> str:
+            try:
+                claimed = await claim.start_claimed(
+                    side.shop.service.worker_context, by_run[side.runs[number].id]
+                )
+            except (Refusal, LeaseLost) as refusal:
+                return type(refusal).__name__
+            if claimed is None:
+                return "refused"
+            side.claimed[number] = claimed
+            return "started"
+
+        fast, slow = await self.apply([partial(start, number=number) for number in numbers[0]])
+        assert fast == slow
+
+    async def dispatch(self) -> None:
+        """Starts due slots of both sides: first those of the slow one alone, without the fast path."""
+        shop = self.fast.shop
+        ctx = shop.service.worker_context
+        for side, other in ((self.slow, self.fast), (self.fast, self.slow)):
+            await _hide_due(other, hidden=True)
+            if side is self.slow:
+                self.patch.setattr(dispatch, "_fast_path", _no_fast_path)
+            while await dispatch.dispatch_due(
+                ctx.engine, shop.clock.now(), rules=ctx.automation_rules, log=ctx.log
+            ):
+                pass
+            self.patch.undo()
+            await _hide_due(other, hidden=False)
+        for side in (self.fast, self.slow):
+            known = {run.id for run in side.runs}
+            fresh = [row for row in await _rows(side, "runs") if row["id"] not in known]
+            for row in sorted(fresh, key=partial(_order, side)):
+                get = partial(runs.get, org=side.shop.owner.org, run=row["id"])
+                side.runs.append(await side.shop.read(get))
+
+    async def finish(self, random: Random) -> None:
+        """Ends some of the claimed runs."""
+        numbers = random.sample(sorted(self.fast.claimed), random.randint(0, len(self.fast.claimed)))
+        acts = [
+            partial(
+                Side.finish,
+                number=number,
+                with_step=random.random() < 0.5,
+                message=random.choice([None, "Done."]),
+            )
+            for number in numbers
+        ]
+        fast, slow = await self.apply(acts)
+        assert fast == slow
+
+    async def compare(self) -> None:
+        """Every row of every table that the acts touch is the same on both sides."""
+        for table in TABLES:
+            fast, slow = [sorted(await _named_rows(side, table), key=repr) for side in (self.fast, self.slow)]
+            for one, other in zip(fast, slow, strict=True):
+                assert one == other, (
+                    table,
+                    {key: (one[key], other[key]) for key in one if one[key] != other[key]},
+                )
+
+
+def _order(side: Side, row: dict[str, Any]) -> tuple[int, int]:
+    numbers = {automation.id: n for n, automation in enumerate(side.automations)}
+    return row["slot_at"] or 0, numbers[row["automation_id"]]
+
+
+async def _hide_due(side: Side, *, hidden: bool) -> None:
+    """Moves what is due of a side out of the dispatcher's sight, or back."""
+    shift = 10**15 if hidden else -(10**15)
+    await side.shop.tamper(f"UPDATE schedules SET next_run_at = next_run_at + ({shift}) WHERE org_id = :org")
+
+
+async def _rows(side: Side, table: str) -> list[dict[str, Any]]:
+    async def read(tx: Tx) -> list[dict[str, Any]]:
+        rows = await tx.all(f"SELECT * FROM {table} WHERE org_id = :org", {"org": side.shop.owner.org})
+        return [dict(row) for row in rows]
+
+    return await side.shop.read(read)
+
+
+async def _named_rows(side: Side, table: str) -> list[dict[str, Any]]:
+    """The rows with the names of the side's objects in place of their ids."""
+    shop = side.shop
+    names: dict[object, str] = {run.id: f"run {number}" for number, run in enumerate(side.runs)}
+    names |= {one.id: f"automation {number}" for number, one in enumerate(side.automations)}
+    rows = await _rows(side, table)
+    texts = {str(connection.integration_id): kind for kind, connection in shop.connections.items()}
+    return [
+        {column: _named(column, value, names, texts) for column, value in row.items() if column != STAMP}
+        for row in rows
+    ]
+
+
+def _named(column: str, value: object, names: dict[object, str], texts: dict[str, str]) -> object:
+    if column in ("org_id", "created_by", "updated_by"):
+        return value is not None  # one organization and one person a side
+    if isinstance(value, str) and value in names:
+        return names[value]
+    if column == "integration_id":
+        return texts.get(str(value), value)
+    if isinstance(value, bytes | str):
+        text = value if isinstance(value, str) else value.decode("latin-1")
+        if column in ("request_sha256",):
+            return "digest of an id"
+        for number, kind in texts.items():
+            text = text.replace(f'"integration_id":{number}', f'"integration_id":"{kind}"')
+            text = text.replace(f"[[{number},", f'[["{kind}",').replace(f'"integration_id": {number}', kind)
+        return text
+    return value
+
+
+@pytest.fixture
+async def both(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Both:
+    """Two organizations with the same five automations."""
+    if shop.engine.dialect == "sqlite":
+        pytest.skip("SQLite has no fast path of its own")
+    other = await neighbour(shop)
+    context = replace(shop.service.worker_context, engine=cast("Engine", OneByOne(shop.engine)))
+    other.service = replace(other.service, engine=context.engine, worker_context=context)
+    sides = Both(Side(shop), Side(other), monkeypatch)
+    for side in (sides.fast, sides.slow):
+        for number in range(5):
+            schedule = HOURLY if number < 3 else {"cadence": "manual"}
+            side.automations.append(await side.shop.set_up("hide-out-of-stock-products", {}, schedule))
+    return sides
+
+
+async def _cancel(side: Side, number: int) -> str:
+    try:
+        return str((await side.shop.cancel(side.runs[number])).status)
+    except Refusal as refusal:
+        return type(refusal).__name__
+
+
+async def _set_state(side: Side, number: int, verb: Any) -> str:
+    rules = side.shop.service.worker_context.automation_rules
+    act = partial(verb, actor=side.shop.owner, ask=StateAsk(side.automations[number].id), rules=rules)
+    try:
+        await side.shop.write(act)
+    except Refusal as refusal:
+        return type(refusal).__name__
+    return "changed"
+
+
+async def _connection_is(side: Side, state: ConnectionState) -> None:
+    await side.shop.connection_is("woocommerce", state)
+
+
+def _requests(random: Random) -> list[tuple[int, Mode, str]]:
+    """Runs to start at the same time, of each automation one; few keys, so that some are replays."""
+    numbers = random.sample(range(5), random.randint(1, 5))
+    return [
+        (number, random.choice([Mode.LIVE, Mode.LIVE, Mode.TEST]), f"key {random.randint(1, 60)}")
+        for number in numbers
+    ]
+
+
+async def _act(both: Both, random: Random) -> None:
+    """Applies one random act on both sides."""
+    shop = both.fast.shop
+    kind = random.choices(
+        ["start", "claim", "finish", "dispatch", "cancel", "state", "connection"],
+        weights=[6, 6, 6, 4, 2, 1, 1],
+    )[0]
+    if kind == "start":
+        await both.start(_requests(random))
+    elif kind == "claim":
+        await both.claim()
+    elif kind == "finish":
+        await both.finish(random)
+    elif kind == "dispatch":
+        await shop.clock.advance(1800)
+        await both.dispatch()
+    elif kind == "cancel" and both.fast.runs:
+        await both.same(partial(_cancel, number=random.randrange(len(both.fast.runs))))
+    elif kind == "state":
+        verb = random.choice([lifecycle.pause, lifecycle.resume, lifecycle.resume, lifecycle.archive])
+        await both.same(partial(_set_state, number=random.randrange(5), verb=verb))
+    elif kind == "connection":
+        state = random.choice(
+            [ConnectionState.CONNECTED, ConnectionState.CONNECTED, ConnectionState.NEEDS_RECONNECTING]
+        )
+        await both.same(partial(_connection_is, state=state))
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_both_paths_write_the_same_rows(both: Both, seed: int) -> None:
+    """Random acts leave equal rows in every table they touch, whichever path writes them."""
+    random = Random(seed)
+    for _ in range(ACTS):
+        await _act(both, random)
+        await both.compare()
+        both.fast.shop.clock.tick(0.001)
+    assert both.fast.runs
