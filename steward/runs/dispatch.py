@@ -2,7 +2,7 @@
 
 import asyncio
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -191,13 +191,18 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
     done = [automation for by_id in decided.values() for automation in by_id]
     if done:
         await due_rows.clear(tx, lifecycle.DISPATCH, done)
-    withdrawn = [
+    withdrawn = _withdrawn(locked, rules)
+    return Decisions([timing for by_id in decided.values() for timing in by_id.values()], started, withdrawn)
+
+
+def _withdrawn(locked: Mapping[OrgId, Mapping[AutomationId, Locked]], rules: AutomationRules) -> list[Key]:
+    """Returns the automations whose template is no longer offered."""
+    return [
         (row.automation.org, row.automation.id)
         for by_id in locked.values()
         for row in by_id.values()
         if readiness.is_withdrawn(row.automation, rules.templates)
     ]
-    return Decisions([timing for by_id in decided.values() for timing in by_id.values()], started, withdrawn)
 
 
 async def _pause_withdrawn(tx: Tx, *, org: OrgId, automation: AutomationId, rules: AutomationRules) -> None:

@@ -63,6 +63,20 @@ class OpenLedger:
         """Returns the part the effect was sent for."""
         return self.changes[effect.change].proposal.parts[effect.part - 1]
 
+    def connected(self, effect: Effect) -> Connection | None:
+        """Returns the effect's connection, or None when it is gone or not connected."""
+        connection = None if effect.integration is None else self.connections.get(effect.integration)
+        is_connected = connection is not None and connection.state is ConnectionState.CONNECTED
+        return connection if is_connected else None
+
+    def batch_of(self, effect: Effect) -> list[Effect]:
+        """Returns all effects of the effect's batch, in the order they were sent."""
+        batch = [member for member in self.effects if member.batch_key == effect.batch_key]
+        return sorted(
+            batch,
+            key=lambda member: (self.changes[member.change].seq, self.changes[member.change].position),
+        )
+
 
 async def open_ledger(tx: Tx, org: OrgId, run: RunId) -> OpenLedger:
     """Reads the run's effects with the changes and connections they belong to."""
@@ -119,15 +133,12 @@ async def _repeat_batch(
     Only the account's own decisions count: while it answers none, the first attempt may have done all.
     """
     now = ledger.now
-    connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
+    connection = ledger.connected(effect)
     if effect.recovery is not Recovery.IDEMPOTENT or now - effect.intent_at >= KEY_TRUSTED:
         return []
-    if connection is None or connection.state is not ConnectionState.CONNECTED:
+    if connection is None:
         return []
-    batch = sorted(
-        (member for member in ledger.effects if member.batch_key == effect.batch_key),
-        key=lambda member: (ledger.changes[member.change].seq, ledger.changes[member.change].position),
-    )
+    batch = ledger.batch_of(effect)
     try:
         parts = [ledger.part(member) for member in batch]
         outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
@@ -165,8 +176,8 @@ async def _read_back_page(
     Returns nothing when there are no others or they cannot be read so: then the first is read on its own.
     """
     first = remaining[0]
-    connection = ledger.connections.get(first.integration) if first.integration is not None else None
-    if connection is None or not connection.is_store or connection.state is not ConnectionState.CONNECTED:
+    connection = ledger.connected(first)
+    if connection is None or not connection.is_store:
         return []
     name = ledger.part(first).operation
     page = [
@@ -192,8 +203,8 @@ async def _find_out(ctx: WorkerContext, org: OrgId, ledger: OpenLedger, effect: 
     now = ledger.now
     if effect.recovery is Recovery.AT_MOST_ONCE:
         return Verdict(effect, EffectState.UNKNOWN, message=changes.STILL_OPEN)
-    connection = ledger.connections.get(effect.integration) if effect.integration is not None else None
-    if connection is None or connection.state is not ConnectionState.CONNECTED:
+    connection = ledger.connected(effect)
+    if connection is None:
         return _retry_later(effect, now)
     part = ledger.part(effect)
     try:

@@ -33,7 +33,7 @@ from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.repeats import repeating_steps
 from steward.steps.workflow.step_types import UNKNOWN_IN_TEST, NodeResult, RunEnvironment
-from steward.steps.workflow.walk import ExecutionHold, SettledExecution, WalkContext, walk
+from steward.steps.workflow.walk import ExecutionHold, SettledExecution, WalkContext, WalkResult, walk
 
 T = TypeVar("T")
 # Codes of executions that hand nothing on, and what is said of the steps behind them.
@@ -101,21 +101,31 @@ async def advance(walk_: Walk) -> Ended | None:
         raise TooMuchData from None
     finally:
         walk_.ctx.progress.pop(run.id, None)
-    if walked.limit_exceeded and walked.failed is not None:
-        words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
-        return await rows.fail(walked.failed, "step_failed", words)
     if walked.failed is not None:
-        failure = walked.failure
-        words = (failure.error if failure is not None else None) or "This step failed."
-        code = (failure.code if failure is not None else None) or "step_failed"
-        return rows.failed_row(walked.failed, code, words)
+        return await _failed_execution(rows, walked, walked.failed)
     if not walked.held:
-        for code, words in _LEFT_OUT.items():
-            for step in _not_reached(plan, walk_.step_messages, code):
-                await rows.skip(step, code, words)
-        for step in walked.starved:
-            await rows.skip(step, "input_missing", "One of its inputs never came, so it did not run.")
+        await _skip_unreached(rows, walked)
     return None
+
+
+async def _failed_execution(rows: "Rows", walked: WalkResult, failed: Execution) -> Ended:
+    """Returns the row of the execution that ended the walk."""
+    if walked.limit_exceeded:
+        words = "The workflow ran more than 10,000 steps and was stopped. Check what ends its circles."
+        return await rows.fail(failed, "step_failed", words)
+    failure = walked.failure
+    words = (failure.error if failure is not None else None) or "This step failed."
+    code = (failure.code if failure is not None else None) or "step_failed"
+    return rows.failed_row(failed, code, words)
+
+
+async def _skip_unreached(rows: "Rows", walked: WalkResult) -> None:
+    """Writes rows of the steps that this run will not reach any more."""
+    for code, words in _LEFT_OUT.items():
+        for step in _not_reached(rows.walk.plan, rows.walk.step_messages, code):
+            await rows.skip(step, code, words)
+    for step in walked.starved:
+        await rows.skip(step, "input_missing", "One of its inputs never came, so it did not run.")
 
 
 def _not_reached(

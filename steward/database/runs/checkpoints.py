@@ -1,7 +1,8 @@
 """Writes a step's row and value under its run's lease, for one run or a batch of runs in one call."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from steward.database.engine.base import Json, NeedsSlowPath, Tx, ms, to_column
 from steward.database.runs import steps, transitions
@@ -44,6 +45,40 @@ async def write_one(tx: Tx, point: Point) -> LeaseStatus:
     return is_owner, cancel
 
 
+_LEASE_COLUMNS: Mapping[str, Callable[[Any], object]] = {
+    "orgs": attrgetter("lease.org"),
+    "runs": attrgetter("lease.run"),
+    "epochs": attrgetter("lease.epoch"),
+}
+_POINT_COLUMNS: Mapping[str, Callable[[Any], object]] = {
+    "seqs": attrgetter("row.seq"),
+    "names": attrgetter("row.name"),
+    "iterations": attrgetter("row.iteration"),
+    "attempts": attrgetter("row.attempt"),
+    "statuses": attrgetter("row.status"),
+    "changes": attrgetter("row.changes_total"),
+    "wires": attrgetter("row.wire"),
+    "outputs": attrgetter("output"),
+    "states": attrgetter("value.state"),
+}
+
+
+def columns(getters: Mapping[str, Callable[[Any], object]], records: Sequence[object]) -> dict[str, object]:
+    """Returns one array for each column, as the functions of PostgreSQL take a batch."""
+    return {name: [value_of(record) for record in records] for name, value_of in getters.items()}
+
+
+def point_columns(points: Sequence[Point | None], tx: Tx) -> dict[str, object]:
+    """Returns the arrays of the points, with NULL for a run without one."""
+    arrays: dict[str, object] = {
+        name: [None if point is None else value_of(point) for point in points]
+        for name, value_of in _POINT_COLUMNS.items()
+    }
+    arrays["unknowns"] = [None if point is None else unknown_paths(point.value, tx) for point in points]
+    arrays["mark"] = END_MEMBER
+    return arrays
+
+
 async def write_batch(tx: Tx, points: Sequence[Point]) -> list[LeaseStatus]:
     """Writes the points of several runs at once.
 
@@ -56,20 +91,8 @@ async def write_batch(tx: Tx, points: Sequence[Point]) -> list[LeaseStatus]:
         " :iterations,"
         " :attempts, :statuses, :changes, :wires, :mark, :outputs, :unknowns, :states, :test_now)",
         {
-            "orgs": [point.lease.org for point in points],
-            "runs": [point.lease.run for point in points],
-            "epochs": [point.lease.epoch for point in points],
-            "seqs": [point.row.seq for point in points],
-            "names": [point.row.name for point in points],
-            "iterations": [point.row.iteration for point in points],
-            "attempts": [point.row.attempt for point in points],
-            "statuses": [point.row.status for point in points],
-            "changes": [point.row.changes_total for point in points],
-            "wires": [point.row.wire for point in points],
-            "mark": END_MEMBER,
-            "outputs": [point.output for point in points],
-            "unknowns": [unknown_paths(point.value, tx) for point in points],
-            "states": [point.value.state for point in points],
+            **columns(_LEASE_COLUMNS, points),
+            **point_columns(points, tx),
             "test_now": tx.test_now,
         },
     )

@@ -5,10 +5,11 @@ A run qualifies when only its own rows matter; every other one takes the slow pa
 `tests/runs/test_fast_path.py` compares every row that both paths write.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,7 +17,7 @@ from steward.database.automations import records as automations
 from steward.database.engine.base import Tx, from_ms
 from steward.database.runs import records as runs
 from steward.database.runs import transitions
-from steward.database.runs.checkpoints import END_MEMBER, Point, unknown_paths
+from steward.database.runs.checkpoints import Point, columns, point_columns
 from steward.database.runs.transitions import Lease, RunState
 from steward.model.account import Maker
 from steward.model.automation import Automation
@@ -42,6 +43,41 @@ _FINISH = (
     " :messages, :summaries, :results, :seqs, :names, :iterations, :attempts, :statuses, :changes, :wires,"
     " :mark, :outputs, :unknowns, :states, :test_now)"
 )
+_Columns = Mapping[str, Callable[[Any], object]]
+_START_COLUMNS: _Columns = {
+    "orgs": attrgetter("automation.org"),
+    "runs": attrgetter("run"),
+    "automations": attrgetter("automation.id"),
+    "modes": attrgetter("mode"),
+    "keys": attrgetter("key"),
+    "shas": attrgetter("request_sha256"),
+    "names": attrgetter("automation.name"),
+    "versions": attrgetter("automation.version"),
+    "templates": attrgetter("automation.template_id"),
+    "template_versions": attrgetter("automation.template_version"),
+    "plans": attrgetter("automation.plan_version"),
+    "persons": attrgetter("maker.created_by"),
+    "vias": attrgetter("maker.created_via"),
+    "clients": attrgetter("maker.api_client_id"),
+}
+_BEGIN_COLUMNS: _Columns = {
+    "orgs": attrgetter("leased.lease.org"),
+    "runs": attrgetter("leased.lease.run"),
+    "epochs": attrgetter("leased.lease.epoch"),
+    "automations": attrgetter("leased.automation.id"),
+    "live": attrgetter("is_live"),
+    "outputs": attrgetter("output"),
+}
+_FINISH_COLUMNS: _Columns = {
+    "orgs": attrgetter("lease.org"),
+    "runs": attrgetter("lease.run"),
+    "epochs": attrgetter("lease.epoch"),
+    "automations": attrgetter("automation"),
+    "live": attrgetter("is_live"),
+    "messages": attrgetter("message"),
+    "summaries": attrgetter("summary"),
+    "results": attrgetter("result"),
+}
 _decoded = msgspec.json.Decoder().decode
 _UNSET = dict.fromkeys(name.strip().partition(".")[2] for name in runs.COLUMNS.split(","))
 
@@ -145,21 +181,8 @@ async def start_runs(tx: Tx, to_start: Sequence[RunToStart], *, max_waiting: int
     rows = await tx.all(
         _START,
         {
-            "orgs": [run.automation.org for run in to_start],
-            "runs": [run.run for run in to_start],
-            "automations": [run.automation.id for run in to_start],
-            "modes": [run.mode for run in to_start],
-            "keys": [run.key for run in to_start],
-            "shas": [run.request_sha256 for run in to_start],
+            **columns(_START_COLUMNS, to_start),
             "most": max_waiting,
-            "names": [run.automation.name for run in to_start],
-            "versions": [run.automation.version for run in to_start],
-            "templates": [run.automation.template_id for run in to_start],
-            "template_versions": [run.automation.template_version for run in to_start],
-            "plans": [run.automation.plan_version for run in to_start],
-            "persons": [run.maker.created_by for run in to_start],
-            "vias": [run.maker.created_via for run in to_start],
-            "clients": [run.maker.api_client_id for run in to_start],
             "test_now": tx.test_now,
         },
     )
@@ -232,12 +255,7 @@ async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, date
     rows = await tx.all(
         _BEGIN_RUNS,
         {
-            "orgs": [run.leased.lease.org for run in to_begin],
-            "runs": [run.leased.lease.run for run in to_begin],
-            "epochs": [run.leased.lease.epoch for run in to_begin],
-            "automations": [run.leased.automation.id for run in to_begin],
-            "live": [run.is_live for run in to_begin],
-            "outputs": [run.output for run in to_begin],
+            **columns(_BEGIN_COLUMNS, to_begin),
             "test_now": tx.test_now,
         },
     )
@@ -249,29 +267,11 @@ async def finish_runs(tx: Tx, to_finish: Sequence[RunToFinish]) -> list[FinishRe
 
     One that was asked to cancel stores its step alone; of one that is lost nothing is written.
     """
-    points = [run.point for run in to_finish]
     rows = await tx.all(
         _FINISH,
         {
-            "orgs": [run.lease.org for run in to_finish],
-            "runs": [run.lease.run for run in to_finish],
-            "epochs": [run.lease.epoch for run in to_finish],
-            "automations": [run.automation for run in to_finish],
-            "live": [run.is_live for run in to_finish],
-            "messages": [run.message for run in to_finish],
-            "summaries": [run.summary for run in to_finish],
-            "results": [run.result for run in to_finish],
-            "seqs": [point and point.row.seq for point in points],
-            "names": [point and point.row.name for point in points],
-            "iterations": [point and point.row.iteration for point in points],
-            "attempts": [point and point.row.attempt for point in points],
-            "statuses": [point and point.row.status for point in points],
-            "changes": [point and point.row.changes_total for point in points],
-            "wires": [point and point.row.wire for point in points],
-            "mark": END_MEMBER,
-            "outputs": [point and point.output for point in points],
-            "unknowns": [point and unknown_paths(point.value, tx) for point in points],
-            "states": [point and point.value.state for point in points],
+            **columns(_FINISH_COLUMNS, to_finish),
+            **point_columns([run.point for run in to_finish], tx),
             "test_now": tx.test_now,
         },
     )
