@@ -18,8 +18,8 @@ from steward.outbound.errors import CallRefused, PlatformUnavailable
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# What the IANA registries of special-purpose addresses call not globally reachable, and multicast.
-# Written out: `ipaddress` knows the registries as they were when its Python was made.
+# What the IANA special-purpose address registries mark as not globally reachable, and multicast.
+# Listed here because `ipaddress` has the registries as of its Python's release.
 _SPECIAL_IPV4 = tuple(
     ipaddress.IPv4Network(text)
     for text in (

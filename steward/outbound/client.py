@@ -42,13 +42,13 @@ from steward.outbound.web import WebReadClient, WebWriteClient
 from steward.telemetry.redact import Secret
 
 _RETRY_STATUSES = frozenset({429, 500, 502, 503, 504})
-# A proxy in front gave up waiting for the account: 504, and 524 of a CDN.
+# A proxy timed out waiting for the account: 504, and a CDN's 524.
 _GATEWAY_TIMEOUTS = frozenset({504, 524})
 _REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _RETRY_BACKOFF_S = (1.0, 4.0)
 _MAX_NAMED_WAIT_S = 60.0
 _MAX_REDIRECTS = 3
-# A large result may take as long as a run's other reads together.
+# A large result may take as long as all other reads of a run.
 RESULT_TIMEOUT_S = 600.0
 _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-# Comments and texts can hold any word; they are taken out before words are looked at.
+# Comments and strings can hold any word; they are removed before the tokens are read.
 _IGNORED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*', re.DOTALL)
 _TOKEN = re.compile(r"[{}()]|[A-Za-z_][A-Za-z0-9_]*|[^\s]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -10,7 +10,7 @@ from steward.outbound.documents import DocumentRegistry
 from steward.outbound.query_cost import CostBudget
 from steward.telemetry.redact import Secret
 
-# How long a read may take after the first byte of its answer.
+# Seconds a read may take after the first byte of its response.
 REST_S = 30.0
 
 

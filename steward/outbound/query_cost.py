@@ -41,7 +41,7 @@ class CostBucket:
         if cost <= 0:
             return 0.0
         reserve = self._maximum * (1 - self._share)
-        # A call dearer than our whole share waits for a full bucket rather than for ever.
+        # A call that costs more than our whole share waits for a full bucket, not forever.
         need = min(cost + reserve, self._maximum)
         return max((need - (self._available_at(now) - self._reserved)) / self._restore_rate, 0.0)
 

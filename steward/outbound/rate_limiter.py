@@ -14,9 +14,9 @@ from steward.outbound.query_cost import CostBucket, ReportedCost
 
 _MINUTE = 60.0
 _MAX_LIMITERS = 5_000
-# A wait is worked out in floats: what is left of one after it may be less than any clock goes on by.
+# Waits are floats: the rest of one may be shorter than the clock's smallest step.
 _MIN_SLEEP_S = 0.001
-# A write under way may take a minute: a call that found no turn is tried again after a part of that.
+# A running write may take a minute; a call without a turn is retried sooner.
 _RETRY_AFTER_S = 15.0
 
 
@@ -134,7 +134,7 @@ class RateLimiter:
         """Returns when it may be the call's turn. Raises LocalQueueFull after `remaining_s` seconds."""
         self._wakers[call] = asyncio.get_running_loop().create_future()
         try:
-            # Not wait_for: it may answer instead of ending when it is cancelled just as it is woken.
+            # Not wait_for: it may return a result when it is cancelled in the moment it is woken.
             async with asyncio.timeout(remaining_s):
                 await self._wakers[call]
         except TimeoutError:

@@ -18,7 +18,7 @@ Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Dec
 
 ANSWER_BYTES = 10 * 1024 * 1024
 RATIO = 20
-# Under this size an answer may be as repetitive as it likes: fifty equal short rows compress 30 times.
+# Below this size any compression ratio is allowed: fifty equal short rows compress 30 times.
 RATIO_FROM = 1024 * 1024
 HEADER_BYTES = 64 * 1024
 LINE_BYTES = 1024 * 1024
@@ -93,7 +93,7 @@ class BodyReader:
     """Collects the bytes of one response and decompresses them in bounded steps."""
 
     def __init__(self, encoding: str, cap: int = ANSWER_BYTES) -> None:
-        # Not a list of pieces: a hostile body in chunks of two bytes would take twenty times its size.
+        # Not a list of pieces: a hostile body in chunks of two bytes would need twenty times its size.
         self._decoded_bytes = bytearray()
         self._cap = cap
         self.received = 0

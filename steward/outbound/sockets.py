@@ -12,7 +12,7 @@ import httpx
 from steward.outbound.address import Resolver, resolve_allowed
 from steward.outbound.errors import CallRefused
 
-# What httpx and httpcore raise for a call that went wrong on its way.
+# What httpx and httpcore raise for a call that failed in transit.
 FAILURES = (httpx.TransportError, httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError)
 _CONNECT_ERRORS = (
     httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout,
@@ -196,7 +196,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         await self._pool.aclose()
 
 
-# Reasons by OpenSSL's number of a failed verification.
+# Reasons by OpenSSL's verification error number.
 _VERIFY_ERRORS = {
     9: "it is not valid yet",
     10: "it has expired",

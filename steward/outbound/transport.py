@@ -115,7 +115,7 @@ class OutboundRequest:
     write: bool = False
     attempt: int = 1
     check_allowed: Callable[[datetime], None] | None = None
-    # Awaited before the call waits for its turn and after a long wait: it may raise to end the reading.
+    # Awaited before the call waits for its turn and after a long wait; it may raise to end the reading.
     check_cancelled: CancelCheck | None = None
     max_cost: float = 0.0
     max_bytes: int = ANSWER_BYTES
@@ -147,7 +147,7 @@ class HttpTransport:
         self.private_hosts = frozenset(private_hosts)
         self._log = log
         self._resolver = resolver or SystemResolver()
-        # With a transport given no socket is opened, and to read the authorities takes a while.
+        # A replaced transport opens no socket, and loading the authorities is slow.
         self._tls = tls if tls is not None or transport is not None else tls_context()
         self._fixed_transport = transport
         self._limiters = RateLimiters(clock)
@@ -369,7 +369,7 @@ class HttpTransport:
             async with asyncio.timeout(request.timeout_s):
                 return await self._send_over_pool(target, http_request, request.max_bytes)
         except CallError as error:
-            # Before the request: refused or not resolved. After it: the response was over a cap.
+            # Before the request: refused or not resolved. After it: the response exceeded a cap.
             raise RequestFailed(
                 error, not_sent=not isinstance(error, UnusableResponse) and not mark.started
             ) from None
@@ -493,7 +493,7 @@ def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
             return (value.reveal(),)
         case SecretUrl(url):
             parts = urlsplit(url.reveal())
-            # Not every value of the query: some are dates and words that stand in many lines.
+            # Not every value of the query: some are dates and words that occur in many log lines.
             pairs = [pair.partition("=") for pair in parts.query.split("&")]
             signed = (value for name, _, value in pairs if name == "sig")
             return (url.reveal(), parts.path, parts.query, *signed)

@@ -27,7 +27,7 @@ from steward.outbound.transport import (
     throttled,
 )
 
-# Stands for "no connection" where a kept connection's number does.
+# The connection id of calls without a connection.
 NO_CONNECTION = IntegrationId(0)
 KIND = "web_request"
 _RATE_LIMIT = RateLimit(max_concurrency=4)

@@ -277,7 +277,7 @@ async def test_a_dear_write_is_not_overtaken_by_cheap_reads(clock: FakeClock) ->
     await pace.acquire(write=False, max_cost=100)
     pace.release(write=False, seconds=0, failed=False, max_cost=100)
     started: list[str] = []
-    await queued(pace, clock, started, write={"write": True, "points": 50}, read={"points": 5})
+    await queued(pace, clock, started, write={"write": True, "max_cost": 50}, read={"max_cost": 5})
     await clock.advance(49)
     assert started == []
     await clock.advance(1)

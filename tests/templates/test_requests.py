@@ -8,7 +8,7 @@ from math import ceil
 
 import pytest
 
-from steward.connectors.shopify.reader import BULK_FROM
+from steward.connectors.shopify.reader import BULK_THRESHOLD
 from steward.model.run import Mode
 from steward.outbound.errors import CallError
 from steward.steps.base import TooManyChanges
@@ -37,8 +37,8 @@ def expected(count: int) -> dict[str, tuple[int | None, int | None]]:
     products, marked = 2 * ceil(count / 28), 2 * ceil(count // 10 / 28)
     number = count + 2 * (count // 5)
     variants = ceil(number / 100)
-    whole = 1 + (products if count <= BULK_FROM else 3)
-    each = 1 + (variants if number <= BULK_FROM else 3)
+    whole = 1 + (products if count <= BULK_THRESHOLD else 3)
+    each = 1 + (variants if number <= BULK_THRESHOLD else 3)
     # Eight orders a page: all of them, and those of a day.
     orders, day = ceil(ORDERS / 8), 2
     # Where products are tagged, one more lists the tags of a WooCommerce shop.

@@ -1,4 +1,7 @@
-"""What a step asks a change operation to plan: one record per canonical operation (connectors 6)."""
+"""The command records that a step gives a write operation to plan; one record per canonical operation.
+
+`docs/design/connectors.md#operations` lists the operations.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -26,7 +29,7 @@ class Keep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SetPrice:
-    """Asks `variant.set_price`: compare-at null clears it, KEEP leaves it alone (templates 2)."""
+    """Command of `variant.set_price`: a null compare-at price clears it, KEEP leaves it unchanged."""
 
     variant: Variant
     price: str
@@ -37,9 +40,9 @@ class SetPrice:
 
 @dataclass(frozen=True, slots=True)
 class SetStock:
-    """Asks `inventory.set`: an absolute quantity of a tracked variant.
+    """Command of `inventory.set`: an absolute quantity of a tracked variant.
 
-    On platforms with locations the variant was read at the location it is written to.
+    On platforms with locations the variant must have been read at the location it is written to.
     """
 
     variant: Variant
@@ -49,7 +52,7 @@ class SetStock:
 
 @dataclass(frozen=True, slots=True)
 class SetStatus:
-    """Asks `product.set_status`: one of the platform's own words."""
+    """Command of `product.set_status`: one of the platform's own status values."""
 
     product: Product
     status: str
@@ -58,7 +61,10 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class SetPublished:
-    """Asks `product.set_published`: on or off the sales channels of those ids, others left alone."""
+    """Command of `product.set_published`.
+
+    publishes to, or removes from, the sales channels with those ids.
+    """
 
     product: Product
     channels: tuple[str, ...]
@@ -68,7 +74,10 @@ class SetPublished:
 
 @dataclass(frozen=True, slots=True)
 class SetVisible:
-    """Asks `product.set_visible`; `restore` is the platform's word for visible remembered at hiding."""
+    """Command of `product.set_visible`.
+
+    `restore` is the platform's value for visible, remembered when it was hidden.
+    """
 
     product: Product
     visible: bool
@@ -78,8 +87,11 @@ class SetVisible:
 
 @dataclass(frozen=True, slots=True)
 class SetTags:
-    """Asks `product.set_tags`: the whole list wanted. `known` maps the store's tag names to their ids;
-    a name missing there is made first, in a part of its own."""
+    """Command of `product.set_tags`: the whole new list.
+
+    `tag_ids` maps the store's tag names to their ids; a name missing there is created first, in a part of its
+    own.
+    """
 
     product: Product
     tags: tuple[str, ...]
@@ -89,7 +101,7 @@ class SetTags:
 
 @dataclass(frozen=True, slots=True)
 class SetOrderTags:
-    """Asks `order.set_tags`: the whole list wanted."""
+    """Command of `order.set_tags`: the whole new list."""
 
     order: Order
     tags: tuple[str, ...]
@@ -98,7 +110,7 @@ class SetOrderTags:
 
 @dataclass(frozen=True, slots=True)
 class SetCustomerTags:
-    """Asks `customer.set_tags`: the whole list wanted."""
+    """Command of `customer.set_tags`: the whole new list."""
 
     customer: Customer
     tags: tuple[str, ...]
@@ -107,7 +119,7 @@ class SetCustomerTags:
 
 @dataclass(frozen=True, slots=True)
 class SetDraftOrderTags:
-    """Asks `draft_order.set_tags`: the whole list wanted."""
+    """Command of `draft_order.set_tags`: the whole new list."""
 
     draft: DraftOrder
     tags: tuple[str, ...]
@@ -116,7 +128,7 @@ class SetDraftOrderTags:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTags:
-    """Asks `order.change_tags` and its like: single tags put on and taken off, whatever others there are."""
+    """Command of `order.change_tags` and its like: adds and removes single tags and leaves the others."""
 
     subject: Order | Product | Customer | DraftOrder
     add: tuple[str, ...] = ()
@@ -126,7 +138,7 @@ class ChangeTags:
 
 @dataclass(frozen=True, slots=True)
 class SetNote:
-    """Asks `order.set_note` or `customer.set_note`: the whole text; empty takes it away."""
+    """Command of `order.set_note` or `customer.set_note`: the whole text; an empty one removes the note."""
 
     subject: Order | Customer
     note: str
@@ -135,7 +147,7 @@ class SetNote:
 
 @dataclass(frozen=True, slots=True)
 class CancelOrder:
-    """Asks `order.cancel`; `reason` is one of the platform's words, null its plainest."""
+    """Command of `order.cancel`; `reason` is one of the platform's values, null for its default."""
 
     order: Order
     restock: bool = True
@@ -146,7 +158,7 @@ class CancelOrder:
 
 @dataclass(frozen=True, slots=True)
 class CloseOrder:
-    """Asks `order.close`: the order is archived, or with `reopen` taken out of the archive."""
+    """Command of `order.close`: archives the order, or with `reopen` takes it out of the archive."""
 
     order: Order
     reopen: bool = False
@@ -155,7 +167,10 @@ class CloseOrder:
 
 @dataclass(frozen=True, slots=True)
 class HoldFulfilment:
-    """Asks `fulfillment.hold` of one fulfilment order; an order with several asks once for each."""
+    """Command of `fulfillment.hold` for one fulfilment order.
+
+    an order with several needs one command each.
+    """
 
     order: Order
     fulfilment: FulfilmentOrder
@@ -166,7 +181,7 @@ class HoldFulfilment:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseFulfilment:
-    """Asks `fulfillment.release` of one fulfilment order: the holds that are shown end, and no other."""
+    """Command of `fulfillment.release` for one fulfilment order: ends the named holds and no others."""
 
     order: Order
     fulfilment: FulfilmentOrder
@@ -176,7 +191,7 @@ class ReleaseFulfilment:
 
 @dataclass(frozen=True, slots=True)
 class SetObjectFields:
-    """Asks `product.set_fields` and its like: plain fields by the platform's own names, others left alone."""
+    """Command of `product.set_fields` and its like: plain fields by the platform's own names."""
 
     subject: ObjectFields
     values: Mapping[str, JsonValue]
@@ -185,7 +200,7 @@ class SetObjectFields:
 
 @dataclass(frozen=True, slots=True)
 class SetRedirect:
-    """Asks `redirect.set`: a path that leads somewhere leads to `target` from then on."""
+    """Command of `redirect.set`: points an existing redirect to `target`."""
 
     present: Redirect
     target: str
@@ -194,7 +209,7 @@ class SetRedirect:
 
 @dataclass(frozen=True, slots=True)
 class CapturePayment:
-    """Asks `order.capture`: takes all that the order's authorisation has reserved."""
+    """Command of `order.capture`: captures everything the order's authorization has reserved."""
 
     order: Order
     message: str | None = None
@@ -202,8 +217,10 @@ class CapturePayment:
 
 @dataclass(frozen=True, slots=True)
 class SetMetafield:
-    """Asks `metafield.set`: `value` as the platform's text of `type`; `before` and `digest` as it was read,
-    null when there was none."""
+    """Command of `metafield.set`: `value` as the platform's text of `type`.
+
+    `before` and `digest` are the value and version that were read, null when there was none.
+    """
 
     owner: Product | Variant | Order | Customer
     namespace: str
@@ -217,7 +234,10 @@ class SetMetafield:
 
 @dataclass(frozen=True, slots=True)
 class CreateRedirect:
-    """Asks `redirect.create`: a path of the shop leads to `target`; `present` where it leads now."""
+    """Command of `redirect.create`: points a path of the shop to `target`.
+
+    `present` is its current target.
+    """
 
     path: str
     target: str
@@ -227,10 +247,10 @@ class CreateRedirect:
 
 @dataclass(frozen=True, slots=True)
 class CreateRefund:
-    """Asks `refund.create`: (line id, quantity) of what is given back, and the money paid out for it.
+    """Command of `refund.create`: (line id, quantity) pairs of returned goods, and the amount paid back.
 
-    `amount` null: goods without money. `transaction` is the payment it goes back to, `location` where the
-    goods are put back in stock, null: not at all.
+    `amount` null: goods without money. `transaction` is the payment that is refunded. `location` is where the
+    goods are restocked; null: they are not.
     """
 
     order: Order
@@ -246,7 +266,7 @@ class CreateRefund:
 
 @dataclass(frozen=True, slots=True)
 class SetOrderStatus:
-    """Asks `order.set_status`: one of the platform's own words; cancelling is `order.cancel`."""
+    """Command of `order.set_status`: one of the platform's own values; `order.cancel` cancels."""
 
     order: Order
     status: str
@@ -255,7 +275,7 @@ class SetOrderStatus:
 
 @dataclass(frozen=True, slots=True)
 class AddNote:
-    """Asks `order.add_note`: plain text for the shop's people, or for the customer too."""
+    """Command of `order.add_note`: plain text for the shop's staff, or for the customer too."""
 
     order: Order
     text: str
@@ -265,10 +285,10 @@ class AddNote:
 
 @dataclass(frozen=True, slots=True)
 class AppendRows:
-    """Asks `sheet.append_rows` to the tab of that title.
+    """Command of `sheet.append_rows` for the tab with that title.
 
-    With `key_column` (0 = first) rows whose key is in `present`, the keys already in the sheet, are left
-    out, and an interrupted send is settled by looking for the keys; without it it is never repeated.
+    With `key_column` (0 = first), rows whose key is in `present`, the keys already in the sheet, are left
+    out, and an interrupted write is reconciled by its keys; without it the write is never repeated.
     """
 
     tab: str
@@ -282,7 +302,10 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True)
 class WriteCells:
-    """Asks `sheet.write_cells`: a block of cells from `start` (A1 form), with what stands there now."""
+    """Command of `sheet.write_cells`.
+
+    a block of cells from `start` (A1 notation), with their current values.
+    """
 
     tab: str
     start: str
@@ -295,7 +318,10 @@ class WriteCells:
 
 @dataclass(frozen=True, slots=True)
 class ClearCells:
-    """Asks `sheet.clear`: empties a range of a tab (A1 form; null: the whole tab), with what stands there."""
+    """Command of `sheet.clear`: empties a range of a tab (A1 notation; null.
+
+    the whole tab), with its values.
+    """
 
     tab: str
     area: str | None
@@ -307,9 +333,9 @@ class ClearCells:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRows:
-    """Asks `sheet.delete_rows`: `count` rows from row `first` (from 1) are taken out.
+    """Command of `sheet.delete_rows`: deletes `count` rows from row `first` (1-based).
 
-    `tab_id` is the tab's own number, `used` how many rows the tab has and `before` what stands in those.
+    `tab_id` is the tab's own number, `used` how many rows the tab has, and `before` the values of those rows.
     """
 
     tab: str
@@ -325,7 +351,7 @@ class DeleteRows:
 
 @dataclass(frozen=True, slots=True)
 class AddTab:
-    """Asks `sheet.add_tab`: a new, empty tab of that title; `present` are the titles there are."""
+    """Command of `sheet.add_tab`: a new, empty tab with that title; `present` are the existing titles."""
 
     title: str
     present: frozenset[str] = frozenset()
@@ -336,9 +362,11 @@ class AddTab:
 
 @dataclass(frozen=True, slots=True)
 class PostCard:
-    """Asks `teams.post`: plain text that the connector escapes and cuts; `facts` are name and value.
+    """Command of a message operation: plain text that the connector escapes and cuts.
 
-    What does not fit is left out from the end of `facts`, then of `text`, and counted by `more`.
+    `facts` are name and value.
+
+    What does not fit is cut from the end of `facts`, then of `text`, and counted by `more`.
     """
 
     title: str

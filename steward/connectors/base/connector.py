@@ -1,4 +1,9 @@
-"""What every connector offers: facts, reads, plannable changes, checks; leaves sending to writing.py."""
+"""The interface of a connector: facts, reads, write operations and checks.
+
+writing.py sends the writes.
+
+`docs/design/connectors.md#interface` describes it.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +42,7 @@ class ConnectionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """Constants of a connector, checked when it loads."""
+    """Constants of a connector, checked when it is loaded."""
 
     id: str
     title: str
@@ -52,7 +57,7 @@ class ConnectorFacts:
 
 @dataclass(frozen=True, slots=True)
 class HealthWarning:
-    """Something a check found that does not stop the connection."""
+    """A finding of a check that does not stop the connection."""
 
     code: str
     message: str
@@ -69,7 +74,7 @@ class AccountResource:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a check found (connectors 2); `ok` false always comes with `error`."""
+    """The result of a check; `ok` false always comes with `error`."""
 
     ok: bool
     account_label: str | None = None
@@ -90,7 +95,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A place of an account that a step can name (contract 3.8)."""
+    """A channel, spreadsheet, tab or folder of an account that a step can name."""
 
     id: str
     kind: str
@@ -100,7 +105,7 @@ class Destination:
 
 
 class Guard(StrEnum):
-    """How a value changed meanwhile is noticed."""
+    """How a change of the value since it was read is detected."""
 
     COMPARE_AND_SWAP = "compare_and_swap"
     REREAD = "reread"
@@ -108,7 +113,7 @@ class Guard(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ItemProblem:
-    """Why one item cannot be changed; `item` is the platform's id of the object."""
+    """Why one object cannot be changed; `item` is the platform's id of the object."""
 
     item: str
     code: str
@@ -118,7 +123,7 @@ class ItemProblem:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChanges:
-    """What `plan` worked out: changes in the order of the asks, problems beside them, no-ops dropped."""
+    """The result of `plan`: changes in the order of the commands, problems, and ids of unchanged objects."""
 
     proposals: tuple[Proposal, ...]
     problems: tuple[ItemProblem, ...]
@@ -126,62 +131,65 @@ class PlannedChanges:
 
 
 class WriteOperation(Protocol[A]):
-    """A change that may be planned; pure: no I/O, no clock (connectors 2.1)."""
+    """A change that can be planned; pure.
+
+    no I/O, no clock (`docs/design/connectors.md#change-operations`).
+    """
 
     @property
     def name(self) -> str:
-        """Stable: plans, imports and tests use it."""
+        """A stable name that plans, imports and tests use."""
         ...
 
     @property
     def action(self) -> Action:
-        """As in contract 3.4."""
+        """The action that changes of this operation show."""
         ...
 
     @property
     def recovery(self) -> Recovery:
-        """How an interrupted write is settled (engine 11.3); of several ways the weakest."""
+        """The idempotency class of the operation; of several classes the weakest."""
         ...
 
     def recovery_of(self, part: Part) -> Recovery:
-        """How an interrupted write of this part is settled: appended rows with a key column are marked."""
+        """Returns the idempotency class of one part: appended rows with a key column are marked."""
         ...
 
     @property
     def guard(self) -> Guard:
-        """How a value changed meanwhile is noticed."""
+        """How a change of the value since it was read is detected."""
         ...
 
     @property
     def reversible(self) -> bool:
-        """Whether a later change can put it back."""
+        """Whether a later change can undo it."""
         ...
 
     def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Refuses bad values per item, drops what is already so, makes before from what was read.
+        """Returns the changes of the commands; refuses bad values per object and drops what is unchanged.
 
-        Deterministic: the same asks give the same proposals in the same order. Never raises for a value.
+        Deterministic: the same commands give the same proposals in the same order. Never raises for a value.
         """
         ...
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """For test runs: the value after, and the paths that cannot be foretold."""
+        """For test runs: returns the value after the write, and the paths that cannot be predicted."""
         ...
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Which of `parts` (all of this operation) may share one request; keeps their order."""
+        """Returns which of `parts`, all of this operation, may share one request; keeps their order."""
         ...
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Equality of values: money by decimal value, tags as sets, text exactly."""
+        """Compares values: money by decimal value, tags as sets, text exactly."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentValue:
-    """The value of a part's object as it is now; `gone` when it no longer exists.
+    """The value of a part's object as it is now; `is_gone` when it no longer exists.
 
-    `modified_at` is the object's own time, which tells whether a write then moved it (connectors 9.5).
+    `modified_at` is the object's own time, which shows whether a write changed it afterwards.
     """
 
     part: Part
@@ -191,19 +199,21 @@ class CurrentValue:
 
 
 class Reader(Protocol):
-    """Reads of one connection; can emit nothing but reads."""
+    """Reads of one connection; it cannot send anything but reads."""
 
     def read(self, op: ReadOp[P, I], params: P) -> AsyncIterator[RecordPage[I]]:
-        """Pages in the order of ids. Raises CallError; a page that cannot be read ends the run (E10)."""
+        """Yields pages in the order of ids. Raises CallError; a page that cannot be read fails the run."""
         ...
 
     async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """The re-read before the write (engine 11.2 step 2), in the order of `parts`. Raises CallError."""
+        """Returns the re-read values before a write, in the order of `parts`. Raises CallError."""
         ...
 
     async def confirm(self, part: Part) -> WriteOutcome:
-        """Settles an unknown write: applied = as wanted, not_sent = as before, else conflict; unknown for
-        operations that cannot be read back and while the account does not answer."""
+        """Reconciles an unknown write: applied = as expected, not_sent = as before, else conflict.
+
+        It stays unknown for operations that cannot be read back and while the account does not respond.
+        """
         ...
 
     async def find_marker(self, part: Part, key: str) -> bool:
@@ -216,7 +226,7 @@ class Connector(Protocol):
 
     @property
     def facts(self) -> ConnectorFacts:
-        """Constants."""
+        """The connector's constants."""
         ...
 
     @property
@@ -226,12 +236,12 @@ class Connector(Protocol):
 
     @property
     def writes(self) -> Mapping[str, WriteOperation[Any]]:
-        """What may be planned, by name."""
+        """Its write operations by name."""
         ...
 
     @property
     def topics(self) -> Mapping[str, TopicSpec]:
-        """Canonical topic → how the platform tells it (connectors 8); empty without events."""
+        """Canonical topic → how the platform reports it; empty without events."""
         ...
 
     @property
@@ -240,34 +250,37 @@ class Connector(Protocol):
         ...
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """Checks the connecting form. Raises BadSettings."""
+        """Validates the connection form. Raises BadSettings."""
         ...
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Where this connection's calls go. Raises BadSettings when its settings are no longer usable."""
+        """Returns where this connection's calls go.
+
+        Raises BadSettings when its settings are no longer usable.
+        """
         ...
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> Reader:
-        """A reader over a client that lets only reads through."""
+        """Returns a reader over a client that lets only reads through."""
         ...
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:
-        """A writer; only runs/apply.py can make the client for it."""
+        """Returns a writer; only runs/apply.py can create its client."""
         ...
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Whether the connection works and what it may do; never raises CallError."""
+        """Whether the connection works and which rights it has; never raises CallError."""
         ...
 
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """Spreadsheets, tabs, channels; empty where the platform has none. Raises CallError."""
+        """Lists spreadsheets, tabs or channels; empty where the platform has none. Raises CallError."""
         ...
 
 
 def merge_proposals(proposals: Sequence[Proposal], *, action: Action, message: str | None = None) -> Proposal:
-    """One change of one object out of several operations' proposals, parts in their order (connectors 2.1).
+    """Merges several operations' proposals for one object into one change, parts in their order.
 
     Raises ValueError when they are not of one object and connection.
     """

@@ -1,7 +1,4 @@
-"""Store events as connectors tell them: topics, subscriptions, deliveries.
-
-Lleaves keeping them to events/.
-"""
+"""Store events as connectors report them: topics, subscriptions, deliveries; events/ stores them."""
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
@@ -23,10 +20,10 @@ Headers: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """How a platform tells a canonical topic (connectors 8).
+    """How a platform reports a canonical topic.
 
-    `native`: what to subscribe. `derived`: it is worked out from what was last seen, which has to be filled
-    for the object types `fills` before the topic is listened to.
+    `native`: the topics to subscribe to. `derived`: it is computed from the last-seen state, for which the
+    object types `snapshot_types` are read before listening starts.
     """
 
     native: tuple[str, ...]
@@ -38,8 +35,8 @@ class TopicSpec:
 class DesiredSubscriptions:
     """The subscriptions a connection should have, and no others of ours: none removes all.
 
-    `address` is the whole event address, `secret` what deliveries are signed with, `known` the platform's
-    ids of those made before, by native topic.
+    `address` is the whole event address, `secret` what deliveries are signed with, `known_ids` the platform's
+    ids of existing subscriptions by native topic.
     """
 
     address: str
@@ -49,7 +46,7 @@ class DesiredSubscriptions:
 
 
 class SubscriptionOutcome(StrEnum):
-    """What became of one subscription."""
+    """The result for one subscription."""
 
     ACTIVE = "made"
     FAILED = "failed"
@@ -57,8 +54,10 @@ class SubscriptionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One native topic after upkeep; `mended` when one known before was missing or switched off, so that
-    deliveries may be lost; `reason` in words when it failed."""
+    """One native topic after synchronization; `reason` says in words why it failed.
+
+    `repaired`: a known subscription was missing or switched off, so deliveries may have been lost.
+    """
 
     native: str
     remote_id: str | None
@@ -69,7 +68,10 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class RawBody:
-    """A delivery's body as it came: its first bytes, whole when `size` is no more, and its running HMAC."""
+    """A delivery's body as it arrived.
+
+    its first bytes, complete when `size` is no more, and its running HMAC.
+    """
 
     prefix: bytes
     size: int
@@ -79,8 +81,10 @@ class RawBody:
 
 @dataclass(frozen=True, slots=True)
 class EventSecrets:
-    """What a delivery is held against: the shop's own name, and native topics by the platform's id of the
-    subscription. The signing secrets are in `RawBody.signed`; without one nothing is verified."""
+    """What a delivery is verified against: the shop's own domain, and native topics by subscription id.
+
+    `RawBody.signature` holds the signing secrets; without one nothing is verified.
+    """
 
     domain: str | None
     subscribed: Mapping[str, str]
@@ -88,14 +92,14 @@ class EventSecrets:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedDelivery:
-    """A signed delivery of ours; `dedupe_parts` tell it apart from others (connectors 9.1)."""
+    """A signed delivery of one of our subscriptions; `dedupe_parts` identify it."""
 
     native: str
     dedupe_parts: tuple[str, ...]
 
     @property
     def dedupe_key(self) -> str:
-        """SHA-256 in hex of the parts joined by line feeds."""
+        """The SHA-256 in hex of the parts joined by line feeds."""
         return dedupe_key(self.dedupe_parts)
 
 
@@ -106,7 +110,7 @@ class PingDelivery:
 
 @dataclass(frozen=True, slots=True)
 class IgnoredDelivery:
-    """Signed, but not of a subscription of ours: answered 200, not stored (connectors 9.2)."""
+    """Signed, but not of one of our subscriptions: answered 200, not stored."""
 
     reason: str
 
@@ -121,7 +125,7 @@ Verdict: TypeAlias = VerifiedDelivery | PingDelivery | IgnoredDelivery | Unverif
 
 @dataclass(frozen=True, slots=True)
 class StoredEvent:
-    """A delivery as it was kept; `body` null when it was over the cap."""
+    """A delivery as stored; `body` is null when it exceeded the cap."""
 
     native: str
     body: bytes | None
@@ -130,10 +134,11 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A pointer to what happened (connectors 1 rule 6); ids as the connector's readers give them.
+    """A reference to what happened; ids are as the connector's readers give them.
 
     `object_type`: order, product, variation, customer, … `objects` are the (type, id) pairs under which a
-    change of the same object is known (model.change.ObjectRef), for the guard against own changes.
+    change of the same object is recorded (model.change.ObjectRef), to recognize echoes of Steward's own
+    writes.
     """
 
     native: str
@@ -149,10 +154,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """The canonical topics of one event, in the order of connectors 8.
+    """The canonical topics of one event, in the order of `docs/design/connectors.md#topics`.
 
-    `seen` is what to keep as last seen of the object, null to leave it; `forget` when the object is gone;
-    `dropped` why an event gives no topic.
+    `seen` is what to store as the object's last-seen state, null to leave it; `forget` when the object is
+    gone; `dropped` why an event gives no topic.
     """
 
     topics: tuple[str, ...]
@@ -163,7 +168,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class ChangedQuery:
-    """Objects of a type modified after an instant; null: all there are."""
+    """Objects of a type modified after an instant; null: all of them."""
 
     object_type: str
     modified_after: datetime | None = None
@@ -176,33 +181,37 @@ class IdsQuery:
     object_type: str
 
 
-# Reads of events/ alone. `changed`: what was modified since, as events a delivery would have told; also the
-# first fill of what was last seen, through `remembered`. `ids`: for the daily comparison (connectors 9.4).
+# Only events/ uses these reads. `changed`: objects modified since, as the events a delivery would report;
+# also the initial last-seen state, through `initial_snapshot`. `ids`: for the daily comparison.
 CHANGED = ReadOp("changed", ChangedQuery, Event)
 IDS = ReadOp("ids", IdsQuery, str)
 
 
 class EventSource(Protocol):
-    """The part of a connector that tells of events; null for a platform without them."""
+    """The part of a connector that reports events; null for a platform without them."""
 
     @property
     def signing_settings(self) -> tuple[str, ...]:
-        """The sealed settings of the connection that deliveries may be signed with, as an app's secret is;
-        empty: they are signed with `Wanted.secret`, which is made for the connection."""
+        """The sealed settings that deliveries may be signed with, such as an app's secret.
+
+        Empty: they are signed with `DesiredSubscriptions.secret`, which is created for the connection.
+        """
         ...
 
     @property
     def revocation_topics(self) -> tuple[str, ...]:
-        """Native topics that no automation can wait for: asked for beside those some do, they tell that the
-        connection's keys may have been taken away."""
+        """Native topics that report that the connection's keys may have been revoked.
+
+        No automation can wait for them; they are subscribed to beside topics that automations wait for.
+        """
         ...
 
     async def subscribe(
         self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
     ) -> list[Subscription]:
-        """Makes, mends and removes until the platform has exactly what is wanted; one row a native topic.
+        """Creates, repairs and removes subscriptions until the platform has exactly the desired ones.
 
-        Raises CallError when the platform cannot be asked at all.
+        Returns one row per native topic. Raises CallError when the platform cannot be asked at all.
         """
         ...
 
@@ -211,7 +220,7 @@ class EventSource(Protocol):
         ...
 
     def read_event(self, event: StoredEvent) -> Event:
-        """The pointer in a stored body, in the worker. Raises UnusableResponse."""
+        """Returns the event of a stored body, in the worker. Raises UnusableResponse."""
         ...
 
     def derive(
@@ -223,18 +232,21 @@ class EventSource(Protocol):
         seen_at: datetime | None = None,
         awaited_topics: Collection[str] = (),
     ) -> Derived:
-        """The canonical topics of an event (connectors 8); pure.
+        """Returns the canonical topics of an event; pure.
 
-        `seen` is what was last seen of (object_type, object_id), `since` when listening began, `seen_at`
-        the newest modified time that is known of it, `heard` the topics that automations wait for now.
+        `seen` is the last-seen state of (object_type, object_id), `since` when listening began, `seen_at` the
+        newest known modified time of it, `awaited_topics` the topics that automations wait for now.
         """
         ...
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
-        """What the first fill keeps of an object read by `changed`; null for one that is not kept."""
+        """Returns the state stored for an object read by `changed`.
+
+        null for one whose state is not stored.
+        """
         ...
 
 
 def dedupe_key(parts: Sequence[str]) -> str:
-    """SHA-256 in hex of the parts joined by line feeds (connectors 9.1)."""
+    """Returns the SHA-256 in hex of the parts joined by line feeds."""
     return hashlib.sha256("\n".join(parts).encode("utf-8")).hexdigest()

@@ -1,4 +1,4 @@
-"""The reads by their stable names: what each is asked with and gives; how is left to each connector."""
+"""The reads by their stable names, with their parameters and records; each connector implements them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,7 +30,7 @@ I = TypeVar("I")  # noqa: E741
 
 @dataclass(frozen=True, slots=True)
 class ReadOp(Generic[P, I]):
-    """A read by its stable name: what it is asked with and what it gives."""
+    """A read by its stable name, with the types of its parameters and records."""
 
     name: str
     params: type[P]
@@ -50,10 +50,10 @@ class RecordPage(Generic[I]):
 
 @dataclass(frozen=True, slots=True)
 class ProductsQuery:
-    """Products in the order of their ids; `ids` none: all. `skus` finds variations too; `tagged`: those
-    with one of these tags.
+    """Products in the order of their ids; `ids` null: all.
 
-    `location`: stock is the number at that one, on platforms that have locations.
+    `skus` matches variations too; `tagged`: those with one of these tags. `location`: stock is the quantity
+    at that one, on platforms with locations.
     """
 
     ids: tuple[str, ...] | None = None
@@ -66,12 +66,10 @@ class ProductsQuery:
 
 @dataclass(frozen=True, slots=True)
 class OrdersQuery:
-    """Orders in the order of their ids, drafts left out; `ids` none.
+    """Orders in the order of their ids, without drafts; `ids` null: all that match the other limits.
 
-    Aall that the other limits let through.
-
-    `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed).
-    `statuses` are the platform's own words.
+    `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed). `statuses`
+    are the platform's own values.
     """
 
     ids: tuple[str, ...] | None = None
@@ -85,9 +83,9 @@ class OrdersQuery:
 
 @dataclass(frozen=True, slots=True)
 class CustomersQuery:
-    """Customers in the order of their ids; `ids` none: all.
+    """Customers in the order of their ids; `ids` null: all.
 
-    `modified_after` is not offered by every platform: WooCommerce reads all and looks itself.
+    Not every platform filters by `modified_after`: for WooCommerce the connector reads all and filters them.
     """
 
     ids: tuple[str, ...] | None = None
@@ -103,9 +101,11 @@ class RefundsQuery:
 
 @dataclass(frozen=True, slots=True)
 class ObjectsQuery:
-    """Objects as the platform gives them, for imported workflows: `resource` product, order or customer.
+    """Objects as the platform returns them, for imported workflows.
 
-    `filters` are the platform's own, those it knows; `limit` null: all.
+    `resource` is product, order or customer.
+
+    `filters` are the platform's own; `limit` null: all.
     """
 
     resource: str
@@ -116,9 +116,9 @@ class ObjectsQuery:
 
 @dataclass(frozen=True, slots=True)
 class PathQuery:
-    """What the platform's own interface answers to a GET of a path, for imported workflows (imports 6.1).
+    """The platform's response to a GET of a path, for imported workflows.
 
-    `path` is the whole path without a query; those that tell keys or settings are refused.
+    `path` is the whole path without a query; paths that return keys or settings are refused.
     """
 
     path: str
@@ -127,7 +127,7 @@ class PathQuery:
 
 @dataclass(frozen=True, slots=True)
 class FlowObjectQuery:
-    """One object as a flow sees it: the values at `paths`, which begin with `root` (imports 8.2)."""
+    """One object as Shopify Flow sees it: the values at `paths`, which begin with `root`."""
 
     root: str
     id: str
@@ -137,9 +137,10 @@ class FlowObjectQuery:
 
 @dataclass(frozen=True, slots=True)
 class FlowObjectsQuery:
-    """Objects that a flow fetches: `root` is orders, products or customers, paths begin with it.
+    """Objects that a Shopify Flow workflow fetches: `root` is orders, products or customers.
 
-    `query` is the platform's search, `sort` the flow's words for an order, `most` at most 100 (imports 8.3).
+    Paths begin with `root`. `query` is the platform's search, `sort` the workflow's sort order, `limit` at
+    most 100.
     """
 
     root: str
@@ -152,7 +153,7 @@ class FlowObjectsQuery:
 
 @dataclass(frozen=True, slots=True)
 class MetafieldQuery:
-    """A metafield of an object, which is named by its kind (Product, Order …) and its number."""
+    """A metafield of an object, named by its kind (Product, Order …) and its number."""
 
     kind: str
     id: str
@@ -184,9 +185,9 @@ class ById:
 
 @dataclass(frozen=True, slots=True)
 class ValuesQuery:
-    """A whole tab, or of it the cells of `area` (A1 form, such as B2:D or 3:9); `tab` none: the first one.
+    """A whole tab, or its cells in `area` (A1 notation, such as B2:D or 3:9); `tab` null: the first one.
 
-    `spreadsheet_id`: for an account that is no single spreadsheet.
+    `spreadsheet_id`: for an account with more than one spreadsheet.
     """
 
     tab: str | None = None
@@ -196,7 +197,7 @@ class ValuesQuery:
 
 @dataclass(frozen=True, slots=True)
 class FilesQuery:
-    """Files below a folder of the connection's own; null: all of it."""
+    """Files below a folder of the connection's own; null: all of them."""
 
     folder: str | None = None
     modified_after: datetime | None = None
@@ -204,7 +205,7 @@ class FilesQuery:
 
 @dataclass(frozen=True, slots=True)
 class FileQuery:
-    """One whole file, at most 20 MiB; `unless` is the mark of the one read before: not fetched again then."""
+    """One whole file, at most 20 MiB; not fetched when it still has the tag `unless_etag`."""
 
     path: str
     unless_etag: str | None = None
@@ -212,7 +213,7 @@ class FileQuery:
 
 @dataclass(frozen=True, slots=True)
 class TabsQuery:
-    """The tabs of a spreadsheet; null: of the connection's own."""
+    """The tabs of a spreadsheet; null: the connection's own."""
 
     spreadsheet_id: str | None = None
 

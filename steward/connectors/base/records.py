@@ -1,4 +1,7 @@
-"""The records every connector's readers give, so that a template is written once (connectors 2.2)."""
+"""The records every connector's readers return, so that a template is written once.
+
+`docs/design/connectors.md#common-records` describes them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +18,13 @@ Cell: TypeAlias = str | Decimal | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """The unit of price and stock: a variant, a simple product, or a variation (templates E9).
+    """The unit of price and stock: a variant, a simple product, or a variation.
 
-    `stock` null: not tracked here. `stock_managed_by_parent`: `stock` is the number its product shares
-    with its other variations; it is counted and written once, at `stock_target`. `regular_price` and
-    `sale_price` are the platform's own fields where it has such; `price` and `compare_at` the common form.
-    `item_id` is the platform's id of what is counted, where that is another object than the variant, and
-    `location_id` the place `stock` was counted at when one was asked for.
+    `stock` null: not tracked here. `stock_managed_by_parent`: `stock` is the number its product shares with
+    its other variations; it is counted and written once, at `stock_target`. `regular_price` and `sale_price`
+    are the platform's own fields where it has such; `price` and `compare_at` the common form. `item_id` is
+    the platform's id of the counted object, where that is not the variant, and `location_id` the location
+    whose `stock` was requested.
     """
 
     id: str
@@ -61,19 +64,19 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """Product, variant and SKU, as people know it (templates 2)."""
+        """Product, variant and SKU, as people know it."""
         name = f"{self.product_title}, {self.title}" if self.title else self.product_title
         return f"{name} ({self.sku})" if self.sku else name
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product with all its variants; `visibility` is the platform's own word for `visible`.
+    """A product with all its variants; `visibility` is the platform's own value for `visible`.
 
-    `kind` is the platform's form (simple, variable, grouped, external …); `sellable` is false for forms
-    that templates leave out and count (templates E9). `channels`: ids of the sales channels it is on.
-    `image_alts`: the words of the images in their order, those that are told. `category`: where it stands in
-    the platform's own tree of kinds, on WooCommerce the first category.
+    `kind` is the platform's form (simple, variable, grouped, external …); `sellable` is false for forms that
+    templates leave out and count. `channels`: ids of the sales channels it is on. `image_alts`: the
+    alternative texts of the images in their order, as far as the platform returns them. `category`: its path
+    in the platform's own taxonomy, on WooCommerce the first category.
     """
 
     id: str
@@ -115,7 +118,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class OrderLine:
-    """One line of an order; `open_quantity` is what is neither sent nor taken off, null where not told."""
+    """One line of an order; `open_quantity` is neither sent nor removed, null where the platform omits it."""
 
     id: str
     product_id: str | None
@@ -130,7 +133,7 @@ class OrderLine:
 
 @dataclass(frozen=True, slots=True)
 class Refund:
-    """Money given back on an order, at the time it was made; `amount` in the order's `currency`."""
+    """Money refunded on an order, with its time; `amount` is in the order's `currency`."""
 
     id: str
     amount: str
@@ -147,7 +150,7 @@ class FulfilmentOrder:
 
 @dataclass(frozen=True, slots=True)
 class Authorization:
-    """A payment reserved and not taken yet."""
+    """A payment that is reserved and not captured yet."""
 
     id: str
     amount: str
@@ -155,7 +158,7 @@ class Authorization:
 
 
 class Payment(StrEnum):
-    """How far an order is paid, in words all platforms share (templates 8)."""
+    """How far an order is paid, in values all platforms share."""
 
     PENDING = "pending"
     ON_HOLD = "on_hold"
@@ -177,7 +180,7 @@ class Fulfilment(StrEnum):
 
 
 class Risk(StrEnum):
-    """What the platform thinks of an order; PENDING: not assessed yet."""
+    """The platform's risk assessment of an order; PENDING: not assessed yet."""
 
     PENDING = "pending"
     NONE = "none"
@@ -190,9 +193,9 @@ class Risk(StrEnum):
 class Order:
     """An order; sums are decimal text in `currency`.
 
-    `net` is the total without tax; `country` the shipping country, else the billing one. `refunds` are
-    those the platform tells with the order, their time null where it does not; `status` its own word.
-    `returning`: goods are on their way back.
+    `net` is the total without tax; `country` the shipping country, else the billing one. `refunds` are those
+    the platform returns with the order, their time null where it omits it; `status` its own value.
+    `returning`: goods are being returned.
     """
 
     id: str
@@ -233,13 +236,13 @@ class Order:
 
     @property
     def label(self) -> str:
-        """Number and name, as people know it (templates 2)."""
+        """Number and name, as people know it."""
         return f"{self.number}, {self.customer_name}" if self.customer_name else self.number
 
 
 @dataclass(frozen=True, slots=True)
 class DraftOrder:
-    """An order that is still being put together."""
+    """An order that is not yet placed."""
 
     id: str
     number: str
@@ -250,7 +253,7 @@ class DraftOrder:
 
 @dataclass(frozen=True, slots=True)
 class Customer:
-    """A customer; counts and sums are null where the platform does not tell them."""
+    """A customer; counts and sums are null where the platform does not return them."""
 
     id: str
     email: str
@@ -271,7 +274,7 @@ class Customer:
 
 @dataclass(frozen=True, slots=True)
 class Metafield:
-    """A value a merchant keeps with an object, as text of `type`; `digest` is the version that was read."""
+    """A value a merchant stores with an object, as text of `type`; `digest` is the version that was read."""
 
     namespace: str
     key: str
@@ -282,7 +285,7 @@ class Metafield:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Where a path of the shop leads."""
+    """A redirect from a path of the shop."""
 
     id: str
     path: str
@@ -302,7 +305,7 @@ class ObjectFields:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag the store knows, for platforms whose tags have ids."""
+    """A tag of the store, for platforms whose tags have ids."""
 
     id: str
     name: str
@@ -319,7 +322,7 @@ class SheetTab:
 
 @dataclass(frozen=True, slots=True)
 class CloudFile:
-    """A file of a cloud account: its name within the bucket, bytes, mark of its content, time."""
+    """A file of a cloud account: its path within the bucket, size in bytes, entity tag and time."""
 
     path: str
     size: int
@@ -329,7 +332,7 @@ class CloudFile:
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """A file as it was read; `body` null when it still is the one the reader had before."""
+    """A file's content; `body` is null when it is still the version the reader already had."""
 
     file: CloudFile
     body: bytes | None
@@ -347,7 +350,7 @@ class SheetRow:
 class SheetTable:
     """A whole tab: every row up to the last used one, the header row included; `zone` is the sheet's.
 
-    `height`: how many rows the tab has room for, used or not; 0 when it is not told.
+    `height`: how many rows the tab has, used or not; 0 when it is not known.
     """
 
     spreadsheet_id: str
@@ -368,7 +371,7 @@ _THREE_DECIMALS = frozenset(("BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"))
 
 
 def currency_decimals(currency: str | None) -> int:
-    """How many decimals amounts of `currency` have (templates E6); two when it is not known."""
+    """Returns how many decimals amounts of `currency` have; two when it is not known."""
     if currency in _NO_DECIMALS:
         return 0
     return 3 if currency in _THREE_DECIMALS else 2

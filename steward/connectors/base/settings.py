@@ -1,4 +1,4 @@
-"""The connecting form of an account, checked, and what is opened of it again for each call."""
+"""The connection form of an account, validated, and its stored values as each call needs them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject
 from steward.telemetry.redact import Secret
 
-# The name of a fact that tells how an account calls itself, whatever address led to it.
+# The fact that identifies an account, whatever address it was reached by.
 IDENTITY = "identity"
 
 
 class BadSettings(Exception):
-    """Settings of the connecting form that cannot be used; `errors` maps field names to messages."""
+    """Unusable settings of the connection form; `errors` maps field names to messages."""
 
     def __init__(self, errors: Mapping[str, Sequence[str]]) -> None:
         super().__init__("; ".join(f"{name}: {' '.join(words)}" for name, words in errors.items()))
@@ -22,10 +22,10 @@ class BadSettings(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings:
-    """The connecting form, checked: what is kept plain, what is kept encrypted, and what it stands for.
+    """The validated connection form: plain values, values to encrypt, and the account they identify.
 
-    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting
-    must lead to the same one (contract 6.4), and it may be connected once in an organisation.
+    `sealed` values are encrypted one by one. `subject` is the shop, spreadsheet or channel: reconnecting must
+    lead to the same one, and an organization may connect it once.
     """
 
     plain: Mapping[str, str]
@@ -37,7 +37,10 @@ class ConnectionSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSecrets:
-    """One opened connection as its connector needs it: `Settings` read back, and what checks found."""
+    """One opened connection as its connector needs it.
+
+    its settings, decrypted, and the facts checks found.
+    """
 
     integration_id: IntegrationId
     plain: Mapping[str, str]

@@ -1,8 +1,6 @@
-"""What the changes of every store share.
+"""What the write operations of every store share.
 
-Aabsolute values, planned one ask after the other (connectors 2.1).
-
-Leaves which asks there are, and what they come to, to the store's own operations.
+absolute values, planned one command after the other.
 """
 
 from collections.abc import Sequence
@@ -21,7 +19,7 @@ A = TypeVar("A", contravariant=True)
 
 @dataclass(frozen=True, slots=True)
 class StoreOperation(Generic[A]):
-    """An operation read back after an interruption, unless it says otherwise."""
+    """An operation that is read back after an interruption, unless it says otherwise."""
 
     name: str
     action: Action = Action.UPDATE
@@ -30,7 +28,7 @@ class StoreOperation(Generic[A]):
     reversible: bool = True
 
     def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
-        """Changes, problems and what is already so, in the order of the asks (connectors 2.1)."""
+        """Returns changes, problems and unchanged objects, in the order of the commands."""
         proposals: list[Proposal] = []
         problems: list[ItemProblem] = []
         unchanged: list[str] = []
@@ -49,24 +47,24 @@ class StoreOperation(Generic[A]):
         return self.recovery
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The value after; everything can be foretold."""
+        """Returns the value after; everything can be predicted."""
         return dict(arguments), ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """One object a request."""
+        """One object per request."""
         return [(part,) for part in parts]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Equality of the operation's value."""
+        """Compares the operation's values for equality."""
         return expected == actual
 
     def _plan_one(self, command: A, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        """The change one ask comes to, why it cannot be, or the id of what is already so."""
+        """Returns the change of one command, why it is impossible, or the id of the unchanged object."""
         raise TypeError(f"{self.name} plans its asks itself")
 
 
 def read_back(operation: WriteOperation[Any], now: CurrentValue) -> WriteOutcome:
-    """What a part's value says of an interrupted write: applied, not sent, or something else was written."""
+    """Reconciles an interrupted write by the part's current value: applied, not sent, or conflict."""
     if now.is_gone:
         return WriteOutcome.of_error(WriteState.CONFLICT, RemoteNotFound())
     if operation.same(now.part.after, now.value):

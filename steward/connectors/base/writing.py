@@ -1,4 +1,4 @@
-"""The one interface that changes stores; imported by runs/apply.py and the connectors alone."""
+"""The one interface that changes stores; runs/apply.py and the connectors alone import it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from steward.outbound.errors import CallError, ErrorKind, Invalid, NotSent, Writ
 
 
 class WriteState(StrEnum):
-    """What one attempt at a part came to (connectors 2.1)."""
+    """The result of one attempt at a part."""
 
     APPLIED = "applied"
     CONFLICT = "conflict"
@@ -22,10 +22,10 @@ class WriteState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WriteOutcome:
-    """The outcome of one part: `applied` only when the echo was `same` as wanted.
+    """The outcome of one part: `applied` only when the response had the expected value.
 
-    `seen` is the value read or echoed; `modified_at` the object's own time in the echo (connectors 9.5);
-    `wait_s` how long a call that was not sent should wait; `error` the kind of the call's error.
+    `seen` is the value read or returned; `modified_at` the object's own time in the response; `wait_s` how
+    long to wait after a call that was not sent; `error` the kind of the call's error.
     """
 
     state: WriteState
@@ -38,7 +38,7 @@ class WriteOutcome:
 
     @classmethod
     def of_error(cls, state: WriteState, error: CallError) -> Self:
-        """The outcome of a part whose call failed with `error`; a wait is kept for what was not sent."""
+        """Returns the outcome of a part whose call failed; only an unsent call keeps its wait."""
         return cls(
             state,
             field=next(iter(error.fields), None) if isinstance(error, Invalid) else None,
@@ -49,17 +49,17 @@ class WriteOutcome:
 
     @classmethod
     def of_failure(cls, failure: WriteFailed) -> Self:
-        """The outcome of a part whose request left no answer that can be used."""
+        """Returns the outcome of a part whose request got no usable response."""
         state = WriteState.NOT_SENT if isinstance(failure, NotSent) else WriteState.UNKNOWN
         return cls.of_error(state, failure.cause)
 
 
 class Writer(Protocol):
-    """Sends what was approved: one batch is one HTTP request."""
+    """Sends approved changes: one batch is one HTTP request."""
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """Makes the one request of `batch`; one outcome per part, in order (connectors 2.1).
+        """Makes the one request of `batch` and returns one outcome per part, in order.
 
-        Never raises a call's error: what went wrong is the outcome. Never called twice for an attempt.
+        Never raises a call's error: the outcome reports it. Never called twice for one attempt.
         """
         ...

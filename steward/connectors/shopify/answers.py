@@ -1,4 +1,4 @@
-"""Reads what Shopify answers: its errors as the common family, its ids, numbers and times; no I/O."""
+"""Reads Shopify's responses: its errors as common errors, its ids, numbers and times; no I/O."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -27,30 +27,33 @@ _SHOP_STATES = {
     402: "This store is frozen: its bill is open. Shopify lets nothing through until it is paid.",
     423: "This store is locked. Ask Shopify why.",
 }
-# Codes that tell of another value than the one compared with, and of an object that is gone.
-_STALE = frozenset(
+# Codes of a failed compare-and-swap, and of a missing object.
+_STALE_CODES = frozenset(
     {"CHANGE_FROM_QUANTITY_STALE", "COMPARE_QUANTITY_STALE", "STALE_OBJECT", "INVALID_COMPARE_DIGEST"}
 )
-_GONE = frozenset(
+_NOT_FOUND_CODES = frozenset(
     (
         *("PRODUCT_DOES_NOT_EXIST", "PRODUCT_VARIANT_DOES_NOT_EXIST", "NOT_FOUND", "DOES_NOT_EXIST"),
         *("FULFILLMENT_ORDER_NOT_FOUND", "INVALID_INVENTORY_ITEM", "INVALID_LOCATION"),
     )
 )
-BUSY = "IDEMPOTENCY_CONCURRENT_REQUEST"
-# A key used for two requests, or one whose first attempt broke: both are defects of ours.
+CONCURRENT_REQUEST = "IDEMPOTENCY_CONCURRENT_REQUEST"
+# A key used for two requests, or one whose first attempt failed: both are defects of Steward.
 KEY_DEFECTS = frozenset({"IDEMPOTENCY_KEY_PARAMETER_MISMATCH", "IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED"})
 
 
 def gid(kind: str, number: str) -> str:
-    """The global id of an object. Raises RemoteNotFound for anything that is no number."""
+    """Returns the global id of an object. Raises RemoteNotFound for anything that is no number."""
     if not number.isascii() or not number.isdigit() or len(number) > 20:
         raise RemoteNotFound
     return f"gid://shopify/{kind}/{number}"
 
 
 def number_of(value: Decoded, kind: str | None = None) -> str:
-    """The bare number of an id: a global one, or a number as events carry it. Raises UnusableResponse."""
+    """Returns the bare number of an id, a global one or a number as events carry it.
+
+    Raises UnusableResponse.
+    """
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return str(value)
     match = _GID.fullmatch(value) if isinstance(value, str) else None
@@ -60,7 +63,7 @@ def number_of(value: Decoded, kind: str | None = None) -> str:
 
 
 def kind_of(row: Row) -> str:
-    """The kind of object a global id names. Raises UnusableResponse."""
+    """Returns the kind of object a global id names. Raises UnusableResponse."""
     value = row.get("id")
     match = _GID.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -69,14 +72,12 @@ def kind_of(row: Row) -> str:
 
 
 def error_of(answer: PlatformResponse) -> CallError | None:
-    """The error of an answer, by status or in its body.
+    """Returns the error of a response, by status or in its body; None for one whose data can be used.
 
-    NNone for one whose data can be used (connectors 4).
-
-    Data and errors in one answer: the data is not used.
+    When a response holds both data and errors, the data is not used.
     """
     body = _object(answer)
-    text = answer.quote(_told(body) or answer.body[:300].decode("utf-8", "replace"))
+    text = answer.quote(_error_text(body) or answer.body[:300].decode("utf-8", "replace"))
     if answer.status >= 500:
         return PlatformUnavailable("The store failed to answer.", platform_text=text)
     if answer.status == 401:
@@ -99,7 +100,7 @@ def error_of(answer: PlatformResponse) -> CallError | None:
 
 
 def data_of(answer: PlatformResponse) -> Row:
-    """The data of a good answer. Raises the error it stands for."""
+    """Returns the data of a successful response. Raises the error of any other."""
     error = error_of(answer)
     if error is not None:
         raise error
@@ -107,7 +108,7 @@ def data_of(answer: PlatformResponse) -> Row:
 
 
 def _of_errors(errors: Decoded, text: str) -> CallError:
-    codes = {_code(each) for each in errors} if isinstance(errors, list) else set()
+    codes = {_code(error) for error in errors} if isinstance(errors, list) else set()
     if "THROTTLED" in codes:
         return Throttled(2.0, platform_text=text)
     if "ACCESS_DENIED" in codes:
@@ -129,27 +130,29 @@ def _code(error: Decoded) -> str:
 
 
 def _right(text: str) -> str:
-    """The scope a refusal names, such as `write_orders`."""
+    """Returns the scope a refusal names, such as `write_orders`."""
     named = re.search(r"\b(?:read|write)_[a-z_]+\b", text)
     return named[0] if named else "for this"
 
 
-def _told(body: Row | None) -> str:
+def _error_text(body: Row | None) -> str:
     errors = (body or {}).get("errors")
     if isinstance(errors, str):
         return errors
     messages = (
-        [each.get("message") for each in errors if isinstance(each, dict)] if isinstance(errors, list) else []
+        [error.get("message") for error in errors if isinstance(error, dict)]
+        if isinstance(errors, list)
+        else []
     )
-    return " ".join(each for each in messages if isinstance(each, str))
+    return " ".join(message for message in messages if isinstance(message, str))
 
 
 class UserError:
-    """One refusal among `userErrors`: where, and what kind."""
+    """One entry of `userErrors`: where, and what kind."""
 
     def __init__(self, row: Row) -> None:
         path, code, message = row.get("field"), row.get("code"), row.get("message")
-        self.path = tuple(str(each) for each in path) if isinstance(path, list) else ()
+        self.path = tuple(str(segment) for segment in path) if isinstance(path, list) else ()
         self.code = code if isinstance(code, str) else ""
         self.message = message[:300] if isinstance(message, str) else ""
         index = row.get("elementIndex")
@@ -157,38 +160,43 @@ class UserError:
 
     @property
     def item(self) -> int | None:
-        """The place in the list it is about, from 0; null when it is about the whole call."""
+        """The 0-based index in the list it is about; null when it is about the whole call."""
         if self._element is not None:
             return self._element
         return next(
-            (int(each) for each in self.path if each.isascii() and each.isdigit() and len(each) < 6), None
+            (
+                int(segment)
+                for segment in self.path
+                if segment.isascii() and segment.isdigit() and len(segment) < 6
+            ),
+            None,
         )
 
     def as_error(self) -> CallError:
-        """Stale, RemoteNotFound or Invalid (connectors 4)."""
-        if self.code in _STALE:
+        """Returns Stale, RemoteNotFound or Invalid."""
+        if self.code in _STALE_CODES:
             return Stale(platform_text=self.message)
-        if self.code in _GONE or (not self.code and "does not exist" in self.message.lower()):
+        if self.code in _NOT_FOUND_CODES or (not self.code and "does not exist" in self.message.lower()):
             return RemoteNotFound(platform_text=self.message)
-        field = next((each for each in reversed(self.path) if not each.isdigit()), "")
+        field = next((segment for segment in reversed(self.path) if not segment.isdigit()), "")
         words = f"The store refused it ({self.code or 'no code'})."
         return Invalid([field] if field else [], words, platform_text=self.message)
 
 
 def user_errors(payload: Row, name: str = "userErrors") -> list[UserError]:
-    """The refusals of a payload. Raises UnusableResponse when there is no list of them."""
-    return [UserError(row_of(each)) for each in list_of(payload, name)]
+    """Returns the refusals of a payload. Raises UnusableResponse when there is no list of them."""
+    return [UserError(row_of(row)) for row in list_of(payload, name)]
 
 
 def row_of(value: Decoded) -> Row:
-    """An object. Raises UnusableResponse."""
+    """Returns an object. Raises UnusableResponse."""
     if not isinstance(value, dict):
         raise UnusableResponse("an object was expected")
     return value
 
 
 def sub(row: Row, *names: str) -> Row:
-    """An object within an object; empty where one on the way is null."""
+    """Returns a nested object; empty where one on the path is null."""
     for name in names:
         value = row.get(name)
         if value is None:
@@ -198,7 +206,7 @@ def sub(row: Row, *names: str) -> Row:
 
 
 def list_of(row: Row, name: str) -> list[Decoded]:
-    """A list that must be there. Raises UnusableResponse."""
+    """Returns a list that must be present. Raises UnusableResponse."""
     value = row.get(name)
     if not isinstance(value, list):
         raise UnusableResponse(f"{name} is not a list")
@@ -206,12 +214,12 @@ def list_of(row: Row, name: str) -> list[Decoded]:
 
 
 def nodes_of(row: Row, name: str) -> list[Row]:
-    """The nodes of a connection. Raises UnusableResponse."""
-    return [row_of(each) for each in list_of(row_of(row.get(name)), "nodes")]
+    """Returns the nodes of a connection. Raises UnusableResponse."""
+    return [row_of(node) for node in list_of(row_of(row.get(name)), "nodes")]
 
 
 def text_of(row: Row, name: str) -> str:
-    """A text that must be there. Raises UnusableResponse."""
+    """Returns a text that must be present. Raises UnusableResponse."""
     value = row.get(name)
     if not isinstance(value, str):
         raise UnusableResponse(f"{name} is not text")
@@ -219,21 +227,21 @@ def text_of(row: Row, name: str) -> str:
 
 
 def text(row: Row, name: str) -> str:
-    """A text that may be null."""
+    """Returns a text; empty when it is null."""
     value = row.get(name)
     return value if isinstance(value, str) else ""
 
 
 def texts_of(row: Row, name: str) -> tuple[str, ...]:
-    """A list of texts. Raises UnusableResponse."""
-    found = list_of(row, name)
-    if not all(isinstance(each, str) for each in found):
+    """Returns a list of texts. Raises UnusableResponse."""
+    values = list_of(row, name)
+    if not all(isinstance(value, str) for value in values):
         raise UnusableResponse(f"{name} is not a list of texts")
-    return tuple(str(each) for each in found)
+    return tuple(str(value) for value in values)
 
 
 def whole(row: Row, name: str) -> int | None:
-    """A whole number that may be null. Raises UnusableResponse."""
+    """Returns a whole number that may be null. Raises UnusableResponse."""
     value = row.get(name)
     if isinstance(value, str) and value.isascii() and value.lstrip("-").isdigit() and len(value) < 20:
         return int(value)
@@ -243,7 +251,7 @@ def whole(row: Row, name: str) -> int | None:
 
 
 def money(row: Row, *names: str) -> str | None:
-    """An amount as its text, through objects on the way; null where there is none.
+    """Returns an amount as text, through nested objects; null where there is none.
 
     Raises UnusableResponse.
     """
@@ -258,34 +266,34 @@ def money(row: Row, *names: str) -> str | None:
 
 
 def instant_of(row: Row, name: str = "updatedAt") -> datetime | None:
-    """An instant of an object; null when it is absent or unreadable."""
+    """Returns an instant of an object; null when it is absent or unreadable."""
     value = row.get(name)
     if not isinstance(value, str):
         return None
     try:
-        found = datetime.fromisoformat(value)
+        instant = datetime.fromisoformat(value)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return instant if instant.tzinfo is not None else None
 
 
 def quoted(value: str) -> str:
-    """A value as one term of Shopify's search language; nothing in it can end it (connectors 1 rule 7)."""
+    """Returns a value as one term of Shopify's search language; nothing in it can end the term."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def either(name: str, values: Sequence[str]) -> str:
-    """A search for objects whose `name` is one of `values`."""
-    return " OR ".join(f"{name}:{quoted(each)}" for each in values)
+    """Returns a search for objects whose `name` is one of `values`."""
+    return " OR ".join(f"{name}:{quoted(value)}" for value in values)
 
 
 def errors_by_item(errors: Sequence[UserError]) -> Mapping[int | None, UserError]:
-    """The first refusal of each item; under null the first one of the whole call."""
-    found: dict[int | None, UserError] = {}
-    for each in errors:
-        found.setdefault(each.item, each)
-    return found
+    """Returns the first refusal of each item; under null the first one of the whole call."""
+    first_errors: dict[int | None, UserError] = {}
+    for error in errors:
+        first_errors.setdefault(error.item, error)
+    return first_errors
 
 
 def _object(answer: PlatformResponse) -> Row | None:

@@ -1,6 +1,6 @@
-"""Shopify over its Admin GraphQL interface.
+"""Shopify over its Admin GraphQL API: what the connector offers and how a store is connected.
 
-Wwhat it offers and how a store is connected (connectors 7.1).
+`docs/design/connectors.md#shopify` describes it.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
 from steward.connectors.shopify.deliveries import ShopifyDeliveries
-from steward.connectors.shopify.documents import READING_MUTATIONS, READS
+from steward.connectors.shopify.documents import READ_ONLY_MUTATIONS, READS
 from steward.connectors.shopify.field_operations import (
     CHANGE_TAGS,
     RELEASE,
@@ -43,15 +43,15 @@ from steward.connectors.shopify.field_operations import (
     SET_PRODUCT_FIELDS,
     SET_REDIRECT,
 )
-from steward.connectors.shopify.hydration import document_of
+from steward.connectors.shopify.hydration import compile_document
 from steward.connectors.shopify.mutations import WRITES
 from steward.connectors.shopify.operations import SET_PRICE, SET_PUBLISHED, SET_STATUS, SET_STOCK, SET_TAGS
 from steward.connectors.shopify.order_operations import (
     CANCEL_ORDER,
     CAPTURE,
     CLOSE_ORDER,
+    CREATE_REDIRECT,
     HOLD,
-    MAKE_REDIRECT,
     REFUND,
     SET_CUSTOMER_NOTE,
     SET_CUSTOMER_TAGS,
@@ -61,7 +61,7 @@ from steward.connectors.shopify.order_operations import (
     SET_ORDER_TAGS,
 )
 from steward.connectors.shopify.reader import ShopifyReader
-from steward.connectors.shopify.sign_in import SCHEMA, check_store, proof_of, settings_of
+from steward.connectors.shopify.sign_in import SCHEMA, check_store, credentials_of, settings_of
 from steward.connectors.shopify.topics import TOPICS
 from steward.connectors.shopify.writer import ShopifyWriter
 from steward.model.connection import Auth
@@ -71,17 +71,17 @@ from steward.outbound.documents import DocumentRegistry
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.query_cost import CostBudget
 
-# Those whose schemas all documents are valid for; older ones know no keys for inventory writes.
+# All documents are valid for these versions; older ones have no idempotency keys for inventory.
 VERSIONS = ("2026-01", "2026-04", "2026-07", "2026-10")
 EVENT_BODY = 256 * 1024
 WRITE_S = 30.0
 # Where the store leaves the results of bulk operations.
 RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
-_PACE = RateLimit(max_concurrency=4, cost_budget=CostBudget())
+_RATE_LIMIT = RateLimit(max_concurrency=4, cost_budget=CostBudget())
 
 
 class Shopify:
-    """The connector; `url` replaces `https://{shop_domain}`, `version` is the one asked for.
+    """The connector; `url` replaces `https://{shop_domain}`, `version` is the API version to request.
 
     Raises ValueError for a version that is too old.
     """
@@ -96,7 +96,7 @@ class Shopify:
         self._times = Timeouts.of_kind(read_s, write_s=WRITE_S, bounded=bounded)
         path = f"/admin/api/{version}/graphql.json"
         self._documents = DocumentRegistry(
-            path, (*READS, *WRITES), read_only_mutations=READING_MUTATIONS, compiler=document_of
+            path, (*READS, *WRITES), read_only_mutations=READ_ONLY_MUTATIONS, compiler=compile_document
         )
         self.events: EventSource | None = ShopifyDeliveries()
         self.facts = ConnectorFacts(
@@ -104,7 +104,7 @@ class Shopify:
             "Shopify",
             ConnectionKind.STORE,
             (Auth.KEY,),
-            _PACE,
+            _RATE_LIMIT,
             self._times,
             SCHEMA,
             VERSIONS,
@@ -117,7 +117,7 @@ class Shopify:
         changes: tuple[WriteOperation[Any], ...] = (
             *(SET_PRICE, SET_STOCK, SET_STATUS, SET_PUBLISHED, SET_TAGS, SET_ORDER_TAGS, SET_CUSTOMER_TAGS),
             *(SET_DRAFT_TAGS, SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, HOLD, CAPTURE),
-            *(REFUND, SET_METAFIELD, MAKE_REDIRECT, SET_REDIRECT, RELEASE),
+            *(REFUND, SET_METAFIELD, CREATE_REDIRECT, SET_REDIRECT, RELEASE),
             *(SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS),
             *CHANGE_TAGS,
         )
@@ -125,37 +125,37 @@ class Shopify:
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
-        """shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
+        """Validates shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
         return settings_of(form)
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Calls go to the store's own domain; its app shares one bucket of points. Raises BadSettings."""
+        """Returns the store's own domain; one app shares one cost bucket per store. Raises BadSettings."""
         domain = secrets.plain["shop_domain"]
         base = self._url or f"https://{domain}"
-        proof = proof_of(secrets.plain, secrets.sealed, base)
+        proof = credentials_of(secrets.plain, secrets.sealed, base)
         whose = secrets.plain.get("client_id") or f"connection {secrets.integration_id}"
         return PlatformEndpoint(
             "shopify",
             base,
             proof,
             self._times,
-            _PACE,
+            _RATE_LIMIT,
             f"shopify {domain} {whose}",
             documents=self._documents,
             result_hosts=RESULT_HOSTS,
         )
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> ShopifyReader:
-        """A reader of the store."""
+        """Returns a reader of the store."""
         domain = secrets.plain["shop_domain"]
         return ShopifyReader(http, self.writes, domain=domain, currency=secrets.currency)
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> ShopifyWriter:
-        """A writer of the store."""
+        """Returns a writer of the store."""
         return ShopifyWriter(http, self.writes, path=self._documents.path)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
-        """Whether the key works, which rights it holds, and the store's zone, currency, places, channels."""
+        """Checks the key and reads its rights and the store's time zone, currency, locations and channels."""
         verifies = any(name in secrets.sealed for name in ShopifyDeliveries.signing_settings)
         domain = secrets.plain["shop_domain"]
         return await check_store(http, domain=domain, version=self._version, verifies=verifies)
@@ -163,5 +163,5 @@ class Shopify:
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
     ) -> list[Destination]:
-        """A store has none."""
+        """A store has no destinations."""
         return []

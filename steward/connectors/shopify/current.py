@@ -1,4 +1,4 @@
-"""The values Shopify's writes are compared with: read before a write, after one, and out of an echo."""
+"""The values Shopify's writes are compared with: before a write, after one, and in a response."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -25,7 +25,7 @@ from steward.connectors.shopify.answers import (
     texts_of,
 )
 from steward.connectors.shopify.objects import available_of, channels_of, item_and_location, payment_of
-from steward.connectors.shopify.paging import Asking
+from steward.connectors.shopify.paging import StoreQueries
 from steward.model.change import Part
 from steward.model.json import JsonValue
 from steward.outbound.documents import Document
@@ -33,7 +33,7 @@ from steward.outbound.errors import CallError, RemoteNotFound
 
 Value = dict[str, JsonValue]
 
-# The kind of object each operation is about, where it is one object's own value.
+# The kind of object each operation changes, where its value is a field of one object.
 OBJECTS: Mapping[str, str] = {
     "product.set_status": "Product",
     "product.set_tags": "Product",
@@ -65,28 +65,28 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 FLAGS = frozenset({"taxExempt"})
 _LABELS = {"Product": "title", "Order": "name", "Customer": "displayName"}
 _PAID = (Payment.PAID, Payment.PARTLY_REFUNDED, Payment.REFUNDED)
-_BY_IDS = 10
-_PRICES = 250
+_OBJECTS_PER_CALL = 10
+_PRICES_PER_CALL = 250
 
 
 def value_of(operation: str, row: Row) -> Value:
-    """The value an operation changes, out of its object or an echo of it. Raises UnusableResponse."""
+    """Returns the value an operation changes, from its object or a response. Raises UnusableResponse."""
     return _VALUES[operation](row)
 
 
 def price_of(row: Row) -> Value:
-    """A variant's prices. Raises UnusableResponse."""
+    """Returns a variant's prices. Raises UnusableResponse."""
     return {"price": money(row, "price"), "compare_at": money(row, "compareAtPrice")}
 
 
-def channel_value(row: Row, asked: Sequence[JsonValue]) -> Value:
-    """On which of the asked channels a product is. Raises UnusableResponse."""
+def channel_value(row: Row, channels: Sequence[JsonValue]) -> Value:
+    """Returns on which of `channels` a product is published. Raises UnusableResponse."""
     on = channels_of(row)
-    return {"on": sorted(str(each) for each in asked if str(each) in on)}
+    return {"on": sorted(str(channel) for channel in channels if str(channel) in on)}
 
 
 def refund_value(row: Row) -> Value:
-    """What was given back on an order: how often and how much. Raises UnusableResponse."""
+    """Returns how often and how much an order was refunded. Raises UnusableResponse."""
     refunded = money(row, "totalRefundedSet", "shopMoney", "amount") or "0"
     return {"refunds": len(list_of(row, "refunds")), "refunded": refunded}
 
@@ -99,7 +99,7 @@ def _cancelled(row: Row) -> Value:
 
 
 def _captured(row: Row) -> Value:
-    """Taken is what is paid: an authorization that ran out, or was given up, can be taken no more either."""
+    """A payment is captured when the order is paid; an expired or voided authorization cannot be captured."""
     return {"capturable": row.get("capturable") is True, "paid": payment_of(row) in _PAID}
 
 
@@ -108,13 +108,13 @@ def _tags(row: Row) -> Value:
 
 
 def tag_value(row: Row, part: Part) -> Value:
-    """Whether an object has the one tag a part is about. Raises UnusableResponse."""
-    [wanted] = named_tags(part)
-    return {"has": any(tag.casefold() == wanted.casefold() for tag in texts_of(row, "tags"))}
+    """Whether an object has the one tag of a part. Raises UnusableResponse."""
+    [expected_tag] = named_tags(part)
+    return {"has": any(tag.casefold() == expected_tag.casefold() for tag in texts_of(row, "tags"))}
 
 
 def named_tags(part: Part) -> Sequence[str]:
-    """The tags a part puts on or takes off."""
+    """Returns the tags a part adds or removes."""
     listed = part.arguments.get("add", part.arguments.get("remove"))
     return [str(tag) for tag in listed] if isinstance(listed, list | tuple) else []
 
@@ -128,12 +128,12 @@ def _status(row: Row) -> str:
 
 
 def _holds(row: Row) -> Value:
-    """The numbers of the holds there are, whoever made them. Raises UnusableResponse."""
-    return {"holds": sorted(number_of(row_of(each).get("id")) for each in list_of(row, "fulfillmentHolds"))}
+    """Returns the numbers of all holds, whoever placed them. Raises UnusableResponse."""
+    return {"holds": sorted(number_of(row_of(hold).get("id")) for hold in list_of(row, "fulfillmentHolds"))}
 
 
 def _fields(row: Row) -> Value:
-    """Every plain field of the object there is; a text that is not set is an empty one."""
+    """Returns every plain field of the object; an unset text is an empty one."""
     names = FIELDS.get(kind_of(row), ())
     return {name: row[name] is True if name in FLAGS else text(row, name) for name in names if name in row}
 
@@ -159,42 +159,44 @@ _VALUES: Mapping[str, Callable[[Row], Value]] = {
 }
 
 
-async def values(ask: Asking, parts: Sequence[Part]) -> list[CurrentValue]:
-    """Each part's value as it is now, in the order of `parts`. Raises CallError."""
-    found: dict[int, CurrentValue] = {}
+async def values(queries: StoreQueries, parts: Sequence[Part]) -> list[CurrentValue]:
+    """Returns each part's value as it is now, in the order of `parts`. Raises CallError."""
+    current_values: dict[int, CurrentValue] = {}
     by_operation: dict[str, list[int]] = {}
-    for at, part in enumerate(parts):
-        by_operation.setdefault(part.operation, []).append(at)
-    for operation, places in by_operation.items():
-        own = [parts[at] for at in places]
-        read = await _of_operation(ask, operation, own)
-        found |= dict(zip(places, read, strict=True))
-    return [found[at] for at in range(len(parts))]
+    for index, part in enumerate(parts):
+        by_operation.setdefault(part.operation, []).append(index)
+    for operation, indexes in by_operation.items():
+        operation_parts = [parts[index] for index in indexes]
+        operation_values = await _of_operation(queries, operation, operation_parts)
+        current_values |= dict(zip(indexes, operation_values, strict=True))
+    return [current_values[index] for index in range(len(parts))]
 
 
-async def _of_operation(ask: Asking, operation: str, parts: Sequence[Part]) -> list[CurrentValue]:
+async def _of_operation(queries: StoreQueries, operation: str, parts: Sequence[Part]) -> list[CurrentValue]:
     if operation == "variant.set_price":
-        rows = await _rows(ask, documents.CURRENT_PRICES, "ProductVariant", parts, most=_PRICES)
+        rows = await _rows(
+            queries, documents.CURRENT_PRICES, "ProductVariant", parts, page_size=_PRICES_PER_CALL
+        )
         return [_current(part, rows.get(part.target), price_of) for part in parts]
     if operation == "inventory.set":
-        return await _stocks(ask, parts)
+        return await _stocks(queries, parts)
     if operation == "product.set_published":
-        return [await _channels(ask, part) for part in parts]
+        return [await _channels(queries, part) for part in parts]
     if operation == "metafield.set":
-        return [await _metafield(ask, part) for part in parts]
+        return [await _metafield(queries, part) for part in parts]
     if operation in ("redirect.create", "redirect.set"):
-        return [await _redirect(ask, part) for part in parts]
+        return [await _redirect(queries, part) for part in parts]
     document = documents.CURRENT_FIELDS if operation.endswith(".set_fields") else documents.CURRENT
-    rows = await _rows(ask, document, OBJECTS[operation], parts, most=_BY_IDS)
+    rows = await _rows(queries, document, OBJECTS[operation], parts, page_size=_OBJECTS_PER_CALL)
     if operation.endswith(".change_tags"):
         return [_current(part, rows.get(part.target), partial(tag_value, part=part)) for part in parts]
     return [_current(part, rows.get(part.target), _VALUES[operation]) for part in parts]
 
 
-async def confirm(ask: Asking, part: Part, op: WriteOperation[Any]) -> WriteOutcome:
-    """Reads the value back: as wanted, as before, or something else; unknown while unreadable."""
+async def confirm(queries: StoreQueries, part: Part, op: WriteOperation[Any]) -> WriteOutcome:
+    """Reads the value back: as expected, as before, or something else; unknown while unreadable."""
     try:
-        [now] = await values(ask, [part])
+        [now] = await values(queries, [part])
     except CallError as error:
         return WriteOutcome.of_error(WriteState.UNKNOWN, error)
     return read_back(op, now)
@@ -205,103 +207,103 @@ def _current(part: Part, row: Row | None, value: Callable[[Row], Value]) -> Curr
 
 
 async def _rows(
-    ask: Asking, document: Document, kind: str, parts: Sequence[Part], *, most: int
+    queries: StoreQueries, document: Document, kind: str, parts: Sequence[Part], *, page_size: int
 ) -> dict[str, Row]:
     ids = list(dict.fromkeys(gid(kind, part.target) for part in parts))
     rows: dict[str, Row] = {}
-    async for page in ask.nodes(document, ids, most):
+    async for page in queries.nodes(document, ids, page_size):
         rows |= {number_of(row.get("id"), kind): row for row in page}
     return rows
 
 
-async def _stocks(ask: Asking, parts: Sequence[Part]) -> list[CurrentValue]:
-    """Available at the location each number is written at; an item not stocked there is gone from it."""
-    wanted: dict[str, list[str]] = {}
+async def _stocks(queries: StoreQueries, parts: Sequence[Part]) -> list[CurrentValue]:
+    """Returns the stock at the location each part writes; an item not stocked there counts as gone."""
+    items_by_location: dict[str, list[str]] = {}
     for part in parts:
         item, location = item_and_location(part.target)
-        wanted.setdefault(location or "", []).append(gid("InventoryItem", item))
+        items_by_location.setdefault(location or "", []).append(gid("InventoryItem", item))
     levels: dict[str, int | None] = {}
-    for location, ids in wanted.items():
-        where = gid("Location", location)
-        async for page in ask.nodes(documents.CURRENT_STOCK, ids, _PRICES, location=where):
+    for location, ids in items_by_location.items():
+        location_id = gid("Location", location)
+        async for page in queries.nodes(documents.CURRENT_STOCK, ids, _PRICES_PER_CALL, location=location_id):
             for row in page:
                 level = row.get("inventoryLevel")
                 if level is not None:
                     name = f"{number_of(row.get('id'))}@{location}"
                     levels[name] = available_of(row_of(level))
-    found = []
+    current_values = []
     for part in parts:
         item, location = item_and_location(part.target)
         quantity = levels.get(f"{item}@{location}")
-        found.append(CurrentValue(part, {"quantity": quantity}, is_gone=quantity is None))
-    return found
+        current_values.append(CurrentValue(part, {"quantity": quantity}, is_gone=quantity is None))
+    return current_values
 
 
-async def _channels(ask: Asking, part: Part) -> CurrentValue:
-    data = await ask.told(documents.PRODUCT_CHANNELS, {"id": gid("Product", part.target)})
-    found = data.get("product")
-    if found is None:
+async def _channels(queries: StoreQueries, part: Part) -> CurrentValue:
+    data = await queries.execute(documents.PRODUCT_CHANNELS, {"id": gid("Product", part.target)})
+    product = data.get("product")
+    if product is None:
         return CurrentValue(part, None, is_gone=True)
-    return CurrentValue(part, channel_value(row_of(found), asked_of(part)))
+    return CurrentValue(part, channel_value(row_of(product), channels_of_part(part)))
 
 
-async def metafield(ask: Asking, wanted: MetafieldQuery) -> Metafield | None:
-    """A metafield as it is now; None when the object has none of that name.
+async def metafield(queries: StoreQueries, query: MetafieldQuery) -> Metafield | None:
+    """Returns a metafield as it is now; None when the object has none of that name.
 
     Raises CallError, RemoteNotFound.
     """
-    return await _metafield_of(ask, gid(wanted.kind, wanted.id), wanted.namespace, wanted.key)
+    return await _metafield_of(queries, gid(query.kind, query.id), query.namespace, query.key)
 
 
 async def _metafield_of(
-    ask: Asking, owner: JsonValue, namespace: JsonValue, key: JsonValue
+    queries: StoreQueries, owner: JsonValue, namespace: JsonValue, key: JsonValue
 ) -> Metafield | None:
-    data = await ask.told(documents.METAFIELD, {"id": owner, "namespace": namespace, "key": key})
+    data = await queries.execute(documents.METAFIELD, {"id": owner, "namespace": namespace, "key": key})
     if data.get("node") is None:
         raise RemoteNotFound
-    found = sub(data, "node", "metafield")
-    if not found:
+    stored = sub(data, "node", "metafield")
+    if not stored:
         return None
-    space, name, kind, value = (text(found, each) for each in ("namespace", "key", "type", "value"))
-    return Metafield(space, name, kind, value, text(found, "compareDigest") or None)
+    space, name, kind, value = (text(stored, field) for field in ("namespace", "key", "type", "value"))
+    return Metafield(space, name, kind, value, text(stored, "compareDigest") or None)
 
 
-async def _metafield(ask: Asking, part: Part) -> CurrentValue:
-    at = part.arguments
+async def _metafield(queries: StoreQueries, part: Part) -> CurrentValue:
+    arguments = part.arguments
     try:
-        found = await _metafield_of(ask, at["owner"], at["namespace"], at["key"])
+        stored = await _metafield_of(queries, arguments["owner"], arguments["namespace"], arguments["key"])
     except RemoteNotFound:
         return CurrentValue(part, None, is_gone=True)
-    return CurrentValue(part, {"value": found.value if found is not None else None})
+    return CurrentValue(part, {"value": stored.value if stored is not None else None})
 
 
-async def redirect(ask: Asking, path: str) -> Redirect | None:
-    """Where a path leads; None when nowhere. Raises CallError."""
-    data = await ask.told(documents.REDIRECTS, {"query": f"path:{quoted(path)}"})
+async def redirect(queries: StoreQueries, path: str) -> Redirect | None:
+    """Returns the redirect of a path; None when it has none. Raises CallError."""
+    data = await queries.execute(documents.REDIRECTS, {"query": f"path:{quoted(path)}"})
     rows = [row for row in nodes_of(data, "urlRedirects") if row.get("path") == path]
     return Redirect(number_of(rows[0].get("id")), path, text(rows[0], "target")) if rows else None
 
 
-async def _redirect(ask: Asking, part: Part) -> CurrentValue:
-    found = await redirect(ask, part.target)
-    if part.operation == "redirect.set" and (found is None or found.id != part.arguments["id"]):
+async def _redirect(queries: StoreQueries, part: Part) -> CurrentValue:
+    stored = await redirect(queries, part.target)
+    if part.operation == "redirect.set" and (stored is None or stored.id != part.arguments["id"]):
         return CurrentValue(part, None, is_gone=True)
-    return CurrentValue(part, {"target": found.target if found is not None else None})
+    return CurrentValue(part, {"target": stored.target if stored is not None else None})
 
 
-async def fields(ask: Asking, wanted: FieldsQuery, domain: str) -> ObjectFields:
-    """The plain fields of an object as they are now. Raises CallError, RemoteNotFound."""
-    if wanted.kind not in FIELDS:
+async def fields(queries: StoreQueries, query: FieldsQuery, domain: str) -> ObjectFields:
+    """Returns the plain fields of an object as they are now. Raises CallError, RemoteNotFound."""
+    if query.kind not in FIELDS:
         raise RemoteNotFound
-    async for rows in ask.nodes(documents.CURRENT_FIELDS, [gid(wanted.kind, wanted.id)], 1):
+    async for rows in queries.nodes(documents.CURRENT_FIELDS, [gid(query.kind, query.id)], 1):
         for row in rows:
-            label = text(row, _LABELS[wanted.kind])
-            url = f"https://{domain}/admin/{wanted.kind.lower()}s/{wanted.id}"
-            return ObjectFields(wanted.kind, wanted.id, label or wanted.id, _fields(row), url)
+            label = text(row, _LABELS[query.kind])
+            url = f"https://{domain}/admin/{query.kind.lower()}s/{query.id}"
+            return ObjectFields(query.kind, query.id, label or query.id, _fields(row), url)
     raise RemoteNotFound
 
 
-def asked_of(part: Part) -> Sequence[JsonValue]:
-    """The channels a part is about."""
+def channels_of_part(part: Part) -> Sequence[JsonValue]:
+    """Returns the channels a part is about."""
     channels = part.arguments.get("channels")
     return channels if isinstance(channels, Sequence) and not isinstance(channels, str) else ()

@@ -1,4 +1,4 @@
-"""The events of a Shopify store: subscriptions made, mended and removed; deliveries judged (9.2, 9.3)."""
+"""The events of a Shopify store: synchronizes subscriptions and verifies deliveries."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -27,11 +27,11 @@ from steward.outbound.client import ManagementClient
 from steward.outbound.documents import Document
 from steward.outbound.errors import CallError
 
-_MOST_PAGES = 20
+_MAX_PAGES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _RemoteSubscription:
     id: str
     topic: str
     fields: frozenset[str]
@@ -39,7 +39,7 @@ class _Made:
 
 
 class ShopifyDeliveries:
-    """The events of a store, signed with the app's secret; keeps nothing itself."""
+    """The events of a store, signed with the app's secret; stores nothing itself."""
 
     signing_settings: tuple[str, ...] = ("client_secret", "webhook_secret")
     revocation_topics: tuple[str, ...] = (topics.UNINSTALLED,)
@@ -47,42 +47,47 @@ class ShopifyDeliveries:
     async def subscribe(
         self, http: ManagementClient, secrets: ConnectionSecrets, desired: DesiredSubscriptions
     ) -> list[Subscription]:
-        """One subscription of ours a native topic, found by its address; doubles and unwanted ones go.
+        """Ensures one subscription per native topic, found by its address.
+
+        removes doubled and unwanted ones.
 
         Raises CallError when the list cannot be read.
         """
         ours = await self._ours(http, desired.address)
-        made: list[Subscription] = []
-        kept: set[str] = set()
+        results: list[Subscription] = []
+        active_ids: set[str] = set()
         for native in desired.native:
-            there = [each for each in ours if each.topic == native]
-            known = desired.known_ids.get(native)
-            held = next((each for each in there if each.id == known), there[0] if there else None)
-            row = await self._one(http, desired, native, held)
-            made.append(row)
+            matches = [subscription for subscription in ours if subscription.topic == native]
+            known_id = desired.known_ids.get(native)
+            existing = next(
+                (candidate for candidate in matches if candidate.id == known_id),
+                matches[0] if matches else None,
+            )
+            row = await self._ensure(http, desired, native, existing)
+            results.append(row)
             if row.remote_id is not None:
-                kept.add(row.remote_id)
-        for each in ours:
-            if each.id not in kept:
-                await self._remove(http, each.id)
-        return made
+                active_ids.add(row.remote_id)
+        for subscription in ours:
+            if subscription.id not in active_ids:
+                await self._remove(http, subscription.id)
+        return results
 
     def verify_event(self, headers: Headers, body: RawBody, secrets: EventSecrets) -> Verdict:
-        """Signature, the store's own domain, a topic we subscribed (connectors 9.2)."""
+        """Verifies the signature, the store's own domain, and that we subscribed to the topic."""
         signature = headers.get("x-shopify-hmac-sha256")
         if signature is None or not body.signature.matches(signature):
             return UnverifiedDelivery()
         if headers.get("x-shopify-shop-domain", "").lower() != (secrets.domain or ""):
             return IgnoredDelivery("other_store")
-        told = headers.get("x-shopify-topic", "")
-        native = topics.native_of(told)
+        topic_header = headers.get("x-shopify-topic", "")
+        native = topics.native_of(topic_header)
         if native not in secrets.subscribed.values():
             return IgnoredDelivery("unknown_subscription")
         number = headers.get("x-shopify-event-id") or headers.get("x-shopify-webhook-id", "")
-        return VerifiedDelivery(native, (told, number or body.sha256))
+        return VerifiedDelivery(native, (topic_header, number or body.sha256))
 
     def read_event(self, event: StoredEvent) -> Event:
-        """The pointer in a stored body. Raises UnusableResponse."""
+        """Returns the event of a stored body. Raises UnusableResponse."""
         return topics.read_event(event)
 
     def derive(
@@ -94,23 +99,23 @@ class ShopifyDeliveries:
         seen_at: datetime | None = None,
         awaited_topics: Collection[str] = (),
     ) -> Derived:
-        """The canonical topics of an event."""
+        """Returns the canonical topics of an event."""
         return topics.derive(event, seen, since=since, seen_at=seen_at, heard=awaited_topics)
 
     def initial_snapshot(self, event: Event) -> JsonObject | None:
-        """What the first fill keeps of an object."""
+        """Returns the state stored for an object before listening starts."""
         return topics.remembered(event)
 
-    async def _ours(self, http: ManagementClient, address: str) -> list[_Made]:
-        """Every subscription that leads to `address`. Raises CallError."""
-        found: list[_Made] = []
+    async def _ours(self, http: ManagementClient, address: str) -> list[_RemoteSubscription]:
+        """Returns every subscription that leads to `address`. Raises CallError."""
+        subscriptions: list[_RemoteSubscription] = []
         after: JsonValue = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             answer = await http.execute(documents.SUBSCRIPTIONS.name, {"after": after})
             connection = sub(data_of(answer), "webhookSubscriptions")
-            rows = [row_of(each) for each in list_of(connection, "nodes")]
-            found += [
-                _Made(
+            rows = [row_of(node) for node in list_of(connection, "nodes")]
+            subscriptions += [
+                _RemoteSubscription(
                     text(row, "id"),
                     text(row, "topic"),
                     frozenset(texts_of(row, "includeFields")),
@@ -123,29 +128,33 @@ class ShopifyDeliveries:
             after = text(page, "endCursor")
             if page.get("hasNextPage") is not True:
                 break
-        return found
+        return subscriptions
 
-    async def _one(
-        self, http: ManagementClient, wanted: DesiredSubscriptions, native: str, held: _Made | None
+    async def _ensure(
+        self,
+        http: ManagementClient,
+        desired: DesiredSubscriptions,
+        native: str,
+        existing: _RemoteSubscription | None,
     ) -> Subscription:
-        told, known = topics.ASKED_FOR.get(native), wanted.known_ids.get(native)
-        if told is None:
+        source, known_id = topics.SUBSCRIBABLE_TOPICS.get(native), desired.known_ids.get(native)
+        if source is None:
             return Subscription(
                 native, None, SubscriptionOutcome.FAILED, reason="The store has no such topic."
             )
-        fields: list[JsonValue] = [*told.fields]
-        if held is not None and held.fields == set(told.fields) and held.format == "JSON":
+        fields: list[JsonValue] = [*source.fields]
+        if existing is not None and existing.fields == set(source.fields) and existing.format == "JSON":
             return Subscription(
-                native, held.id, SubscriptionOutcome.ACTIVE, repaired=known not in (None, held.id)
+                native, existing.id, SubscriptionOutcome.ACTIVE, repaired=known_id not in (None, existing.id)
             )
-        asked: JsonObject = {"uri": wanted.address, "format": "JSON", "includeFields": fields}
-        document = mutations.SUBSCRIBE if held is None else mutations.RESUBSCRIBE
-        variables: JsonObject = {"topic": native} if held is None else {"id": held.id}
+        subscription: JsonObject = {"uri": desired.address, "format": "JSON", "includeFields": fields}
+        document = mutations.SUBSCRIBE if existing is None else mutations.RESUBSCRIBE
+        variables: JsonObject = {"topic": native} if existing is None else {"id": existing.id}
         try:
-            number = await self._changed(http, document, {**variables, "subscription": asked})
+            number = await self._changed(http, document, {**variables, "subscription": subscription})
         except CallError as error:
-            return Subscription(native, known, SubscriptionOutcome.FAILED, reason=error.message)
-        return Subscription(native, number, SubscriptionOutcome.ACTIVE, repaired=known is not None)
+            return Subscription(native, known_id, SubscriptionOutcome.FAILED, reason=error.message)
+        return Subscription(native, number, SubscriptionOutcome.ACTIVE, repaired=known_id is not None)
 
     async def _changed(self, http: ManagementClient, document: Document, variables: JsonObject) -> str:
         payload = sub(data_of(await http.execute(document.name, variables)), document.root_fields[0])
@@ -154,5 +163,5 @@ class ShopifyDeliveries:
         return text(row_of(payload.get("webhookSubscription")), "id")
 
     async def _remove(self, http: ManagementClient, number: str) -> None:
-        """Removes a subscription; one already gone is as good."""
+        """Removes a subscription; one that is already gone is no error."""
         data_of(await http.execute(mutations.UNSUBSCRIBE.name, {"id": number}))

@@ -1,7 +1,7 @@
-"""Every document that is asked of a Shopify store without changing it; constants, values travel apart.
+"""Every GraphQL document that reads a Shopify store: constants; values are sent as variables.
 
-Page sizes keep each under the 1,000 points one query may cost (connectors 7.1). What changes a store is in
-mutations.py.
+Page sizes keep each under the query cost of 1,000 that one query may have. mutations.py holds the documents
+that change a store.
 """
 
 from steward.outbound.documents import Document
@@ -253,7 +253,7 @@ DRAFT_ORDER = Document(
     "DraftOrder", "query DraftOrder($id: ID!) { draftOrder(id: $id) { id name status tags updatedAt } }", 5
 )
 
-# The re-read before a write and the reading back after one: the values writes touch, and no more.
+# The re-read before a write and the read-back after one: the values that writes change, and no more.
 CURRENT = Document(
     "Current",
     """
@@ -274,7 +274,7 @@ query Current($ids: [ID!]!) {
 """,
     560,
 )
-# The plain fields that may be set, by their own names; Order's label and the others' are told beside them.
+# The plain fields that may be set, by their own names, with the field that labels the object.
 CURRENT_FIELDS = Document(
     "CurrentFields",
     """
@@ -335,7 +335,7 @@ REDIRECTS = Document(
     60,
 )
 
-# For events/ alone: what was modified since, and which ids there are.
+# For events/ alone: objects modified since, and all ids.
 CHANGED_PRODUCTS = Document(
     "ChangedProducts",
     f"""
@@ -383,7 +383,7 @@ query Subscriptions($after: String) {
     110,
 )
 
-# Bulk operations: the only mutation that reads, and what it is given to run (connectors 3 rule 3).
+# Bulk operations: the only mutation that reads, and what it is given to run.
 START_BULK = Document(
     "StartBulk",
     """
@@ -456,4 +456,4 @@ READS = (
     *(BULK_PRODUCTS, BULK_ORDERS, BULK_CUSTOMERS),
 )
 # Root fields of mutations that read alone.
-READING_MUTATIONS = frozenset({"bulkOperationRunQuery"})
+READ_ONLY_MUTATIONS = frozenset({"bulkOperationRunQuery"})

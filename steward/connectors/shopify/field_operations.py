@@ -1,4 +1,4 @@
-"""Plain fields and single tags of objects, redirects that are there, holds that end: planned; pure."""
+"""Plans plain fields, single tags, changed redirects and released holds; pure."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product
 from steward.connectors.shopify.current import FIELDS, FLAGS
 from steward.connectors.shopify.operations import NOT_A_TAG, Operation, is_tag, product_ref
-from steward.connectors.shopify.order_operations import customer_ref, draft_ref, is_place, order_ref
+from steward.connectors.shopify.order_operations import customer_ref, draft_ref, is_redirect_target, order_ref
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -33,13 +33,13 @@ _LABELS = {
 }
 
 
-def _plain(value: str) -> bool:
+def _is_plain_line(value: str) -> bool:
     return len(value) <= 255 and value.isprintable() and value == value.strip()
 
 
-# What each kind of text must be, and how that is said; all others are plain texts of a line.
+# The rule of each field and its message; all others are single-line texts.
 _RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
-    "title": (lambda value: value and _plain(value), "A title has 1 to 255 characters."),
+    "title": (lambda value: value and _is_plain_line(value), "A title has 1 to 255 characters."),
     "handle": (_HANDLE.fullmatch, "A handle has small letters, digits and single dashes."),
     "email": (lambda value: not value or _EMAIL.fullmatch(value), "This is no email address."),
     "phone": (
@@ -56,7 +56,7 @@ class FieldsOperation(Operation[SetObjectFields]):
     __slots__ = ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Every field that is wanted, texts exactly; an address of email whatever its letters' case."""
+        """Compares every expected field: texts exactly, an email address without regard to case."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(name in actual and _equal(name, value, actual[name]) for name, value in expected.items())
@@ -64,21 +64,21 @@ class FieldsOperation(Operation[SetObjectFields]):
     def _plan_one(
         self, command: SetObjectFields, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
-        subject, known = command.subject, FIELDS[command.subject.kind]
+        subject, allowed = command.subject, FIELDS[command.subject.kind]
         if self.name != f"{subject.kind.lower()}.set_fields":
             raise TypeError(f"{self.name} is not asked about a {subject.kind}")
         before: dict[str, JsonValue] = {}
         after: dict[str, JsonValue] = {}
         for name, value in command.values.items():
-            if name not in known or name not in subject.values:
+            if name not in allowed or name not in subject.values:
                 words = f"The field “{name[:60]}” is not changed here."
                 return ItemProblem(subject.id, "not_a_field", words, name[:60])
-            wanted = False if value is None and name in FLAGS else "" if value is None else value
-            problem = _wrong(name, wanted)
+            new_value = False if value is None and name in FLAGS else "" if value is None else value
+            problem = _wrong(name, new_value)
             if problem is not None:
                 return ItemProblem(subject.id, "not_a_value", problem, name)
-            if not _equal(name, wanted, subject.values[name]):
-                before[name], after[name] = subject.values[name], wanted
+            if not _equal(name, new_value, subject.values[name]):
+                before[name], after[name] = subject.values[name], new_value
         if not after:
             return subject.id
         part = Part(self.name, integration_id, subject.id, after, before, after)
@@ -97,9 +97,9 @@ class FieldsOperation(Operation[SetObjectFields]):
 
 
 class ChangeTagsOperation(Operation[ChangeTags]):
-    """`order.change_tags` and its like: a part for each tag, judged by whether the object has that one.
+    """`order.change_tags` and its like: one part per tag, compared by whether the object has that tag.
 
-    Several such changes of one object, made by several elements of a list, are in no one's way.
+    Several such changes of one object do not conflict with each other.
     """
 
     __slots__ = ()
@@ -111,17 +111,19 @@ class ChangeTagsOperation(Operation[ChangeTags]):
         subject, ref = command.subject, _ref(command.subject)
         if self.name != f"{ref.type}.change_tags":
             raise TypeError(f"{self.name} is not asked about a {ref.type}")
-        held = {tag.casefold(): tag for tag in subject.tags}
+        current_tags = {tag.casefold(): tag for tag in subject.tags}
         add = {tag.casefold(): tag for tag in command.add}
         if any(not is_tag(tag) for tag in (*command.add, *command.remove)):
             return ItemProblem(subject.id, "not_a_tag", NOT_A_TAG, "tags")
-        missing = [tag for name, tag in add.items() if name not in held]
-        gone = [
-            held[name] for name in dict.fromkeys(tag.casefold() for tag in command.remove) if name in held
+        missing = [tag for name, tag in add.items() if name not in current_tags]
+        present = [
+            current_tags[name]
+            for name in dict.fromkeys(tag.casefold() for tag in command.remove)
+            if name in current_tags
         ]
-        named: list[tuple[str, str]] = [("add", tag) for tag in missing]
-        named += [("remove", tag) for tag in gone if tag.casefold() not in add]
-        if not named:
+        tag_changes: list[tuple[str, str]] = [("add", tag) for tag in missing]
+        tag_changes += [("remove", tag) for tag in present if tag.casefold() not in add]
+        if not tag_changes:
             return subject.id
         parts = tuple(
             Part(
@@ -132,11 +134,11 @@ class ChangeTagsOperation(Operation[ChangeTags]):
                 {"has": verb == "remove"},
                 {"has": verb == "add"},
             )
-            for verb, tag in named
+            for verb, tag in tag_changes
         )
-        put, taken = ([tag for verb, tag in named if verb == one] for one in ("add", "remove"))
-        label = "Tags" if put and taken else "Tags put on" if put else "Tags taken off"
-        field = FieldChange("tags", label, taken, put, FieldKind.TAGS)
+        added, removed = ([tag for verb, tag in tag_changes if verb == kind] for kind in ("add", "remove"))
+        label = "Tags" if added and removed else "Tags put on" if added else "Tags taken off"
+        field = FieldChange("tags", label, removed, added, FieldKind.TAGS)
         return Proposal(ref, self.action, (field,), parts, integration_id, self.reversible, command.message)
 
 
@@ -149,7 +151,7 @@ def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
 
 
 class ReleaseOperation(Operation[ReleaseFulfilment]):
-    """`fulfillment.release`: the holds of one fulfilment order end; one made since is a conflict."""
+    """`fulfillment.release`: ends the holds of one fulfilment order; a hold placed since is a conflict."""
 
     __slots__ = ()
 
@@ -171,7 +173,7 @@ class ReleaseOperation(Operation[ReleaseFulfilment]):
 
 
 class SetRedirectOperation(Operation[SetRedirect]):
-    """`redirect.set`: a path that leads somewhere leads elsewhere from then on."""
+    """`redirect.set`: points an existing redirect to another target."""
 
     __slots__ = ()
 
@@ -180,7 +182,7 @@ class SetRedirectOperation(Operation[SetRedirect]):
 
     def _plan_one(self, command: SetRedirect, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         present, target = command.present, command.target.strip()
-        if not is_place(target):
+        if not is_redirect_target(target):
             words = "A redirect leads to a path or a web address."
             return ItemProblem(present.path, "not_a_target", words, "target")
         if present.target == target:
@@ -193,19 +195,21 @@ class SetRedirectOperation(Operation[SetRedirect]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-def _equal(name: str, one: JsonValue, other: JsonValue) -> bool:
-    if name == "email" and isinstance(one, str) and isinstance(other, str):
-        return one.casefold() == other.casefold()
-    return one == other
+def _equal(name: str, value: JsonValue, other: JsonValue) -> bool:
+    if name == "email" and isinstance(value, str) and isinstance(other, str):
+        return value.casefold() == other.casefold()
+    return value == other
 
 
 def _wrong(name: str, value: JsonValue) -> str | None:
-    """Why a field cannot have a value."""
+    """Returns why a field cannot have a value."""
     if name in FLAGS:
         return None if isinstance(value, bool) else f"{_LABELS[name]} is yes or no."
     if not isinstance(value, str):
         return f"{_LABELS[name]} is a text."
-    fits, words = _RULES.get(name, (_plain, f"{_LABELS[name]} has at most 255 characters on one line."))
+    fits, words = _RULES.get(
+        name, (_is_plain_line, f"{_LABELS[name]} has at most 255 characters on one line.")
+    )
     return None if fits(value) and len(value) <= 255 else words
 
 

@@ -1,6 +1,6 @@
-"""Reads objects as flows see them: compiled queries, long lists read on, all of it as plain values.
+"""Reads objects as Shopify Flow sees them: compiled queries, long lists in full, all as plain values.
 
-What is asked is hydration.py's; nothing here makes a query of its own.
+hydration.py compiles the queries; nothing here builds one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from decimal import Decimal
 from steward.connectors.base.queries import FlowObjectQuery, FlowObjectsQuery
 from steward.connectors.shopify.answers import Row, gid, list_of, row_of, sub, text
 from steward.connectors.shopify.hydration import (
-    LIST_MOST,
+    MAX_LIST_LENGTH,
     OBJECTS,
     Branch,
     Reads,
@@ -21,7 +21,7 @@ from steward.connectors.shopify.hydration import (
     sort_of,
     variables_of,
 )
-from steward.connectors.shopify.paging import Asking
+from steward.connectors.shopify.paging import StoreQueries
 from steward.connectors.shopify.schema_table import Shape, schema_table
 from steward.model.json import JsonValue
 from steward.outbound.errors import Invalid, RemoteNotFound, ResponseTooLarge, UnusableResponse
@@ -29,169 +29,170 @@ from steward.outbound.response import Decoded
 
 Plain = dict[str, JsonValue]
 
-# What reading one object, or one fetch, may take in further calls for its long lists.
-CALLS_MOST = 100
-FETCH_MOST = 100
+# The most further calls for the long lists of one object or one fetch.
+MAX_CALLS = 100
+MAX_FETCHED = 100
 
 
 class FlowReads:
-    """One reading: an object or a fetched list with everything its paths name."""
+    """One read: an object or a fetched list with everything its paths name."""
 
-    def __init__(self, ask: Asking) -> None:
-        self._ask = ask
+    def __init__(self, queries: StoreQueries) -> None:
+        self._queries = queries
         self._calls = 0
 
-    async def one(self, ask: FlowObjectQuery) -> Plain:
-        """The object. Raises CallError:
+    async def read_one(self, query: FlowObjectQuery) -> Plain:
+        """Returns the object.
 
-        RemoteNotFound when it is gone, ResponseTooLarge for more than calls may fetch.
+        Raises CallError: RemoteNotFound when it is gone, ResponseTooLarge for more than its calls may fetch.
         """
-        recipe = recipe_of(ask.root, ask.paths, ask.patched)
+        recipe = recipe_of(query.root, query.paths, query.patched)
         if recipe.reads is Reads.SHOP:
-            found = await self._told(recipe, {})
-            return await self._object(row_of(found.get("shop")), _Way.of(recipe))
-        found = await self._told(recipe, {"id": gid(OBJECTS[ask.root], ask.id)})
-        if found.get("node") is None:
+            data = await self._execute(recipe, {})
+            return await self._object(row_of(data.get("shop")), _TreePosition.of(recipe))
+        data = await self._execute(recipe, {"id": gid(OBJECTS[query.root], query.id)})
+        if data.get("node") is None:
             raise RemoteNotFound
-        return await self._object(row_of(found["node"]), _Way.of(recipe))
+        return await self._object(row_of(data["node"]), _TreePosition.of(recipe))
 
-    async def many(self, ask: FlowObjectsQuery) -> list[Plain]:
-        """The first `most` objects in the order asked for. Raises CallError."""
-        recipe, order = recipe_of(ask.root, ask.paths, ask.patched), sort_of(ask.root, ask.sort)
+    async def read_many(self, query: FlowObjectsQuery) -> list[Plain]:
+        """Returns the first `limit` objects in the requested order. Raises CallError."""
+        recipe, order = recipe_of(query.root, query.paths, query.patched), sort_of(query.root, query.sort)
         if order is None:
-            raise Invalid(["sort"], f"“{str(ask.sort)[:60]}” is no order {ask.root} can be sorted in.")
-        given: Plain = {"query": ask.query.strip() or None, "sort": order[0], "reverse": order[1]}
-        wanted, made, after = max(min(ask.limit, FETCH_MOST), 0), list[Plain](), None
-        while len(made) < wanted:
-            found = sub(await self._told(recipe, {**given, "after": after}), ask.root)
-            rows = [row_of(each) for each in list_of(found, "nodes")][: wanted - len(made)]
-            made += [await self._object(row, _Way.of(recipe)) for row in rows]
-            following = _following(found, after)
-            if following is None:
+            raise Invalid(["sort"], f"“{str(query.sort)[:60]}” is no order {query.root} can be sorted in.")
+        variables: Plain = {"query": query.query.strip() or None, "sort": order[0], "reverse": order[1]}
+        limit, objects, after = max(min(query.limit, MAX_FETCHED), 0), list[Plain](), None
+        while len(objects) < limit:
+            connection = sub(await self._execute(recipe, {**variables, "after": after}), query.root)
+            rows = [row_of(node) for node in list_of(connection, "nodes")][: limit - len(objects)]
+            objects += [await self._object(row, _TreePosition.of(recipe)) for row in rows]
+            next_cursor = _next_cursor(connection, after)
+            if next_cursor is None:
                 break
-            after = following
-        return made
+            after = next_cursor
+        return objects
 
-    async def _told(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
-        return await self._ask.made(recipe, {**variables, **variables_of(recipe)})
+    async def _execute(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
+        return await self._queries.execute_compiled(recipe, {**variables, **variables_of(recipe)})
 
-    async def _object(self, row: Row, way: "_Way") -> Plain:
-        """An object's values under the flow's names, its lists whole."""
-        found: Plain = {}
-        number = row.get("id")
-        if isinstance(number, str):
-            found["id"] = number
-        for name, branch in way.tree.fields.items():
+    async def _object(self, row: Row, position: "_TreePosition") -> Plain:
+        """Returns an object's values under Shopify Flow's names, with complete lists."""
+        values: Plain = {}
+        object_id = row.get("id")
+        if isinstance(object_id, str):
+            values["id"] = object_id
+        for name, branch in position.tree.fields.items():
             value = row.get(name)
             if branch.tree is None or value is None:
-                found[name] = _plain(value)
+                values[name] = _plain_value(value)
             elif branch.shape in (Shape.CONNECTION, Shape.FIRST):
-                found[name] = await self._list(row, name, branch, way)
+                values[name] = await self._list(row, name, branch, position)
             elif branch.shape is Shape.OBJECTS:
-                rows = [row_of(each) for each in list_of(row, name)]
-                found[name] = [await self._object(each, way.within(name)) for each in rows]
+                rows = [row_of(child) for child in list_of(row, name)]
+                values[name] = [await self._object(child, position.within(name)) for child in rows]
             else:
-                found[name] = await self._object(row_of(value), way.within(name))
-        return found
+                values[name] = await self._object(row_of(value), position.within(name))
+        return values
 
-    async def _list(self, row: Row, name: str, branch: Branch, way: "_Way") -> list[JsonValue]:
-        """All objects of a list, at most 250; what did not come with the object is read on."""
+    async def _list(self, row: Row, name: str, branch: Branch, position: "_TreePosition") -> list[JsonValue]:
+        """Returns all objects of a list, at most 250; fetches what did not come with the object."""
         if branch.shape is Shape.FIRST:
-            rows = [row_of(each) for each in list_of(row, name)]
-            if LIST_MOST > len(rows) >= way.asked:
-                # It may go on, and has no pages: it is asked for alone, where more of it fit.
-                way = way.more(name)
-                row = await self._more(way, row, None)
-                rows = [row_of(each) for each in list_of(row, name)]
-                if LIST_MOST > len(rows) >= way.asked:
+            rows = [row_of(node) for node in list_of(row, name)]
+            if MAX_LIST_LENGTH > len(rows) >= position.page_length:
+                # It may be longer and has no pages: read alone, more of it fits in one response.
+                position = position.more(name)
+                row = await self._more(position, row, None)
+                rows = [row_of(child) for child in list_of(row, name)]
+                if MAX_LIST_LENGTH > len(rows) >= position.page_length:
                     raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
-            return [await self._object(each, way.within(name)) for each in rows[:LIST_MOST]]
-        owner, made, after = row, list[JsonValue](), None
+            return [await self._object(child, position.within(name)) for child in rows[:MAX_LIST_LENGTH]]
+        owner, objects, after = row, list[JsonValue](), None
         while True:
-            found = sub(row, name)
-            rows = [row_of(each) for each in list_of(found, "nodes")][: LIST_MOST - len(made)]
-            made += [await self._object(each, way.within(name)) for each in rows]
-            after = _following(found, after)
-            if after is None or len(made) >= LIST_MOST:
-                return made
-            way = way.more(name) if row is owner else way
-            row = await self._more(way, owner, after)
+            connection = sub(row, name)
+            rows = [row_of(child) for child in list_of(connection, "nodes")][: MAX_LIST_LENGTH - len(objects)]
+            objects += [await self._object(child, position.within(name)) for child in rows]
+            after = _next_cursor(connection, after)
+            if after is None or len(objects) >= MAX_LIST_LENGTH:
+                return objects
+            position = position.more(name) if row is owner else position
+            row = await self._more(position, owner, after)
 
-    async def _more(self, way: "_Way", row: Row, after: str | None) -> Row:
+    async def _more(self, position: "_TreePosition", row: Row, after: str | None) -> Row:
         self._calls += 1
-        number = row.get("id")
-        if self._calls > CALLS_MOST or not isinstance(number, str):
+        object_id = row.get("id")
+        if self._calls > MAX_CALLS or not isinstance(object_id, str):
             raise ResponseTooLarge("the lists this flow reads are too long to be read one by one")
-        given: Plain = {"id": number} if after is None else {"id": number, "after": after}
-        found = await self._told(way.recipe, given)
-        if found.get("node") is None:
+        variables: Plain = {"id": object_id} if after is None else {"id": object_id, "after": after}
+        data = await self._execute(position.recipe, variables)
+        if data.get("node") is None:
             raise RemoteNotFound
-        return row_of(found["node"])
+        return row_of(data["node"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
-    """Where in a recipe's tree an object stands, `depth` lists below its beginning."""
+class _TreePosition:
+    """The position of an object in a recipe's tree, `depth` lists below its root."""
 
     recipe: Recipe
     tree: Tree
     depth: int = 0
 
     @classmethod
-    def of(cls, recipe: Recipe) -> "_Way":
-        """The beginning."""
+    def of(cls, recipe: Recipe) -> "_TreePosition":
+        """Returns the root of a recipe."""
         return cls(recipe, compiled(recipe).tree, 1 if recipe.reads is Reads.FETCH else 0)
 
     @property
-    def asked(self) -> int:
-        """How long the lists of an object here come with it."""
+    def page_length(self) -> int:
+        """How long the lists of an object at this position are in one response."""
         lengths = compiled(self.recipe).lengths
         return lengths[min(self.depth, len(lengths) - 1)]
 
-    def within(self, name: str) -> "_Way":
-        """The objects of the field `name`."""
+    def within(self, name: str) -> "_TreePosition":
+        """Returns the position of the objects of the field `name`."""
         branch = self.tree.fields[name]
         assert branch.tree is not None
         deeper = branch.shape in (Shape.CONNECTION, Shape.FIRST)
-        return _Way(self.recipe, branch.tree, self.depth + deeper)
+        return _TreePosition(self.recipe, branch.tree, self.depth + deeper)
 
-    def more(self, name: str) -> "_Way":
-        """The same list asked for alone.
-
-        Raises ResponseTooLarge for one whose owner is not found by its id.
-        """
+    def more(self, name: str) -> "_TreePosition":
+        """Returns the same list, read alone. Raises ResponseTooLarge when its owner cannot be read by id."""
         if not schema_table().is_node(self.tree.type):
             raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
-        wanted = _paths(self.tree.fields[name], f"{self.tree.type}.{name}")
-        return _Way.of(Recipe(Reads.MORE, self.tree.type, tuple(sorted(wanted)), self.recipe.patched))
+        paths = _paths(self.tree.fields[name], f"{self.tree.type}.{name}")
+        return _TreePosition.of(Recipe(Reads.MORE, self.tree.type, tuple(sorted(paths)), self.recipe.patched))
 
 
 def _paths(branch: Branch, path: str) -> Sequence[str]:
     if branch.tree is None or not branch.tree.fields:
         return [path]
-    return [each for name, one in branch.tree.fields.items() for each in _paths(one, f"{path}.{name}")]
+    return [
+        leaf_path
+        for name, child in branch.tree.fields.items()
+        for leaf_path in _paths(child, f"{path}.{name}")
+    ]
 
 
-def _following(found: Row, after: str | None) -> str | None:
-    """Where the next page begins; None after the last.
+def _next_cursor(connection: Row, after: str | None) -> str | None:
+    """Returns the cursor of the next page; None after the last one.
 
-    Raises UnusableResponse for pages that do not go on.
+    Raises UnusableResponse for a cursor that does not advance.
     """
-    page = row_of(found.get("pageInfo"))
+    page = row_of(connection.get("pageInfo"))
     if page.get("hasNextPage") is not True:
         return None
-    following = text(page, "endCursor")
-    if not following or following == after:
+    cursor = text(page, "endCursor")
+    if not cursor or cursor == after:
         raise UnusableResponse("its pages do not go on")
-    return following
+    return cursor
 
 
-def _plain(value: Decoded) -> JsonValue:
-    """A value as runs keep it: numbers as JSON has them."""
+def _plain_value(value: Decoded) -> JsonValue:
+    """Returns a value as runs store it: numbers as JSON has them."""
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() and abs(value) < 2**53 else float(value)
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain_value(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain_value(element) for element in value]
     return value

@@ -1,7 +1,7 @@
-"""Compiles the paths a flow uses to Admin queries that read them; pure. Reading them is flow_reads.py's.
+"""Compiles the paths a Shopify Flow workflow uses to Admin queries; pure.
 
-The queries a reader sends are made here and nowhere else: a recipe of names goes in, never text (rule 3 of
-connectors 3). A name that the schema does not have never reaches a query.
+Compiled queries are made here and nowhere else: the input is a recipe of names, never text. A name that the
+schema does not have never reaches a query. flow_reads.py sends them.
 """
 
 import functools
@@ -14,12 +14,12 @@ from steward.connectors.shopify.schema_table import LISTS, Field, SchemaTable, S
 from steward.model.plan import Patched
 from steward.outbound.documents import Document
 
-# Of each list at most so many are read (imports 8.2).
-LIST_MOST = 250
-POINTS_MOST = 1_000
-PATHS_MOST = 1_000
-DEEPEST = 12
-# The objects flows are about, under the names they have there.
+# The most objects read of one list.
+MAX_LIST_LENGTH = 250
+MAX_QUERY_COST = 1_000
+MAX_PATHS = 1_000
+MAX_DEPTH = 12
+# The objects of Shopify Flow workflows, by their names there.
 OBJECTS: Mapping[str, str] = {
     "order": "Order",
     "product": "Product",
@@ -37,13 +37,13 @@ OBJECTS: Mapping[str, str] = {
     "company": "Company",
     "shop": "Shop",
 }
-# What flows fetch lists of.
+# The lists that workflows fetch.
 FETCHED: Mapping[str, str] = {"orders": "Order", "products": "Product", "customers": "Customer"}
 _SORTED = {"orders": "OrderSortKeys", "products": "ProductSortKeys", "customers": "CustomerSortKeys"}
-# How long lists may be in one query: the outermost, those within, those within these.
+# How long lists may be in one query, by nesting depth.
 _LENGTHS = tuple(
-    (most, min(most, 10), min(most, 3))
-    for most in (250, 200, 150, 100, 75, 50, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3, 2, 1)
+    (length, min(length, 10), min(length, 3))
+    for length in (250, 200, 150, 100, 75, 50, 40, 30, 20, 15, 10, 8, 6, 5, 4, 3, 2, 1)
 )
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _ALWAYS = ("namespace", "key", "type", "value")
@@ -60,7 +60,7 @@ class Reads(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Names alone: `root` is an object's or a list's name in flows, of `more` the type of the owner."""
+    """Names alone: `root` is an object's or a list's name in Flow, for MORE the type of the owner."""
 
     reads: Reads
     root: str
@@ -70,7 +70,7 @@ class Recipe:
 
 @dataclass(slots=True)
 class Tree:
-    """What is read of objects of one type: fields by the names they have in the flow."""
+    """What is read of objects of one type: fields by their names in the workflow."""
 
     type: str
     fields: "dict[str, Branch]" = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Tree:
 
 @dataclass(slots=True)
 class Branch:
-    """One field of a tree; `metafield` is the place of the patched one it reads, in the recipe's order."""
+    """One field of a tree; `metafield` is the index of the patched metafield it reads."""
 
     shape: Shape
     tree: Tree | None
@@ -87,15 +87,15 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A query with the highest cost it is asked for.
+    """A query with the highest cost it may have.
 
-    `problems` are paths that cannot be read, with words; `lists` the paths of lists read up to 250;
-    `types` the schema's scalar or enum of each path that is a value; `lengths` how long lists are that come
-    with their object, by how many lists are around them.
+    `problems` are unreadable paths with messages; `lists` the paths of lists read up to 250; `types` the
+    schema's scalar or enum of each path that is a value; `lengths` how long nested lists are in one response,
+    by nesting depth.
     """
 
     query: str
-    points: int
+    cost: int
     problems: tuple[tuple[str, str], ...]
     lists: tuple[str, ...]
     types: Mapping[str, str]
@@ -104,69 +104,69 @@ class Compiled:
 
 
 def recipe_of(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) -> Recipe:
-    """The recipe of a root of a flow: an object, the shop, or a list that is fetched. Raises KeyError."""
-    kept = tuple(sorted(set(paths)))
+    """Returns the recipe of a root: an object, the shop, or a fetched list. Raises KeyError."""
+    sorted_paths = tuple(sorted(set(paths)))
     if root in FETCHED:
-        return Recipe(Reads.FETCH, root, kept, tuple(patched))
+        return Recipe(Reads.FETCH, root, sorted_paths, tuple(patched))
     OBJECTS[root]
-    return Recipe(Reads.SHOP if root == "shop" else Reads.OBJECT, root, kept, tuple(patched))
+    return Recipe(Reads.SHOP if root == "shop" else Reads.OBJECT, root, sorted_paths, tuple(patched))
 
 
 def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) -> Compiled:
-    """What reading `paths` of `root` comes to; paths begin with the root. Never raises for a path.
+    """Compiles a read of `paths` of `root`; paths begin with the root. Never raises for a path.
 
     An unknown root gives a problem for each path and no query.
     """
-    wanted = sorted(set(paths))
+    sorted_paths = sorted(set(paths))
     if root not in OBJECTS and root not in FETCHED:
         words = f"“{root[:60]}” is nothing that can be read of a Shopify store."
-        return Compiled("", 0, tuple((path, words) for path in wanted), (), {}, Tree(""), ())
-    return compiled(recipe_of(root, wanted, patched))
+        return Compiled("", 0, tuple((path, words) for path in sorted_paths), (), {}, Tree(""), ())
+    return compiled(recipe_of(root, sorted_paths, patched))
 
 
 @functools.lru_cache(maxsize=512)
 def compiled(recipe: Recipe) -> Compiled:
-    """The query of a recipe, and what is wrong with its paths; those are left out of it."""
-    table, growing = schema_table(), _Growing(recipe)
-    growing.grow(table)
+    """Returns the query of a recipe, and the problems of its paths, which the query leaves out."""
+    table, builder = schema_table(), _TreeBuilder(recipe)
+    builder.grow(table)
     for lengths in _LENGTHS:
-        points = _points(recipe, growing.tree, lengths)
-        if points <= POINTS_MOST:
+        cost = _cost(recipe, builder.tree, lengths)
+        if cost <= MAX_QUERY_COST:
             break
     else:
         words = "Too much is read at once. Use fewer fields of objects within lists."
-        growing.problems.append((recipe.root, words))
+        builder.problems.append((recipe.root, words))
     return Compiled(
-        _text(recipe, growing, lengths),
-        points,
-        tuple(growing.problems),
-        tuple(growing.lists),
-        growing.types,
-        growing.tree,
+        _query_text(recipe, builder, lengths),
+        cost,
+        tuple(builder.problems),
+        tuple(builder.lists),
+        builder.types,
+        builder.tree,
         lengths,
     )
 
 
 @functools.lru_cache(maxsize=512)
-def document_of(recipe: Recipe) -> Document:
-    """The document that reads a recipe. Raises ValueError for paths the schema does not have."""
-    made = compiled(recipe)
-    if made.problems:
-        raise ValueError(f"{made.problems[0][0]} cannot be read: {made.problems[0][1]}")
-    return Document(f"Flow{recipe.reads.capitalize()}", made.query, made.points)
+def compile_document(recipe: Recipe) -> Document:
+    """Returns the document that reads a recipe. Raises ValueError for paths the schema does not have."""
+    compiled_read = compiled(recipe)
+    if compiled_read.problems:
+        raise ValueError(f"{compiled_read.problems[0][0]} cannot be read: {compiled_read.problems[0][1]}")
+    return Document(f"Flow{recipe.reads.capitalize()}", compiled_read.query, compiled_read.cost)
 
 
 def variables_of(recipe: Recipe) -> dict[str, str | None]:
-    """The names of metafields, which travel as values."""
-    found: dict[str, str | None] = {}
-    for place, each in enumerate(recipe.patched):
-        found |= {f"space{place}": each.namespace or None, f"key{place}": each.key}
+    """Returns the names of metafields, which are sent as variables."""
+    variables: dict[str, str | None] = {}
+    for index, metafield in enumerate(recipe.patched):
+        variables |= {f"space{index}": metafield.namespace or None, f"key{index}": metafield.key}
     used = compiled(recipe).query
-    return {name: value for name, value in found.items() if f"${name}:" in used}
+    return {name: value for name, value in variables.items() if f"${name}:" in used}
 
 
 def sort_of(root: str, text: str | None) -> tuple[str, bool] | None:
-    """(key, whether downwards) of a flow's words for an order, such as `UPDATED_AT desc`; None for others."""
+    """Returns (key, whether descending) of a sort order such as `UPDATED_AT desc`; None for others."""
     words = re.split(r"[\s:,]+", (text or "").strip())
     if words == [""]:
         return "ID", False
@@ -174,15 +174,15 @@ def sort_of(root: str, text: str | None) -> tuple[str, bool] | None:
     for ending, down in (("_DESC", True), ("_ASC", False)):
         if key.endswith(ending) and len(words) == 1:
             key, words = key.removesuffix(ending), ["", "desc" if down else "asc"]
-    way = words[1].lower() if len(words) > 1 else "asc"
-    known = schema_table().sorts(root)
-    if key not in known or len(words) > 2 or way not in ("asc", "desc", "ascending", "descending"):
+    direction = words[1].lower() if len(words) > 1 else "asc"
+    sort_keys = schema_table().sorts(root)
+    if key not in sort_keys or len(words) > 2 or direction not in ("asc", "desc", "ascending", "descending"):
         return None
-    return key, way.startswith("desc")
+    return key, direction.startswith("desc")
 
 
-class _Growing:
-    """The tree of a recipe, path by path."""
+class _TreeBuilder:
+    """Builds the tree of a recipe, path by path."""
 
     def __init__(self, recipe: Recipe) -> None:
         kind = OBJECTS.get(recipe.root) or FETCHED.get(recipe.root) or recipe.root
@@ -192,60 +192,62 @@ class _Growing:
         self.types: dict[str, str] = {}
 
     def grow(self, table: SchemaTable) -> None:
-        """Takes in every path of the recipe."""
-        if len(self.recipe.paths) > PATHS_MOST:
-            self.problems.append((self.recipe.root, f"More than {PATHS_MOST} fields are used."))
+        """Adds every path of the recipe."""
+        if len(self.recipe.paths) > MAX_PATHS:
+            self.problems.append((self.recipe.root, f"More than {MAX_PATHS} fields are used."))
             return
-        own = {(each.type, each.handle): place for place, each in enumerate(self.recipe.patched)}
+        metafields = {
+            (metafield.type, metafield.handle): index for index, metafield in enumerate(self.recipe.patched)
+        }
         for path in self.recipe.paths:
             root, *names = path.split(".")
             if root != self.recipe.root:
                 self.problems.append((path, f"It is no field of {self.recipe.root}."))
-            elif len(names) > DEEPEST:
-                self.problems.append((path, f"It goes through more than {DEEPEST} objects."))
+            elif len(names) > MAX_DEPTH:
+                self.problems.append((path, f"It goes through more than {MAX_DEPTH} objects."))
             else:
-                self._path(table, path, names, own)
+                self._path(table, path, names, metafields)
 
     def _path(
-        self, table: SchemaTable, path: str, names: Sequence[str], own: Mapping[tuple[str, str], int]
+        self, table: SchemaTable, path: str, names: Sequence[str], metafields: Mapping[tuple[str, str], int]
     ) -> None:
-        here, came = self.tree, [self.recipe.root]
-        listed, leaf = self.recipe.reads is Reads.FETCH, None
-        for place, name in enumerate(names):
-            if listed and name in ("first", "last"):
-                listed = False
+        subtree, walked = self.tree, [self.recipe.root]
+        in_list, leaf_type = self.recipe.reads is Reads.FETCH, None
+        for index, name in enumerate(names):
+            if in_list and name in ("first", "last"):
+                in_list = False
                 continue
-            if name == "size" and (listed or leaf is not None):
-                leaf = None if leaf is None else "Int"
-                if place + 1 == len(names):
+            if name == "size" and (in_list or leaf_type is not None):
+                leaf_type = None if leaf_type is None else "Int"
+                if index + 1 == len(names):
                     return
-            if leaf is not None:
-                self.problems.append((path, f"“{'.'.join(came)}” is a plain value; nothing is below it."))
+            if leaf_type is not None:
+                self.problems.append((path, f"“{'.'.join(walked)}” is a plain value; nothing is below it."))
                 return
-            found = _field(table, here.type, name, own)
-            if found is None:
-                self.problems.append((path, _unknown(here.type, name)))
+            schema_field = _field(table, subtree.type, name, metafields)
+            if schema_field is None:
+                self.problems.append((path, _unknown(subtree.type, name)))
                 return
-            came.append(name)
-            branch = self._branch(here, name, found, own.get((here.type, name)))
-            listed = found.shape in LISTS
-            if listed and found.shape is not Shape.LEAVES and ".".join(came) not in self.lists:
-                self.lists.append(".".join(came))
+            walked.append(name)
+            branch = self._branch(subtree, name, schema_field, metafields.get((subtree.type, name)))
+            in_list = schema_field.shape in LISTS
+            if in_list and schema_field.shape is not Shape.LEAVES and ".".join(walked) not in self.lists:
+                self.lists.append(".".join(walked))
             if branch.tree is None:
-                leaf = found.type
+                leaf_type = schema_field.type
             else:
-                here = branch.tree
-        if leaf is not None:
-            self.types[path] = leaf
+                subtree = branch.tree
+        if leaf_type is not None:
+            self.types[path] = leaf_type
 
-    def _branch(self, here: Tree, name: str, found: Field, metafield: int | None) -> Branch:
-        branch = here.fields.get(name)
+    def _branch(self, subtree: Tree, name: str, schema_field: Field, metafield: int | None) -> Branch:
+        branch = subtree.fields.get(name)
         if branch is None:
-            plain = found.shape in (Shape.LEAF, Shape.LEAVES)
-            branch = Branch(found.shape, None if plain else Tree(found.type), metafield)
-            here.fields[name] = branch
-            if found.shape is Shape.METAFIELD and branch.tree is not None:
-                branch.tree.fields |= {each: Branch(Shape.LEAF, None) for each in _ALWAYS}
+            plain = schema_field.shape in (Shape.LEAF, Shape.LEAVES)
+            branch = Branch(schema_field.shape, None if plain else Tree(schema_field.type), metafield)
+            subtree.fields[name] = branch
+            if schema_field.shape is Shape.METAFIELD and branch.tree is not None:
+                branch.tree.fields |= {field_name: Branch(Shape.LEAF, None) for field_name in _ALWAYS}
         return branch
 
 
@@ -255,92 +257,103 @@ def _unknown(kind: str, name: str) -> str:
     return f"Shopify's objects of the kind {kind} have no “{name[:60]}” that can be read."
 
 
-def _field(table: SchemaTable, kind: str, name: str, own: Mapping[tuple[str, str], int]) -> Field | None:
-    if (kind, name) in own:
-        found = table.field(kind, "metafield")
-        return found if found is not None and _NAME.fullmatch(name) else None
-    found = table.field(kind, name)
-    return None if found is None or found.shape is Shape.METAFIELD else found
+def _field(
+    table: SchemaTable, kind: str, name: str, metafields: Mapping[tuple[str, str], int]
+) -> Field | None:
+    if (kind, name) in metafields:
+        schema_field = table.field(kind, "metafield")
+        return schema_field if schema_field is not None and _NAME.fullmatch(name) else None
+    schema_field = table.field(kind, name)
+    return None if schema_field is None or schema_field.shape is Shape.METAFIELD else schema_field
 
 
-def _points(recipe: Recipe, tree: Tree, lengths: tuple[int, ...]) -> int:
-    """What a query costs at most: an object is a point, a connection two and its length times its nodes."""
+def _cost(recipe: Recipe, tree: Tree, lengths: tuple[int, ...]) -> int:
+    """Returns the highest query cost: an object costs 1, a connection 2 and its length times its nodes."""
     if recipe.reads is Reads.FETCH:
-        return 2 + _first(lengths, 0) * (1 + _within(tree, lengths, 1))
-    return 1 + _within(tree, lengths, 0)
+        return 2 + _list_length(lengths, 0) * (1 + _selection_cost(tree, lengths, 1))
+    return 1 + _selection_cost(tree, lengths, 0)
 
 
-def _within(tree: Tree, lengths: tuple[int, ...], depth: int) -> int:
+def _selection_cost(tree: Tree, lengths: tuple[int, ...], depth: int) -> int:
     total = 0
-    for each in tree.fields.values():
-        if each.tree is None:
+    for branch in tree.fields.values():
+        if branch.tree is None:
             continue
-        if each.shape is Shape.CONNECTION:
-            total += 2 + _first(lengths, depth) * (1 + _within(each.tree, lengths, depth + 1))
-        elif each.shape is Shape.FIRST:
-            total += _first(lengths, depth) * (1 + _within(each.tree, lengths, depth + 1))
+        if branch.shape is Shape.CONNECTION:
+            total += 2 + _list_length(lengths, depth) * (1 + _selection_cost(branch.tree, lengths, depth + 1))
+        elif branch.shape is Shape.FIRST:
+            total += _list_length(lengths, depth) * (1 + _selection_cost(branch.tree, lengths, depth + 1))
         else:
-            total += 1 + _within(each.tree, lengths, depth)
+            total += 1 + _selection_cost(branch.tree, lengths, depth)
     return total
 
 
-def _first(lengths: tuple[int, ...], depth: int) -> int:
+def _list_length(lengths: tuple[int, ...], depth: int) -> int:
     return lengths[min(depth, len(lengths) - 1)]
 
 
-def _text(recipe: Recipe, growing: _Growing, lengths: tuple[int, ...]) -> str:
+def _query_text(recipe: Recipe, builder: _TreeBuilder, lengths: tuple[int, ...]) -> str:
     is_list = recipe.reads is Reads.FETCH
-    within = _selection(growing.tree, lengths, 1 if is_list else 0, recipe.reads is Reads.MORE)
-    given = [f"${kind}{place}: String{mark}" for place in _used(growing.tree) for kind, mark in _NAMED]
+    selection = _selection(builder.tree, lengths, 1 if is_list else 0, recipe.reads is Reads.MORE)
+    declarations = [
+        f"${kind}{index}: String{mark}"
+        for index in _metafield_indexes(builder.tree)
+        for kind, mark in _METAFIELD_VARIABLES
+    ]
     if recipe.reads is Reads.SHOP:
-        head = f"({', '.join(given)})" if given else ""
-        return f"query FlowShop{head} {{ shop {{ {within} }} }}"
+        head = f"({', '.join(declarations)})" if declarations else ""
+        return f"query FlowShop{head} {{ shop {{ {selection} }} }}"
     if is_list:
         sort = f"$sort: {_SORTED[recipe.root]}"
-        head = ", ".join(("$query: String", "$after: String", sort, "$reverse: Boolean", *given))
-        asked = f"first: {lengths[0]}, after: $after, query: $query, sortKey: $sort, reverse: $reverse"
+        head = ", ".join(("$query: String", "$after: String", sort, "$reverse: Boolean", *declarations))
+        arguments = f"first: {lengths[0]}, after: $after, query: $query, sortKey: $sort, reverse: $reverse"
         page = "pageInfo { hasNextPage endCursor }"
-        return f"query FlowFetch({head}) {{ {recipe.root}({asked}) {{ {page} nodes {{ {within} }} }} }}"
+        return (
+            f"query FlowFetch({head}) {{ {recipe.root}({arguments}) {{ {page} nodes {{ {selection} }} }} }}"
+        )
     name, after = "FlowObject", []
     if recipe.reads is Reads.MORE:
-        name, after = "FlowMore", ["$after: String"] if "after: $after" in within else []
-    head = ", ".join(("$id: ID!", *after, *given))
-    return f"query {name}({head}) {{ node(id: $id) {{ id ... on {growing.tree.type} {{ {within} }} }} }}"
+        name, after = "FlowMore", ["$after: String"] if "after: $after" in selection else []
+    head = ", ".join(("$id: ID!", *after, *declarations))
+    return f"query {name}({head}) {{ node(id: $id) {{ id ... on {builder.tree.type} {{ {selection} }} }} }}"
 
 
-_NAMED = (("space", ""), ("key", "!"))
+_METAFIELD_VARIABLES = (("space", ""), ("key", "!"))
 
 
-def _used(tree: Tree) -> list[int]:
-    found: set[int] = set()
-    for each in tree.fields.values():
-        found |= {each.metafield} if each.metafield is not None else set()
-        found |= set(_used(each.tree)) if each.tree is not None else set()
-    return sorted(found)
+def _metafield_indexes(tree: Tree) -> list[int]:
+    indexes: set[int] = set()
+    for branch in tree.fields.values():
+        indexes |= {branch.metafield} if branch.metafield is not None else set()
+        indexes |= set(_metafield_indexes(branch.tree)) if branch.tree is not None else set()
+    return sorted(indexes)
 
 
 def _selection(tree: Tree, lengths: tuple[int, ...], depth: int, goes_on: bool = False) -> str:
-    """The fields of one object, its id first: further reads of its lists need it."""
+    """Returns the fields of one object, its id first: further reads of its lists need it."""
     parts = ["id"] if _has_id(tree) else []
-    for name, each in sorted(tree.fields.items()):
-        if each.tree is None:
+    for name, branch in sorted(tree.fields.items()):
+        if branch.tree is None:
             parts += [name] if name != "id" else []
-        elif each.shape is Shape.METAFIELD:
-            named = f"namespace: $space{each.metafield}, key: $key{each.metafield}"
-            parts.append(f"{name}: metafield({named}) {{ {_selection(each.tree, lengths, depth)} }}")
-        elif each.shape in (Shape.CONNECTION, Shape.FIRST):
-            inner, first = _selection(each.tree, lengths, depth + 1), f"first: {_first(lengths, depth)}"
-            if each.shape is Shape.FIRST:
+        elif branch.shape is Shape.METAFIELD:
+            named = f"namespace: $space{branch.metafield}, key: $key{branch.metafield}"
+            parts.append(f"{name}: metafield({named}) {{ {_selection(branch.tree, lengths, depth)} }}")
+        elif branch.shape in (Shape.CONNECTION, Shape.FIRST):
+            inner, first = (
+                _selection(branch.tree, lengths, depth + 1),
+                f"first: {_list_length(lengths, depth)}",
+            )
+            if branch.shape is Shape.FIRST:
                 parts.append(f"{name}({first}) {{ {inner} }}")
             else:
                 first += ", after: $after" if goes_on else ""
                 page = "pageInfo { hasNextPage endCursor }"
                 parts.append(f"{name}({first}) {{ {page} nodes {{ {inner} }} }}")
         else:
-            parts.append(f"{name} {{ {_selection(each.tree, lengths, depth)} }}")
+            parts.append(f"{name} {{ {_selection(branch.tree, lengths, depth)} }}")
     return " ".join(parts) or "__typename"
 
 
 def _has_id(tree: Tree) -> bool:
-    found = schema_table().field(tree.type, "id")
-    return found is not None and found.shape is Shape.LEAF
+    id_field = schema_table().field(tree.type, "id")
+    return id_field is not None and id_field.shape is Shape.LEAF

@@ -1,9 +1,9 @@
-"""Every document that changes a Shopify store or a subscription there; constants, values travel apart."""
+"""Every GraphQL document that changes a Shopify store or a subscription there; constants."""
 
 from steward.outbound.documents import Document
 
-# What a call of one of these may cost at most: 10 for the mutation, and what its echo selects.
-_POINTS = 20
+# The highest query cost of one of these: 10 for the mutation, plus the fields it returns.
+_MUTATION_COST = 20
 
 SET_PRICES = Document(
     "SetPrices",
@@ -15,7 +15,7 @@ mutation SetPrices($product: ID!, $variants: [ProductVariantsBulkInput!]!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_STOCK = Document(
     "SetStock",
@@ -30,7 +30,7 @@ mutation SetStock($key: String!, $input: InventorySetQuantitiesInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 _TAGGED = """
     node {
@@ -47,12 +47,12 @@ _TAGGED = """
 ADD_TAGS = Document(
     "AddTags",
     "mutation AddTags($id: ID!, $tags: [String!]!) { tagsAdd(id: $id, tags: $tags) {" + _TAGGED,
-    _POINTS,
+    _MUTATION_COST,
 )
 REMOVE_TAGS = Document(
     "RemoveTags",
     "mutation RemoveTags($id: ID!, $tags: [String!]!) { tagsRemove(id: $id, tags: $tags) {" + _TAGGED,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_STATUS = Document(
     "SetStatus",
@@ -61,7 +61,7 @@ mutation SetStatus($product: ProductUpdateInput!) {
   productUpdate(product: $product) { product { id status updatedAt } userErrors { field message } }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 _PUBLISHED = """
     publishable {
@@ -96,7 +96,7 @@ mutation SetMetafields($metafields: [MetafieldsSetInput!]!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_ORDER_NOTE = Document(
     "SetOrderNote",
@@ -105,7 +105,7 @@ mutation SetOrderNote($input: OrderInput!) {
   orderUpdate(input: $input) { order { id note updatedAt } userErrors { field message } }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_CUSTOMER_NOTE = Document(
     "SetCustomerNote",
@@ -114,7 +114,7 @@ mutation SetCustomerNote($input: CustomerInput!) {
   customerUpdate(input: $input) { customer { id note updatedAt } userErrors { field message } }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 CANCEL_ORDER = Document(
     "CancelOrder",
@@ -129,7 +129,7 @@ mutation CancelOrder($id: ID!, $reason: OrderCancelReason!, $restock: Boolean!, 
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 CLOSE_ORDER = Document(
     "CloseOrder",
@@ -138,7 +138,7 @@ mutation CloseOrder($id: ID!) {
   orderClose(input: { id: $id }) { order { id closed updatedAt } userErrors { field message } }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 OPEN_ORDER = Document(
     "OpenOrder",
@@ -147,7 +147,7 @@ mutation OpenOrder($id: ID!) {
   orderOpen(input: { id: $id }) { order { id closed updatedAt } userErrors { field message } }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 HOLD = Document(
     "Hold",
@@ -159,7 +159,7 @@ mutation Hold($id: ID!, $hold: FulfillmentOrderHoldInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 RELEASE = Document(
     "Release",
@@ -171,7 +171,7 @@ mutation Release($id: ID!, $holds: [ID!]!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_PRODUCT_FIELDS = Document(
     "SetProductFields",
@@ -183,7 +183,7 @@ mutation SetProductFields($product: ProductUpdateInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_ORDER_FIELDS = Document(
     "SetOrderFields",
@@ -195,7 +195,7 @@ mutation SetOrderFields($input: OrderInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_CUSTOMER_FIELDS = Document(
     "SetCustomerFields",
@@ -207,7 +207,7 @@ mutation SetCustomerFields($input: CustomerInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 CAPTURE = Document(
     "Capture",
@@ -219,7 +219,7 @@ mutation Capture($input: OrderCaptureInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 REFUND = Document(
     "Refund",
@@ -234,7 +234,7 @@ mutation Refund($key: String!, $input: RefundInput!) {
 """,
     80,
 )
-MAKE_REDIRECT = Document(
+CREATE_REDIRECT = Document(
     "MakeRedirect",
     """
 mutation MakeRedirect($redirect: UrlRedirectInput!) {
@@ -244,7 +244,7 @@ mutation MakeRedirect($redirect: UrlRedirectInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 SET_REDIRECT = Document(
     "SetRedirect",
@@ -256,10 +256,10 @@ mutation SetRedirect($id: ID!, $redirect: UrlRedirectInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 
-# Subscriptions are upkeep: they belong to the connection, not to a run.
+# Subscriptions belong to the connection, not to a run.
 SUBSCRIBE = Document(
     "Subscribe",
     """
@@ -270,7 +270,7 @@ mutation Subscribe($topic: WebhookSubscriptionTopic!, $subscription: WebhookSubs
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 RESUBSCRIBE = Document(
     "Resubscribe",
@@ -282,7 +282,7 @@ mutation Resubscribe($id: ID!, $subscription: WebhookSubscriptionInput!) {
   }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 UNSUBSCRIBE = Document(
     "Unsubscribe",
@@ -291,12 +291,12 @@ mutation Unsubscribe($id: ID!) {
   webhookSubscriptionDelete(id: $id) { deletedWebhookSubscriptionId userErrors { field message } }
 }
 """,
-    _POINTS,
+    _MUTATION_COST,
 )
 
 WRITES = (
     *(SET_PRICES, SET_STOCK, ADD_TAGS, REMOVE_TAGS, SET_STATUS, PUBLISH, UNPUBLISH, SET_METAFIELDS),
     *(SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, OPEN_ORDER, HOLD, CAPTURE, REFUND),
     *(RELEASE, SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS, SET_REDIRECT),
-    *(MAKE_REDIRECT, SUBSCRIBE, RESUBSCRIBE, UNSUBSCRIBE),
+    *(CREATE_REDIRECT, SUBSCRIBE, RESUBSCRIBE, UNSUBSCRIBE),
 )

@@ -1,4 +1,4 @@
-"""Shopify's products, orders and customers as the common records (connectors 2.2); no I/O."""
+"""Converts Shopify's products, orders and customers to the common records; no I/O."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -63,25 +63,25 @@ _ITEM = "item:"
 
 
 def stock_target(item: str, location: str | None) -> str:
-    """What a stock number is known by: its inventory item, and the location where it is one location's."""
+    """Returns the target of a stock quantity: its inventory item, and the location where there is one."""
     return f"{_ITEM}{item}@{location}" if location else f"{_ITEM}{item}"
 
 
 def item_and_location(target: str) -> tuple[str, str | None]:
-    """The inventory item and location of `stock_target`; an item alone without one."""
+    """Returns the inventory item and location of `stock_target`; without a location, None."""
     item, _, location = target.removeprefix(_ITEM).partition("@")
     return item, location or None
 
 
 def is_item(target: str) -> bool:
-    """Whether an id names an inventory item, as events about stock do."""
+    """Whether an id names an inventory item, as stock events do."""
     return target.startswith(_ITEM)
 
 
 def variant_of(row: Row, *, domain: str, currency: str | None, location: str | None) -> Variant:
-    """A variant with what it shows of its product. Raises UnusableResponse."""
+    """Returns a variant with the product fields it shows. Raises UnusableResponse."""
     item, product = row_of(row.get("inventoryItem")), row_of(row.get("product"))
-    number, item_id, product_id = (number_of(each.get("id")) for each in (row, item, product))
+    number, item_id, product_id = (number_of(source.get("id")) for source in (row, item, product))
     status, count = (
         text_of(product, "status").lower(),
         whole(sub(product, "resourcePublicationsCount"), "count"),
@@ -129,13 +129,13 @@ def product_of(
     currency: str | None,
     channels: Sequence[str] | None = None,
 ) -> Product:
-    """A product with its variants; `channels` where the row shows but some of them.
+    """Returns a product with its variants. Raises UnusableResponse.
 
-    Raises UnusableResponse.
+    `channels` replaces those of the row when the row holds only some of them.
     """
     number, status = number_of(row.get("id"), "Product"), text_of(row, "status").lower()
-    held = tuple(variants)
-    on = tuple(channels) if channels is not None else channels_of(row)
+    variant_tuple = tuple(variants)
+    published_channels = tuple(channels) if channels is not None else channels_of(row)
     media, seo = sub(row, "featuredMedia"), sub(row, "seo")
     image = text(sub(media, "preview", "image"), "url")
     return Product(
@@ -144,14 +144,14 @@ def product_of(
         handle=text(row, "handle"),
         kind=_kind(row),
         status=status,
-        visible=status == "active" and bool(on),
+        visible=status == "active" and bool(published_channels),
         visibility=status,
         tags=tuple(sorted(texts_of(row, "tags"))),
         type=text(row, "productType") or None,
         vendor=text(row, "vendor") or None,
         description=text(row, "descriptionHtml"),
         images=(image,) if image else (),
-        variants=held,
+        variants=variant_tuple,
         currency=currency,
         stock=None,
         tracked=False,
@@ -165,22 +165,24 @@ def product_of(
         category=text(sub(row, "category"), "fullName") or None,
         seo_title=text(seo, "title"),
         seo_description=text(seo, "description"),
-        channels=on,
+        channels=published_channels,
     )
 
 
 def channels_of(row: Row, name: str = "resourcePublicationsV2") -> tuple[str, ...]:
-    """The channels a product is published on, as their numbers. Raises UnusableResponse."""
-    return tuple(sorted(number_of(sub(each, "publication").get("id")) for each in nodes_of(row, name)))
+    """Returns the numbers of the channels a product is published on. Raises UnusableResponse."""
+    return tuple(
+        sorted(number_of(sub(publication, "publication").get("id")) for publication in nodes_of(row, name))
+    )
 
 
 def has_more(row: Row, name: str) -> bool:
-    """Whether a connection within a row has more than it shows."""
+    """Whether a connection within a row has more nodes than the row holds."""
     return sub(row, name, "pageInfo").get("hasNextPage") is True
 
 
 def line_of(row: Row) -> OrderLine:
-    """One line of an order. Raises UnusableResponse."""
+    """Returns one line of an order. Raises UnusableResponse."""
     product, variant = row.get("product"), row.get("variant")
     quantity = whole(row, "quantity")
     if quantity is None:
@@ -200,7 +202,7 @@ def line_of(row: Row) -> OrderLine:
 
 
 def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
-    """An order with its lines; sums in the store's currency (templates E13). Raises UnusableResponse."""
+    """Returns an order with its lines; sums are in the store's currency. Raises UnusableResponse."""
     number = number_of(row.get("id"), "Order")
     payment = payment_of(row)
     fulfilment = _FULFILMENT.get(text(row, "displayFulfillmentStatus"), Fulfilment.UNFULFILLED)
@@ -247,8 +249,8 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
         risk=risk,
         risk_reasons=reasons,
         fulfilment_orders=tuple(
-            FulfilmentOrder(number_of(each.get("id")), text(each, "status").lower())
-            for each in nodes_of(row, "fulfillmentOrders")
+            FulfilmentOrder(number_of(fulfilment_row.get("id")), text(fulfilment_row, "status").lower())
+            for fulfilment_row in nodes_of(row, "fulfillmentOrders")
         ),
         authorizations=_authorizations(row),
         billing_country=text(billing, "countryCodeV2") or None,
@@ -257,25 +259,25 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
 
 
 def payment_of(row: Row) -> Payment:
-    """How far an order is paid; a reservation that ran out is as if there was none."""
+    """Returns how far an order is paid; an expired authorization counts as none."""
     return _PAYMENT.get(text(row, "displayFinancialStatus"), Payment.PENDING)
 
 
 def refunds_of(row: Row) -> tuple[Refund, ...]:
-    """The refunds of an order, each with its time. Raises UnusableResponse."""
-    rows = [row_of(each) for each in list_of(row, "refunds")]
+    """Returns the refunds of an order, each with its time. Raises UnusableResponse."""
+    rows = [row_of(refund_row) for refund_row in list_of(row, "refunds")]
     return tuple(
         Refund(
-            number_of(each.get("id")),
-            money(each, "totalRefundedSet", "shopMoney", "amount") or "0",
-            instant_of(each, "createdAt"),
+            number_of(refund_row.get("id")),
+            money(refund_row, "totalRefundedSet", "shopMoney", "amount") or "0",
+            instant_of(refund_row, "createdAt"),
         )
-        for each in rows
+        for refund_row in rows
     )
 
 
 def customer_of(row: Row, *, domain: str) -> Customer:
-    """A customer. Raises UnusableResponse."""
+    """Returns a customer. Raises UnusableResponse."""
     number = number_of(row.get("id"), "Customer")
     return Customer(
         id=number,
@@ -292,7 +294,7 @@ def customer_of(row: Row, *, domain: str) -> Customer:
 
 
 def draft_of(row: Row, *, domain: str) -> DraftOrder:
-    """A draft order. Raises UnusableResponse."""
+    """Returns a draft order. Raises UnusableResponse."""
     number = number_of(row.get("id"), "DraftOrder")
     return DraftOrder(
         number,
@@ -312,7 +314,7 @@ def _kind(product: Row) -> str:
 
 
 def _stock(row: Row, item: Row, location: str | None) -> int | None:
-    """Available, added over the active locations, or at the one that was asked for (templates E14)."""
+    """Returns the available stock, at `location` or summed over the active locations."""
     if item.get("tracked") is not True:
         return None
     if location is None:
@@ -322,8 +324,8 @@ def _stock(row: Row, item: Row, location: str | None) -> int | None:
 
 
 def available_of(level: Row) -> int | None:
-    """The available quantity of an inventory level. Raises UnusableResponse."""
-    rows = [row_of(each) for each in list_of(level, "quantities")]
+    """Returns the available quantity of an inventory level. Raises UnusableResponse."""
+    rows = [row_of(quantity_row) for quantity_row in list_of(level, "quantities")]
     return whole(rows[0], "quantity") if rows else None
 
 
@@ -333,41 +335,47 @@ def _weight(item: Row) -> str | None:
 
 
 def _risk(summary: Row) -> tuple[Risk, tuple[str, ...]]:
-    """The highest level any provider gives, with the facts that speak against the order."""
-    rows = [row_of(each) for each in list_of(summary, "assessments")] if summary else []
+    """Returns the highest level any provider gives, with the facts that count against the order."""
+    rows = [row_of(assessment) for assessment in list_of(summary, "assessments")] if summary else []
     if not rows:
         return Risk.PENDING, ()
-    levels = [_RISK.get(text(each, "riskLevel"), Risk.PENDING) for each in rows]
-    facts = [row_of(fact) for each in rows for fact in list_of(each, "facts")]
+    levels = [_RISK.get(text(assessment, "riskLevel"), Risk.PENDING) for assessment in rows]
+    facts = [row_of(fact) for assessment in rows for fact in list_of(assessment, "facts")]
     against = tuple(text(fact, "description") for fact in facts if fact.get("sentiment") == "NEGATIVE")
     return max(levels, key=_ORDER_OF_RISK.index), against
 
 
 def _authorizations(row: Row) -> tuple[Authorization, ...]:
-    """Payments reserved and not taken; none when the order says that nothing can be captured."""
+    """Returns payments reserved and not captured; none when the order cannot be captured."""
     if row.get("capturable") is not True:
         return ()
-    rows = [row_of(each) for each in list_of(row, "transactions")]
+    rows = [row_of(transaction) for transaction in list_of(row, "transactions")]
     return tuple(
         Authorization(
-            number_of(each.get("id")),
-            money(each, "amountSet", "shopMoney", "amount") or "0",
-            text(each, "gateway"),
+            number_of(transaction.get("id")),
+            money(transaction, "amountSet", "shopMoney", "amount") or "0",
+            text(transaction, "gateway"),
         )
-        for each in rows
-        if each.get("kind") == "AUTHORIZATION" and each.get("status") == "SUCCESS"
+        for transaction in rows
+        if transaction.get("kind") == "AUTHORIZATION" and transaction.get("status") == "SUCCESS"
     )
 
 
 def _paid_at(row: Row) -> datetime | None:
-    rows = [row_of(each) for each in list_of(row, "transactions")]
+    rows = [row_of(transaction) for transaction in list_of(row, "transactions")]
     paid = [
-        each for each in rows if each.get("kind") in ("SALE", "CAPTURE") and each.get("status") == "SUCCESS"
+        transaction
+        for transaction in rows
+        if transaction.get("kind") in ("SALE", "CAPTURE") and transaction.get("status") == "SUCCESS"
     ]
-    times = [found for each in paid if (found := instant_of(each, "processedAt")) is not None]
+    times = [
+        instant for transaction in paid if (instant := instant_of(transaction, "processedAt")) is not None
+    ]
     return max(times) if times else instant_of(row, "processedAt")
 
 
 def _latest(row: Row, name: str, time: str) -> datetime | None:
-    times = [found for each in list_of(row, name) if (found := instant_of(row_of(each), time)) is not None]
+    times = [
+        instant for entry in list_of(row, name) if (instant := instant_of(row_of(entry), time)) is not None
+    ]
     return max(times) if times else None

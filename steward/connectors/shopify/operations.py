@@ -1,6 +1,6 @@
-"""What may be changed in a Shopify store's products and stock: validated, worked out, compared; pure.
+"""Plans changes of a Shopify store's products and stock; pure.
 
-Orders, customers and the rest are in order_operations.py.
+order_operations.py plans those of orders, customers and the rest.
 """
 
 import re
@@ -19,24 +19,24 @@ from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
 A = TypeVar("A", contravariant=True)
-TOGETHER = 250
-STOCK_MOST = 1_000_000
+MAX_PARTS = 250
+MAX_STOCK = 1_000_000
 NOT_A_TAG = "A tag has 1 to 255 characters, no comma and no blanks around it."
 STATUSES = ("active", "draft", "archived", "unlisted")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
 class Operation(StoreOperation[A]):
-    """What all operations here share: of a value everything that is wanted is compared."""
+    """What all Shopify operations share: the fields of the expected value are compared."""
 
     __slots__ = ()
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """The value after; what is not foretold is named."""
+        """Returns the value after the write; everything can be predicted."""
         return self._after(before, arguments), ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Equality of the operation's value: everything that `wanted` names."""
+        """Compares everything that `expected` names."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(name in actual and actual[name] == value for name, value in expected.items())
@@ -46,23 +46,23 @@ class Operation(StoreOperation[A]):
 
 
 class PriceOperation(Operation[SetPrice]):
-    """`variant.set_price`: price and compare-at of variants, those of one product together."""
+    """`variant.set_price`: price and compare-at price of variants; one request per product."""
 
     __slots__ = ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """By product, at most 250 each, in the order they first appear."""
+        """Groups by product, at most 250 parts each, in the order of first appearance."""
         by_product: dict[str, list[Part]] = {}
         for part in parts:
             by_product.setdefault(str(part.arguments["product"]), []).append(part)
         return [
-            tuple(held[at : at + TOGETHER])
-            for held in by_product.values()
-            for at in range(0, len(held), TOGETHER)
+            tuple(product_parts[start : start + MAX_PARTS])
+            for product_parts in by_product.values()
+            for start in range(0, len(product_parts), MAX_PARTS)
         ]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Money by decimal value; no compare-at price equals only none."""
+        """Compares money by decimal value; no compare-at price equals only none."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return all(same_money(expected.get(name), actual.get(name)) for name in ("price", "compare_at"))
@@ -97,16 +97,16 @@ class PriceOperation(Operation[SetPrice]):
 
 
 class StockOperation(Operation[SetStock]):
-    """`inventory.set`: the available quantity at one location, swapped only for the one that was seen."""
+    """`inventory.set`: the available quantity at one location, by compare-and-swap."""
 
     __slots__ = ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """At most 250 quantities; no item at one location twice in a request."""
+        """Groups at most 250 quantities; no item at one location twice in a request."""
         groups: list[list[Part]] = [[]]
         for part in parts:
-            used = {each.target for each in groups[-1]}
-            if len(groups[-1]) >= TOGETHER or part.target in used:
+            used = {grouped_part.target for grouped_part in groups[-1]}
+            if len(groups[-1]) >= MAX_PARTS or part.target in used:
                 groups.append([])
             groups[-1].append(part)
         return [tuple(group) for group in groups if group]
@@ -141,15 +141,15 @@ class StatusOperation(Operation[SetStatus]):
     __slots__ = ()
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        product, wanted = command.product, command.status.strip().lower()
-        if wanted not in STATUSES:
+        product, status = command.product, command.status.strip().lower()
+        if status not in STATUSES:
             words = f"A product's status is one of {', '.join(STATUSES)}."
             return ItemProblem(product.id, "not_a_status", words, "status")
-        if wanted == product.status:
+        if status == product.status:
             return product.id
-        before, after = {"status": product.status}, {"status": wanted}
+        before, after = {"status": product.status}, {"status": status}
         part = Part(self.name, integration_id, product.id, after, before, after)
-        field = FieldChange("status", "Status", product.status, wanted, FieldKind.TEXT)
+        field = FieldChange("status", "Status", product.status, status, FieldKind.TEXT)
         return Proposal(
             product_ref(product),
             self.action,
@@ -162,7 +162,7 @@ class StatusOperation(Operation[SetStatus]):
 
 
 class PublishedOperation(Operation[SetPublished]):
-    """`product.set_published`: on or off sales channels; only those that differ are touched."""
+    """`product.set_published`: publishes or unpublishes; only channels that differ are sent."""
 
     __slots__ = ()
 
@@ -172,12 +172,16 @@ class PublishedOperation(Operation[SetPublished]):
 
     def _plan_one(self, command: SetPublished, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        wrong = [each for each in command.channels if not (each.isascii() and each.isdigit())]
+        wrong = [channel for channel in command.channels if not (channel.isascii() and channel.isdigit())]
         if wrong or not command.channels:
             words = "A sales channel is named by its number in the store."
             return ItemProblem(product.id, "not_a_channel", words, "visible")
         touched = sorted(
-            {each for each in command.channels if (each in product.channels) is not command.published}
+            {
+                channel
+                for channel in command.channels
+                if (channel in product.channels) is not command.published
+            }
         )
         if not touched:
             return product.id
@@ -193,8 +197,8 @@ class PublishedOperation(Operation[SetPublished]):
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
-    """What has tags, and the list wanted."""
+class TagChange:
+    """An object with tags, and its tags before and after."""
 
     ref: ObjectRef
     id: str
@@ -204,29 +208,29 @@ class Tagged:
 
 
 class TagsOperation(Operation[A]):
-    """The tags of an object: what is missing is added in one part, what is too much taken off in another."""
+    """The tags of an object: one part adds missing tags, another removes the others."""
 
     __slots__ = ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Tags as sets, without regard to case."""
+        """Compares tags as sets, without regard to case."""
         return _tag_set(expected) == _tag_set(actual)
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
-        held = _names(before.get("tags")) if isinstance(before, dict) else {}
+        current_tags = _names(before.get("tags")) if isinstance(before, dict) else {}
         added, removed = _names(arguments.get("add")), _names(arguments.get("remove"))
-        left = {name: tag for name, tag in {**added, **held}.items() if name not in removed}
-        return {"tags": sorted(left.values())}
+        remaining = {name: tag for name, tag in {**added, **current_tags}.items() if name not in removed}
+        return {"tags": sorted(remaining.values())}
 
-    def _tagged(self, ask: Tagged, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        wanted: dict[str, str] = {}
+    def _plan_tags(self, ask: TagChange, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+        new_tags: dict[str, str] = {}
         for tag in ask.after:
             if not is_tag(tag):
                 return ItemProblem(ask.id, "not_a_tag", NOT_A_TAG, "tags")
-            wanted.setdefault(tag.casefold(), tag)
-        held = {tag.casefold(): tag for tag in ask.before}
-        add = sorted(tag for name, tag in wanted.items() if name not in held)
-        remove = sorted(tag for name, tag in held.items() if name not in wanted)
+            new_tags.setdefault(tag.casefold(), tag)
+        current_tags = {tag.casefold(): tag for tag in ask.before}
+        add = sorted(tag for name, tag in new_tags.items() if name not in current_tags)
+        remove = sorted(tag for name, tag in current_tags.items() if name not in new_tags)
         parts: list[Part] = []
         tags = list(ask.before)
         for name, changed in (("add", add), ("remove", remove)):
@@ -246,34 +250,34 @@ class TagsOperation(Operation[A]):
 
 
 class ProductTagsOperation(TagsOperation[SetTags]):
-    """`product.set_tags`: tags need no ids here, so `known` is not looked at."""
+    """`product.set_tags`: Shopify's tags need no ids, so `tag_ids` is unused."""
 
     __slots__ = ()
 
     def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        tagged = Tagged(product_ref(product), product.id, product.tags, command.tags, command.message)
-        return self._tagged(tagged, integration_id)
+        tagged = TagChange(product_ref(product), product.id, product.tags, command.tags, command.message)
+        return self._plan_tags(tagged, integration_id)
 
 
 def is_tag(tag: str) -> bool:
-    """Whether a text can be a tag (connectors 6, Values)."""
+    """Whether a text can be a tag."""
     return 1 <= len(tag) <= 255 and tag == tag.strip() and "," not in tag and tag.isprintable()
 
 
-def same_money(wanted: JsonValue, seen: JsonValue) -> bool:
-    """Amounts by decimal value; null equals only null."""
-    if wanted is None or seen is None:
-        return wanted is seen
-    if not isinstance(wanted, str) or not isinstance(seen, str):
+def same_money(expected: JsonValue, actual: JsonValue) -> bool:
+    """Compares amounts by decimal value; null equals only null."""
+    if expected is None or actual is None:
+        return expected is actual
+    if not isinstance(expected, str) or not isinstance(actual, str):
         return False
-    if not _PRICE.fullmatch(wanted) or not _PRICE.fullmatch(seen):
-        return wanted == seen
-    return Decimal(wanted) == Decimal(seen)
+    if not _PRICE.fullmatch(expected) or not _PRICE.fullmatch(actual):
+        return expected == actual
+    return Decimal(expected) == Decimal(actual)
 
 
 def is_amount(text: str) -> bool:
-    """Whether `text` is an amount as connectors 6, Values, asks for."""
+    """Whether `text` is an amount with at most 9 digits and 4 decimals."""
     return _PRICE.fullmatch(text) is not None
 
 
@@ -289,8 +293,8 @@ def _price_problem(ask: SetPrice, compare: str | None) -> ItemProblem | None:
             return ItemProblem(item, "too_many_decimals", words, name)
     if Decimal(ask.price) == 0 and not ask.allow_zero:
         return ItemProblem(item, "price_zero", "A price of 0 is not set.", "price")
-    kept = ask.compare_at is Keep.KEEP and ask.variant.compare_at is not None
-    if compare is not None and not kept and Decimal(compare) <= Decimal(ask.price):
+    keeps_compare_at = ask.compare_at is Keep.KEEP and ask.variant.compare_at is not None
+    if compare is not None and not keeps_compare_at and Decimal(compare) <= Decimal(ask.price):
         words = "The compare-at price is not above the price."
         return ItemProblem(item, "compare_at_not_above", words, "compare_at_price")
     return None
@@ -306,14 +310,14 @@ def _stock_problem(ask: SetStock) -> ItemProblem | None:
         return ItemProblem(variant.id, "location_needed", words, "stock")
     if variant.stock is None:
         return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
-    if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= STOCK_MOST:
+    if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= MAX_STOCK:
         code = "negative" if ask.quantity < 0 else "out_of_range"
-        return ItemProblem(variant.id, code, f"A stock is written from 0 to {STOCK_MOST}.", "stock")
+        return ItemProblem(variant.id, code, f"A stock is written from 0 to {MAX_STOCK}.", "stock")
     return None
 
 
 def product_ref(product: Product) -> ObjectRef:
-    """A product as people know it."""
+    """Returns a product's reference with its label and URL."""
     return ObjectRef("product", product.id, product.label, product.url)
 
 
@@ -326,7 +330,7 @@ def _tag_set(value: JsonValue) -> frozenset[str] | None:
 
 
 def variant_ref(variant: Variant) -> ObjectRef:
-    """A variant as people know it."""
+    """Returns a variant's reference with its label and URL."""
     return ObjectRef("variant", variant.id, variant.label, variant.url)
 
 

@@ -1,7 +1,4 @@
-"""What may be changed about a Shopify store's orders and customers, its metafields and redirects.
-
-Ppure.
-"""
+"""Plans changes of a Shopify store's orders and customers, its metafields and redirects; pure."""
 
 import re
 from collections.abc import Sequence
@@ -24,7 +21,7 @@ from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Fulfilment, Order, Payment, Product, Variant
 from steward.connectors.shopify.operations import (
     Operation,
-    Tagged,
+    TagChange,
     TagsOperation,
     is_amount,
     same_money,
@@ -34,10 +31,10 @@ from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
-NOTE_MOST = 5_000
-METAFIELDS_TOGETHER = 25
-# An order shows so many refunds; with more, one added could not be told from those there were.
-REFUNDS_SHOWN = 5
+MAX_NOTE_LENGTH = 5_000
+MAX_METAFIELDS = 25
+# An order shows so many refunds; with more, a new one could not be recognized.
+MAX_REFUNDS_SHOWN = 5
 CANCEL_REASONS = ("customer", "declined", "fraud", "inventory", "other", "staff")
 HOLD_REASONS = (
     *("awaiting_payment", "awaiting_return_items", "high_risk_of_fraud", "incorrect_address"),
@@ -56,8 +53,8 @@ class OrderTagsOperation(TagsOperation[SetOrderTags]):
 
     def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order = command.order
-        return self._tagged(
-            Tagged(order_ref(order), order.id, order.tags, command.tags, command.message), integration_id
+        return self._plan_tags(
+            TagChange(order_ref(order), order.id, order.tags, command.tags, command.message), integration_id
         )
 
 
@@ -70,8 +67,8 @@ class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
         self, command: SetCustomerTags, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
         customer = command.customer
-        tagged = Tagged(customer_ref(customer), customer.id, customer.tags, command.tags, command.message)
-        return self._tagged(tagged, integration_id)
+        tagged = TagChange(customer_ref(customer), customer.id, customer.tags, command.tags, command.message)
+        return self._plan_tags(tagged, integration_id)
 
 
 class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
@@ -83,12 +80,12 @@ class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
         self, command: SetDraftOrderTags, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
         draft = command.draft
-        tagged = Tagged(draft_ref(draft), draft.id, draft.tags, command.tags, command.message)
-        return self._tagged(tagged, integration_id)
+        tagged = TagChange(draft_ref(draft), draft.id, draft.tags, command.tags, command.message)
+        return self._plan_tags(tagged, integration_id)
 
 
 class NoteOperation(Operation[SetNote]):
-    """`order.set_note`, `customer.set_note`: the whole text; an empty one takes it away."""
+    """`order.set_note`, `customer.set_note`: the whole text; an empty one removes the note."""
 
     __slots__ = ()
 
@@ -96,8 +93,10 @@ class NoteOperation(Operation[SetNote]):
         subject = command.subject
         if isinstance(subject, Order) != (self.name == "order.set_note"):
             raise TypeError(f"{self.name} is not asked about a {type(subject).__name__}")
-        if len(command.note) > NOTE_MOST:
-            return ItemProblem(subject.id, "too_long", f"A note has at most {NOTE_MOST} characters.", "note")
+        if len(command.note) > MAX_NOTE_LENGTH:
+            return ItemProblem(
+                subject.id, "too_long", f"A note has at most {MAX_NOTE_LENGTH} characters.", "note"
+            )
         if command.note == subject.note:
             return subject.id
         before, after = {"note": subject.note}, {"note": command.note}
@@ -108,7 +107,7 @@ class NoteOperation(Operation[SetNote]):
 
 
 class CancelOperation(Operation[CancelOrder]):
-    """`order.cancel`: a job of the store, done when the order says so; nothing is refunded."""
+    """`order.cancel`: the store runs it as a job; done when the order is cancelled; nothing is refunded."""
 
     __slots__ = ()
 
@@ -128,10 +127,10 @@ class CancelOperation(Operation[CancelOrder]):
         if order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL):
             return ItemProblem(order.id, "fulfilled", "It is sent, at least in part.", "status")
         arguments: JsonObject = {"reason": reason, "restock": command.restock, "notify": command.notify}
-        # Whether it is still unpaid is looked at once more just before (templates 8).
+        # The re-read before the write checks that it is still unpaid.
         before: JsonObject = {"cancelled": False, "payment": order.payment.value}
         part = Part(self.name, integration_id, order.id, arguments, before, {"cancelled": True})
-        # What no longer is a variant of the store has no stock to go back to.
+        # A line whose variant was deleted has no stock to restock.
         back = [line for line in order.lines if line.variant_id is not None] if command.restock else []
         lines: list[JsonValue] = [f"{line.quantity} × {line.title}" for line in back]
         fields = (
@@ -144,7 +143,7 @@ class CancelOperation(Operation[CancelOrder]):
 
 
 class CloseOperation(Operation[CloseOrder]):
-    """`order.close`: into the archive, or out of it."""
+    """`order.close`: archives an order, or takes it out of the archive."""
 
     __slots__ = ()
 
@@ -152,15 +151,15 @@ class CloseOperation(Operation[CloseOrder]):
         return {"closed": arguments["closed"]}
 
     def _plan_one(self, command: CloseOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
-        order, wanted = command.order, not command.reopen
+        order, closes = command.order, not command.reopen
         is_closed = order.closed_at is not None
-        if is_closed is wanted:
+        if is_closed is closes:
             return order.id
         part = Part(
-            self.name, integration_id, order.id, {"closed": wanted}, {"closed": is_closed}, {"closed": wanted}
+            self.name, integration_id, order.id, {"closed": closes}, {"closed": is_closed}, {"closed": closes}
         )
         words = ("open", "archived")
-        field = FieldChange("status", "Status", words[is_closed], words[wanted], FieldKind.TEXT)
+        field = FieldChange("status", "Status", words[is_closed], words[closes], FieldKind.TEXT)
         action = Action.UPDATE if command.reopen else self.action
         return Proposal(
             order_ref(order), action, (field,), (part,), integration_id, self.reversible, command.message
@@ -196,7 +195,7 @@ class HoldOperation(Operation[HoldFulfilment]):
 
 
 class CaptureOperation(Operation[CapturePayment]):
-    """`order.capture`: everything one authorisation has reserved; an order with several is left to people."""
+    """`order.capture`: captures the order's one authorization; an order with several is left to people."""
 
     __slots__ = ()
 
@@ -212,15 +211,15 @@ class CaptureOperation(Operation[CapturePayment]):
         if len(order.authorizations) != 1:
             words = "It has no payment, or more than one, that is reserved and not taken yet."
             return ItemProblem(order.id, "nothing_reserved", words, "payment")
-        [held] = order.authorizations
+        [authorization] = order.authorizations
         arguments: JsonObject = {
-            "transaction": held.id, "amount": held.amount, "currency": order.currency
+            "transaction": authorization.id, "amount": authorization.amount, "currency": order.currency
         }  # fmt: skip
         before, after = {"capturable": True, "paid": False}, {"capturable": False, "paid": True}
         part = Part(self.name, integration_id, order.id, arguments, before, after)
         fields = (
             FieldChange("payment", "Payment", "authorized", "paid", FieldKind.TEXT),
-            FieldChange("captured", "Captured", None, held.amount, FieldKind.MONEY, order.currency),
+            FieldChange("captured", "Captured", None, authorization.amount, FieldKind.MONEY, order.currency),
         )
         return Proposal(
             order_ref(order), self.action, fields, (part,), integration_id, self.reversible, command.message
@@ -228,12 +227,12 @@ class CaptureOperation(Operation[CapturePayment]):
 
 
 class RefundOperation(Operation[CreateRefund]):
-    """`refund.create`: sent under our key; judged by how often and how much the order was refunded."""
+    """`refund.create`: sent under our idempotency key; compared by number and sum of refunds."""
 
     __slots__ = ()
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """The number of refunds, and money by decimal value."""
+        """Compares the number of refunds, and money by decimal value."""
         if not isinstance(expected, dict) or not isinstance(actual, dict):
             return expected == actual
         return expected.get("refunds") == actual.get("refunds") and same_money(
@@ -241,10 +240,10 @@ class RefundOperation(Operation[CreateRefund]):
         )
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
-        held = before if isinstance(before, dict) else {}
-        number, sum_ = held.get("refunds"), Decimal(str(held.get("refunded") or "0"))
+        previous = before if isinstance(before, dict) else {}
+        number, refunded = previous.get("refunds"), Decimal(str(previous.get("refunded") or "0"))
         amount = Decimal(str(arguments.get("amount") or "0"))
-        return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(sum_ + amount)}
+        return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(refunded + amount)}
 
     def _plan_one(self, command: CreateRefund, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order = command.order
@@ -272,16 +271,16 @@ class RefundOperation(Operation[CreateRefund]):
 
 
 class MetafieldOperation(Operation[SetMetafield]):
-    """`metafield.set`: swapped only for the version that was seen; all of a request or none of it."""
+    """`metafield.set`: compare-and-swap by digest; a request is applied as a whole or not at all."""
 
     __slots__ = ()
 
     def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """At most 25 together, no field twice."""
+        """Groups at most 25 parts, no field twice."""
         groups: list[list[Part]] = [[]]
         for part in parts:
-            used = {each.target for each in groups[-1]}
-            if len(groups[-1]) >= METAFIELDS_TOGETHER or part.target in used:
+            used = {grouped_part.target for grouped_part in groups[-1]}
+            if len(groups[-1]) >= MAX_METAFIELDS or part.target in used:
                 groups.append([])
             groups[-1].append(part)
         return [tuple(group) for group in groups if group]
@@ -320,7 +319,7 @@ class MetafieldOperation(Operation[SetMetafield]):
 
 
 class RedirectOperation(Operation[CreateRedirect]):
-    """`redirect.create`: a path that leads nowhere yet; the store keeps a path once."""
+    """`redirect.create`: a path without a redirect; the store allows one redirect per path."""
 
     __slots__ = ()
 
@@ -333,7 +332,7 @@ class RedirectOperation(Operation[CreateRedirect]):
         path, target = command.path.strip(), command.target.strip()
         if not path.startswith("/") or not 2 <= len(path) <= 1024 or not path.isprintable() or " " in path:
             return ItemProblem(path, "not_a_path", "A redirect begins at a path such as /old-page.", "path")
-        if not is_place(target):
+        if not is_redirect_target(target):
             return ItemProblem(path, "not_a_target", "A redirect leads to a path or a web address.", "target")
         if command.present is not None:
             if command.present == target:
@@ -346,24 +345,24 @@ class RedirectOperation(Operation[CreateRedirect]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-def is_place(target: str) -> bool:
+def is_redirect_target(target: str) -> bool:
     """Whether a redirect may lead there: a path of the shop, or a web address."""
     leads = target.startswith(("/", "https://", "http://"))
     return leads and len(target) <= 1024 and target.isprintable() and " " not in target
 
 
 def order_ref(order: Order) -> ObjectRef:
-    """An order as people know it."""
+    """Returns an order's reference with its label and URL."""
     return ObjectRef("order", order.id, order.label, order.url)
 
 
 def draft_ref(draft: DraftOrder) -> ObjectRef:
-    """A draft order as people know it."""
+    """Returns a draft order's reference with its label and URL."""
     return ObjectRef("draft_order", draft.id, draft.number, draft.url)
 
 
 def customer_ref(customer: Customer) -> ObjectRef:
-    """A customer as people know them."""
+    """Returns a customer's reference with its label and URL."""
     return ObjectRef("customer", customer.id, customer.label, customer.url)
 
 
@@ -381,16 +380,16 @@ def _owner_ref(owner: Product | Variant | Order | Customer) -> ObjectRef:
 
 
 def _refund_problem(ask: CreateRefund) -> ItemProblem | None:
-    order, known = ask.order, {line.id: line.quantity for line in ask.order.lines}
+    order, quantities = ask.order, {line.id: line.quantity for line in ask.order.lines}
     if not ask.lines and ask.amount is None:
         return ItemProblem(
             order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded"
         )
-    if len(order.refunds) >= REFUNDS_SHOWN:
+    if len(order.refunds) >= MAX_REFUNDS_SHOWN:
         words = "It was refunded so often that another refund is left to people."
         return ItemProblem(order.id, "refunded_often", words, "refunded")
     for line, quantity in ask.lines:
-        if line not in known or not 1 <= quantity <= known[line]:
+        if line not in quantities or not 1 <= quantity <= quantities[line]:
             words = "It has no such line, or not so many of it."
             return ItemProblem(order.id, "not_a_line", words, "refunded")
     if ask.amount is None:
@@ -417,4 +416,4 @@ REFUND = RefundOperation(
     "refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT, reversible=False
 )
 SET_METAFIELD = MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
-MAKE_REDIRECT = RedirectOperation("redirect.create", action=Action.CREATE)
+CREATE_REDIRECT = RedirectOperation("redirect.create", action=Action.CREATE)

@@ -1,4 +1,4 @@
-"""Asks a store page by page, or by a bulk operation where there is too much for that (connectors 7.1)."""
+"""Sends queries page by page, or as a bulk operation where there is too much for pages."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,71 +22,74 @@ from steward.outbound.documents import Document
 from steward.outbound.errors import PlatformUnavailable, Throttled, UnusableResponse
 from steward.outbound.response import parse_json
 
-# A bulk operation is asked after this long, then ever less often.
-_LOOKS = (1.0, 2.0, 4.0, 8.0, 15.0)
-_MOST_LOOKS = 240
+# Seconds between polls of a bulk operation; the last one repeats.
+_POLL_INTERVALS_S = (1.0, 2.0, 4.0, 8.0, 15.0)
+_MAX_POLLS = 240
 _RUNNING = frozenset({"CREATED", "RUNNING", "CANCELING"})
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
-    """An object of a bulk result with those that belong to it, by their kind."""
+class BulkObject:
+    """An object of a bulk result with its child objects, by their kind."""
 
     row: Row
     children: Mapping[str, Sequence[Row]]
 
 
-class Asking:
-    """Reads of one store by documents; every page or line checked for its shape."""
+class StoreQueries:
+    """Reads of one store by documents; the shape of every page or line is checked."""
 
     def __init__(self, http: ReadClient) -> None:
         self._http = http
 
-    async def told(self, document: Document, variables: Mapping[str, JsonValue] | None = None) -> Row:
-        """The data of one answer. Raises CallError."""
+    async def execute(self, document: Document, variables: Mapping[str, JsonValue] | None = None) -> Row:
+        """Returns the data of one response. Raises CallError."""
         return data_of(await self._http.execute(document.name, variables or {}))
 
-    async def made(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
-        """The data of the query that is made of a recipe. Raises CallError."""
+    async def execute_compiled(self, recipe: Recipe, variables: Mapping[str, JsonValue]) -> Row:
+        """Returns the data of the query compiled from a recipe. Raises CallError."""
         return data_of(await self._http.execute_compiled(recipe, variables))
 
     async def pages(
         self, document: Document, variables: Mapping[str, JsonValue], *names: str
     ) -> AsyncIterator[tuple[list[Row], bool]]:
-        """(rows, whether more follow) of the connection at `names`, cursor by cursor. Raises CallError."""
+        """Yields (rows, whether more follow) of the connection at `names`, page by page. Raises CallError."""
         after: str | None = None
         while True:
-            data = await self.told(document, {**variables, "after": after})
+            data = await self.execute(document, {**variables, "after": after})
             connection = sub(data, *names)
             if not connection:
                 return
             page = row_of(connection.get("pageInfo"))
             more = page.get("hasNextPage") is True
-            yield [row_of(each) for each in list_of(connection, "nodes")], more
-            following = text(page, "endCursor")
+            yield [row_of(node) for node in list_of(connection, "nodes")], more
+            next_cursor = text(page, "endCursor")
             if not more:
                 return
-            if not following or following == after:
+            if not next_cursor or next_cursor == after:
                 raise UnusableResponse("its pages do not go on")
-            after = following
+            after = next_cursor
 
     async def nodes(
-        self, document: Document, ids: Sequence[str], most: int, **variables: JsonValue
+        self, document: Document, ids: Sequence[str], page_size: int, **variables: JsonValue
     ) -> AsyncIterator[list[Row]]:
-        """The objects of those global ids, `most` a call, those that are gone left out. Raises CallError."""
-        for at in range(0, len(ids), most):
-            data = await self.told(document, {**variables, "ids": list(ids[at : at + most])})
-            yield [row_of(each) for each in list_of(data, "nodes") if each is not None]
+        """Yields the objects of those global ids, `page_size` per call, without missing ones.
+
+        Raises CallError.
+        """
+        for start in range(0, len(ids), page_size):
+            data = await self.execute(document, {**variables, "ids": list(ids[start : start + page_size])})
+            yield [row_of(node) for node in list_of(data, "nodes") if node is not None]
 
     async def count(self, document: Document, name: str, **variables: JsonValue) -> int:
-        """How many there are, as far as it is counted. Raises CallError."""
-        return whole(sub(await self.told(document, variables), name), "count") or 0
+        """Returns how many objects there are, up to the document's limit. Raises CallError."""
+        return whole(sub(await self.execute(document, variables), name), "count") or 0
 
-    async def bulk(self, document: Document) -> AsyncIterator[Grouped]:
-        """Every object of a bulk query with its own, as the result comes; held one at a time.
+    async def bulk(self, document: Document) -> AsyncIterator[BulkObject]:
+        """Yields every object of a bulk query with its children; holds one object at a time.
 
-        Raises CallError: PlatformUnavailable when the store does not finish it, Throttled while it runs too
-        many.
+        Raises CallError: PlatformUnavailable when the store does not finish it, Throttled while the store
+        runs too many.
         """
         url = await self._finished(await self._started(document))
         if url is None:  # a store without such objects leaves no result
@@ -98,17 +101,17 @@ class Asking:
             parent = row.get("__parentId")
             if parent is None:
                 if held is not None:
-                    yield Grouped(held, children)
+                    yield BulkObject(held, children)
                 held, children = row, {}
             elif held is None or parent != held.get("id"):
                 raise UnusableResponse("a line of the result stands apart from its object")
             else:
                 children.setdefault(kind_of(row) if "id" in row else "", []).append(row)
         if held is not None:
-            yield Grouped(held, children)
+            yield BulkObject(held, children)
 
     async def _started(self, document: Document) -> str:
-        payload = sub(await self.told(START_BULK, {"query": document.text}), "bulkOperationRunQuery")
+        payload = sub(await self.execute(START_BULK, {"query": document.text}), "bulkOperationRunQuery")
         for error in user_errors(payload):
             if error.code in ("OPERATION_IN_PROGRESS", "LIMIT_REACHED"):
                 raise Throttled(60.0, platform_text=error.message)
@@ -116,14 +119,14 @@ class Asking:
         return text(sub(payload, "bulkOperation"), "id")
 
     async def _finished(self, number: str) -> str | None:
-        for look in range(_MOST_LOOKS):
-            await self._http.pause(_LOOKS[min(look, len(_LOOKS) - 1)])
-            found = sub(await self.told(BULK, {"id": number}), "node")
-            status = text(found, "status")
+        for look in range(_MAX_POLLS):
+            await self._http.pause(_POLL_INTERVALS_S[min(look, len(_POLL_INTERVALS_S) - 1)])
+            operation = sub(await self.execute(BULK, {"id": number}), "node")
+            status = text(operation, "status")
             if status == "COMPLETED":
-                return text(found, "url") or None
+                return text(operation, "url") or None
             if status not in _RUNNING:
                 raise PlatformUnavailable(
-                    f"The store did not finish a large read ({text(found, 'errorCode') or status})."
+                    f"The store did not finish a large read ({text(operation, 'errorCode') or status})."
                 )
         raise PlatformUnavailable("The store did not finish a large read in time.")

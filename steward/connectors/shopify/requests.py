@@ -1,4 +1,4 @@
-"""The one request each approved change comes to: which document, with which values; pure."""
+"""Builds the one request of an approved batch: a document with its variables; pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from steward.model.change import Batch, Part
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.documents import Document
 
-# Names the hold as ours, so that a second one is noticed by the store itself.
+# Marks the hold as ours, so that the store itself rejects a second one.
 HOLD_HANDLE = "steward"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A document with its values; `errors` names the list of refusals in its payload."""
+    """A document with its variables; `errors` names the list of refusals in its payload."""
 
     document: Document
     variables: JsonObject
@@ -29,7 +29,7 @@ class Request:
 
 
 def request_of(batch: Batch) -> Request:
-    """The request of a batch, whose parts are of one operation."""
+    """Returns the request of a batch, whose parts are of one operation."""
     return _REQUESTS[batch.parts[0].operation](batch)
 
 
@@ -57,8 +57,8 @@ def _stocks(batch: Batch) -> Request:
         }
         for part in batch.parts
     ]
-    given: JsonObject = {"name": "available", "reason": "correction", "quantities": quantities}
-    return Request(mutations.SET_STOCK, {"key": batch.key, "input": given})
+    stock_input: JsonObject = {"name": "available", "reason": "correction", "quantities": quantities}
+    return Request(mutations.SET_STOCK, {"key": batch.key, "input": stock_input})
 
 
 def _tags(batch: Batch) -> Request:
@@ -79,13 +79,15 @@ def _published(batch: Batch) -> Request:
     part = _only(batch)
     channels = part.arguments["channels"]
     listed = channels if isinstance(channels, Sequence) and not isinstance(channels, str) else ()
-    given: list[JsonValue] = [{"publicationId": gid("Publication", str(each))} for each in listed]
+    publications: list[JsonValue] = [
+        {"publicationId": gid("Publication", str(channel))} for channel in listed
+    ]
     document = mutations.PUBLISH if part.arguments["published"] is True else mutations.UNPUBLISH
-    return Request(document, {"id": gid("Product", part.target), "input": given})
+    return Request(document, {"id": gid("Product", part.target), "input": publications})
 
 
 def _metafields(batch: Batch) -> Request:
-    given: list[JsonValue] = [
+    metafields: list[JsonValue] = [
         {
             "ownerId": part.arguments["owner"],
             "namespace": part.arguments["namespace"],
@@ -96,19 +98,19 @@ def _metafields(batch: Batch) -> Request:
         }
         for part in batch.parts
     ]
-    return Request(mutations.SET_METAFIELDS, {"metafields": given})
+    return Request(mutations.SET_METAFIELDS, {"metafields": metafields})
 
 
 def _order_note(batch: Batch) -> Request:
     part = _only(batch)
-    given: JsonObject = {"id": gid("Order", part.target), "note": part.arguments["note"]}
-    return Request(mutations.SET_ORDER_NOTE, {"input": given})
+    note_input: JsonObject = {"id": gid("Order", part.target), "note": part.arguments["note"]}
+    return Request(mutations.SET_ORDER_NOTE, {"input": note_input})
 
 
 def _customer_note(batch: Batch) -> Request:
     part = _only(batch)
-    given: JsonObject = {"id": gid("Customer", part.target), "note": part.arguments["note"]}
-    return Request(mutations.SET_CUSTOMER_NOTE, {"input": given})
+    note_input: JsonObject = {"id": gid("Customer", part.target), "note": part.arguments["note"]}
+    return Request(mutations.SET_CUSTOMER_NOTE, {"input": note_input})
 
 
 def _cancel(batch: Batch) -> Request:
@@ -143,12 +145,12 @@ def _release(batch: Batch) -> Request:
     part = _only(batch)
     listed = part.arguments["holds"]
     numbers = listed if isinstance(listed, list | tuple) else ()
-    holds: list[JsonValue] = [gid("FulfillmentHold", str(each)) for each in numbers]
+    holds: list[JsonValue] = [gid("FulfillmentHold", str(hold)) for hold in numbers]
     return Request(mutations.RELEASE, {"id": gid("FulfillmentOrder", part.target), "holds": holds})
 
 
 def _fields(batch: Batch) -> Request:
-    """The fields that change and no others: what is not named the store leaves alone."""
+    """Sends only the fields that change: the store leaves the others."""
     part = _only(batch)
     document, name = _FIELD_DOCUMENTS[part.operation]
     return Request(document, {name: {**part.arguments, "id": gid(OBJECTS[part.operation], part.target)}})
@@ -156,27 +158,27 @@ def _fields(batch: Batch) -> Request:
 
 def _capture(batch: Batch) -> Request:
     part = _only(batch)
-    given: JsonObject = {
+    capture_input: JsonObject = {
         "id": gid("Order", part.target),
         "parentTransactionId": gid("OrderTransaction", str(part.arguments["transaction"])),
         "amount": part.arguments["amount"],
         "currency": part.arguments["currency"],
     }
-    return Request(mutations.CAPTURE, {"input": given})
+    return Request(mutations.CAPTURE, {"input": capture_input})
 
 
 def _refund(batch: Batch) -> Request:
     part = _only(batch)
     order, location = gid("Order", part.target), part.arguments["location"]
-    place = gid("Location", str(location)) if location is not None else None
+    location_id = gid("Location", str(location)) if location is not None else None
     lines = part.arguments["lines"]
     listed = lines if isinstance(lines, Sequence) and not isinstance(lines, str) else ()
     goods: list[JsonValue] = [
         {
             "lineItemId": gid("LineItem", str(line["id"])),
             "quantity": line["quantity"],
-            "restockType": "RETURN" if place else "NO_RESTOCK",
-            "locationId": place,
+            "restockType": "RETURN" if location_id else "NO_RESTOCK",
+            "locationId": location_id,
         }
         for line in listed
         if isinstance(line, Mapping)
@@ -192,26 +194,26 @@ def _refund(batch: Batch) -> Request:
                 "parentId": gid("OrderTransaction", str(part.arguments["transaction"])),
             }
         )
-    given: JsonObject = {
+    refund_input: JsonObject = {
         "orderId": order,
         "note": part.arguments["note"] or None,
         "notify": part.arguments["notify"],
         "refundLineItems": goods,
         "transactions": money,
     }
-    return Request(mutations.REFUND, {"key": batch.key, "input": given})
+    return Request(mutations.REFUND, {"key": batch.key, "input": refund_input})
 
 
 def _redirect(batch: Batch) -> Request:
     part = _only(batch)
-    given: JsonObject = {"path": part.target, "target": part.arguments["target"]}
-    return Request(mutations.MAKE_REDIRECT, {"redirect": given})
+    redirect_input: JsonObject = {"path": part.target, "target": part.arguments["target"]}
+    return Request(mutations.CREATE_REDIRECT, {"redirect": redirect_input})
 
 
 def _set_redirect(batch: Batch) -> Request:
     part = _only(batch)
-    given: JsonObject = {"path": part.target, "target": part.arguments["target"]}
-    variables: JsonObject = {"id": gid("UrlRedirect", str(part.arguments["id"])), "redirect": given}
+    redirect_input: JsonObject = {"path": part.target, "target": part.arguments["target"]}
+    variables: JsonObject = {"id": gid("UrlRedirect", str(part.arguments["id"])), "redirect": redirect_input}
     return Request(mutations.SET_REDIRECT, variables)
 
 

@@ -1,6 +1,6 @@
-"""What may be read of a Shopify store below the objects flows are about: the table made at set-up.
+"""What may be read of a Shopify store below the objects of Flow: a table built at set-up.
 
-The table holds what is the same in every version the connector speaks (schema_build.py makes it).
+The table holds what is the same in every supported API version; schema_build.py builds it.
 """
 
 import functools
@@ -14,7 +14,7 @@ _TABLE = Path(__file__).with_name("built") / "schema.json"
 
 
 class Shape(StrEnum):
-    """What a field gives; the values are the table's signs."""
+    """What a field returns; the values are the table's codes."""
 
     LEAF = "s"
     LEAVES = "t"
@@ -37,33 +37,33 @@ class Field:
 
 
 class SchemaTable:
-    """The types with their fields; `versions` are those the table is true for."""
+    """The types with their fields; `versions` are the API versions the table is valid for."""
 
-    def __init__(self, found: Mapping[str, object]) -> None:
-        self._types: Mapping[str, Mapping[str, str]] = found["types"]  # type: ignore[assignment]
-        self._nodes = frozenset(found["nodes"])  # type: ignore[call-overload]
-        self._sorts: Mapping[str, list[str]] = found["sorts"]  # type: ignore[assignment]
-        self.versions: tuple[str, ...] = tuple(found["versions"])  # type: ignore[arg-type]
+    def __init__(self, table: Mapping[str, object]) -> None:
+        self._types: Mapping[str, Mapping[str, str]] = table["types"]  # type: ignore[assignment]
+        self._nodes = frozenset(table["nodes"])  # type: ignore[call-overload]
+        self._sorts: Mapping[str, list[str]] = table["sorts"]  # type: ignore[assignment]
+        self.versions: tuple[str, ...] = tuple(table["versions"])  # type: ignore[arg-type]
 
     def field(self, kind: str, name: str) -> Field | None:
-        """The field of a type; None when there is none that can be read."""
+        """Returns the field of a type; None when there is none that can be read."""
         sign = self._types.get(kind, {}).get(name)
         return Field(Shape(sign[0]), sign[1:]) if sign is not None else None
 
     def names(self, kind: str) -> list[str]:
-        """The fields of a type."""
+        """Returns the fields of a type."""
         return sorted(self._types.get(kind, {}))
 
     def is_node(self, kind: str) -> bool:
-        """Whether an object of the type is found by its id alone."""
+        """Whether an object of the type can be read by its id alone."""
         return kind in self._nodes
 
     def sorts(self, root: str) -> tuple[str, ...]:
-        """By what a list that flows fetch may be sorted."""
+        """Returns the sort keys of a list that Flow fetches."""
         return tuple(self._sorts.get(root, ()))
 
 
 @functools.cache
 def schema_table() -> SchemaTable:
-    """The table of this installation. Raises FileNotFoundError where it was not made (`make` does)."""
+    """Returns the table of this installation. Raises FileNotFoundError before `make` has built it."""
     return SchemaTable(json.loads(_TABLE.read_text("utf-8")))

@@ -1,4 +1,4 @@
-"""How a Shopify store is connected: the form, the proof that goes with each call, and the check (7.1)."""
+"""How a Shopify store is connected: the form, the credentials of each call, and the check."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ from steward.telemetry.redact import Secret
 
 HEADER = "X-Shopify-Access-Token"
 TOKEN_PATH = "/admin/oauth/access_token"
-# A domain as stored, at most 255 characters, and as it may be written: in any case, with blanks around it.
+# A stored domain (at most 255 characters), and the accepted input: any case, surrounding blanks.
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,240}\.myshopify\.com")
 _WRITTEN = r"^\s*[A-Za-z0-9][A-Za-z0-9-]{0,240}\.[Mm][Yy][Ss][Hh][Oo][Pp][Ii][Ff][Yy]\.[Cc][Oo][Mm]\s*$"
 _SECRETS = ("client_secret", "access_token", "webhook_secret")
 _NAMES = ("shop_domain", "client_id", *_SECRETS)
 
-# The rights each operation needs, by the schema's own word for each field; the tests compare.
+# The rights all operations need, as the schema names them; tests compare.
 RIGHTS = (
     *("read_products", "write_products", "read_inventory", "write_inventory", "read_locations"),
     *("read_orders", "write_orders", "read_customers", "write_customers"),
@@ -35,7 +35,7 @@ RIGHTS = (
     *("read_draft_orders", "write_draft_orders"),
     *("read_online_store_navigation", "write_online_store_navigation"),
 )
-# A write right holds the read right of the same name.
+# Stores work without these.
 _OPTIONAL = frozenset(
     (
         *("read_draft_orders", "write_draft_orders"),
@@ -79,12 +79,12 @@ SCHEMA: JsonObject = {
 }
 
 
-def settings_of(given: JsonObject) -> ConnectionSettings:
-    """shop_domain, and client_id with client_secret or access_token (contract 6.4). Raises BadSettings."""
+def settings_of(form: JsonObject) -> ConnectionSettings:
+    """Validates shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
     errors: dict[str, list[str]] = {}
-    for name in given.keys() - set(_NAMES):
+    for name in form.keys() - set(_NAMES):
         errors[name] = ["This is no setting of a Shopify store."]
-    texts = {name: text_ for name in _NAMES if (text_ := _text(given, name, errors)) is not None}
+    texts = {name: text_ for name in _NAMES if (text_ := _text(form, name, errors)) is not None}
     domain = texts.get("shop_domain", "").lower()
     if "shop_domain" not in errors and not _DOMAIN.fullmatch(domain):
         errors["shop_domain"] = ["Give the store's own domain, such as my-store.myshopify.com."]
@@ -106,22 +106,22 @@ def settings_of(given: JsonObject) -> ConnectionSettings:
     return ConnectionSettings(plain, sealed, Auth.KEY, subject=domain, domain=domain)
 
 
-def _text(given: JsonObject, name: str, errors: dict[str, list[str]]) -> str | None:
-    """A setting as text; one that is not there, or empty, is none."""
-    value = given.get(name)
+def _text(form: JsonObject, name: str, errors: dict[str, list[str]]) -> str | None:
+    """Returns a setting as text; a missing or empty one is None."""
+    value = form.get(name)
     if value is None or value == "":
         return None
-    found = value.strip() if isinstance(value, str) else ""
-    if not 1 <= len(found) <= 255 or not found.isascii() or not found.isprintable() or " " in found:
+    text = value.strip() if isinstance(value, str) else ""
+    if not 1 <= len(text) <= 255 or not text.isascii() or not text.isprintable() or " " in text:
         errors[name] = ["This is not what Shopify shows for it."]
         return None
-    return found
+    return text
 
 
-def proof_of(
+def credentials_of(
     plain: Mapping[str, str], sealed: Mapping[str, Secret], base: str
 ) -> ClientCredentials | HeaderSecret:
-    """What goes with each call. Raises BadSettings when a secret is missing."""
+    """Returns the credentials of each call. Raises BadSettings when a secret is missing."""
     if "access_token" in sealed:
         return HeaderSecret(HEADER, sealed["access_token"])
     if "client_id" not in plain or "client_secret" not in sealed:
@@ -130,7 +130,7 @@ def proof_of(
 
 
 @dataclass(slots=True)
-class _Found:
+class _CheckState:
     rights: tuple[str, ...] = ()
     warnings: list[HealthWarning] = field(default_factory=list)
     locations: tuple[AccountResource, ...] = ()
@@ -139,23 +139,26 @@ class _Found:
 
 
 async def check_store(http: ManagementClient, *, domain: str, version: str, verifies: bool) -> Health:
-    """What the store and its key are; `verifies`: its events can be verified. Never raises a call's error."""
-    found = _Found()
+    """Checks the store and its key; never raises a call's error.
+
+    `verifies`: the secret to verify its events is known.
+    """
+    state = _CheckState()
     try:
-        shop = await _shop(http, found)
-        found.locations = await _places(http, found)
-        found.channels = await _channels(http, found)
+        shop = await _shop(http, state)
+        state.locations = await _places(http, state)
+        state.channels = await _channels(http, state)
     except (Unauthorized, MissingRight, WrongAddress) as error:
         name = "shop_domain" if isinstance(error, WrongAddress) else None
         return Health(ok=False, domain=domain, error=error, error_field=name)
     except CallError as error:
         return Health(ok=False, domain=domain, error=error)
-    own = text(shop, "myshopifyDomain").lower()
-    if own and own != domain:
-        words = f"This key is for another store, {own}."
+    actual_domain = text(shop, "myshopifyDomain").lower()
+    if actual_domain and actual_domain != domain:
+        words = f"This key is for another store, {actual_domain}."
         return Health(ok=False, domain=domain, error=WrongAddress(words), error_field="shop_domain")
-    missing = _missing(found.rights)
-    _warn(found, missing, version=version, verifies=verifies)
+    missing = _missing(state.rights)
+    _warn(state, missing, version=version, verifies=verifies)
     zone = text(shop, "ianaTimezone")
     return Health(
         ok=True,
@@ -164,44 +167,44 @@ async def check_store(http: ManagementClient, *, domain: str, version: str, veri
         domain=domain,
         zone=zone if zone in available_timezones() else None,
         currency=text(shop, "currencyCode") or None,
-        channels=found.channels,
-        locations=found.locations,
-        rights=found.rights,
+        channels=state.channels,
+        locations=state.locations,
+        rights=state.rights,
         missing_rights=missing,
         version=version,
-        warnings=tuple(found.warnings),
+        warnings=tuple(state.warnings),
         facts={"events_verified": verifies},
     )
 
 
-def _warn(found: _Found, missing: Sequence[str], *, version: str, verifies: bool) -> None:
+def _warn(state: _CheckState, missing: Sequence[str], *, version: str, verifies: bool) -> None:
     lacking = [right for right in missing if right not in _OPTIONAL]
     if lacking:
         words = f"The app lacks rights: {', '.join(lacking)}. Automations that need them will fail."
-        found.warnings.append(HealthWarning("missing_rights", words))
-    if "read_all_orders" not in found.rights and "read_orders" in found.rights:
+        state.warnings.append(HealthWarning("missing_rights", words))
+    if "read_all_orders" not in state.rights and "read_orders" in state.rights:
         words = "Only orders of the last 60 days can be read: the app lacks the right read_all_orders."
-        found.warnings.append(HealthWarning("recent_orders_only", words))
-    other = sorted(found.versions - {version})
+        state.warnings.append(HealthWarning("recent_orders_only", words))
+    other = sorted(state.versions - {version})
     if other:
         words = f"The store answers with version {other[0]} of its interface, not with {version}."
-        found.warnings.append(HealthWarning("other_version", words))
+        state.warnings.append(HealthWarning("other_version", words))
     if not verifies:
         words = "Without the secret that its events are signed with, the store's events start nothing."
-        found.warnings.append(HealthWarning("events_unverified", words))
+        state.warnings.append(HealthWarning("events_unverified", words))
 
 
-async def _shop(http: ManagementClient, found: _Found) -> Row:
-    data = await _asked(http, documents.SHOP, found)
+async def _shop(http: ManagementClient, state: _CheckState) -> Row:
+    data = await _execute(http, documents.SHOP, state)
     scopes = list_of(row_of(sub(data, "currentAppInstallation")), "accessScopes")
-    found.rights = tuple(sorted(text(row_of(each), "handle") for each in scopes))
+    state.rights = tuple(sorted(text(row_of(scope), "handle") for scope in scopes))
     return row_of(data.get("shop"))
 
 
-async def _places(http: ManagementClient, found: _Found) -> tuple[AccountResource, ...]:
-    """The locations; none when the right to see them is missing, which is named as such."""
+async def _places(http: ManagementClient, state: _CheckState) -> tuple[AccountResource, ...]:
+    """Returns the locations; none when the right to read them is missing, which is reported as such."""
     try:
-        data = await _asked(http, documents.PLACES, found)
+        data = await _execute(http, documents.PLACES, state)
     except MissingRight:
         return ()
     return tuple(
@@ -210,9 +213,9 @@ async def _places(http: ManagementClient, found: _Found) -> tuple[AccountResourc
     )
 
 
-async def _channels(http: ManagementClient, found: _Found) -> tuple[AccountResource, ...]:
+async def _channels(http: ManagementClient, state: _CheckState) -> tuple[AccountResource, ...]:
     try:
-        data = await _asked(http, documents.CHANNELS, found)
+        data = await _execute(http, documents.CHANNELS, state)
     except MissingRight:
         return ()
     return tuple(
@@ -220,17 +223,17 @@ async def _channels(http: ManagementClient, found: _Found) -> tuple[AccountResou
     )
 
 
-async def _asked(http: ManagementClient, document: Document, found: _Found) -> Row:
+async def _execute(http: ManagementClient, document: Document, state: _CheckState) -> Row:
     variables: dict[str, JsonValue] = {}
     answer: PlatformResponse = await http.execute(document.name, variables)
     spoken = answer.headers.get("x-shopify-api-version")
     if spoken:
-        found.versions.add(spoken)
+        state.versions.add(spoken)
     return data_of(answer)
 
 
 def _missing(rights: Sequence[str]) -> tuple[str, ...]:
-    """The rights that are not held; writing holds reading."""
+    """Returns the missing rights; a write right includes the read right."""
     held = {
         *rights,
         *(f"read_{right.removeprefix('write_')}" for right in rights if right.startswith("write_")),

@@ -1,4 +1,4 @@
-"""Sends approved changes to a Shopify store: one request, its echo compared, every part told apart."""
+"""Sends approved changes to a Shopify store: one request, its response compared, each part judged."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.shopify.answers import (
-    BUSY,
+    CONCURRENT_REQUEST,
     KEY_DEFECTS,
     Row,
     UserError,
@@ -24,8 +24,8 @@ from steward.connectors.shopify.answers import (
 from steward.connectors.shopify.current import (
     OBJECTS,
     Value,
-    asked_of,
     channel_value,
+    channels_of_part,
     price_of,
     refund_value,
     tag_value,
@@ -49,8 +49,8 @@ from steward.outbound.errors import (
 )
 from steward.outbound.response import PlatformResponse
 
-_DONE_ELSEWHERE = "The store answered with another value than the one sent."
-_TO_BE_SEEN = "The store has taken it on and does it by and by."
+_OTHER_VALUE = "The store answered with another value than the one sent."
+_ACCEPTED = "The store accepted the change and will finish it shortly."
 _KEY_DEFECT = "The store knows this change's key from another request. Nothing more was sent."
 
 
@@ -63,7 +63,7 @@ class ShopifyWriter:
         self._path = path
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """The one request of `batch`; one outcome per part (connectors 2.1). Never raises a call's error."""
+        """Sends the one request of `batch` and returns one outcome per part. Never raises a call's error."""
         request = request_of(batch)
         try:
             answer = await self._http.send(
@@ -83,7 +83,7 @@ class ShopifyWriter:
             return [WriteOutcome.of_error(WriteState.UNKNOWN, error)] * len(batch.parts)
 
     def _read(self, batch: Batch, request: Request, answer: PlatformResponse) -> list[WriteOutcome]:
-        """Raises CallError for an answer that does not tell what was done."""
+        """Returns the outcomes. Raises CallError for a response that does not say what was done."""
         try:
             payload = sub(data_of(answer), request.root)
         except Throttled as error:
@@ -93,19 +93,19 @@ class ShopifyWriter:
         if not payload:
             raise UnusableResponse("it does not say what was done")
         errors = user_errors(payload, request.errors)
-        if any(error.code == BUSY for error in errors):
-            # An earlier request under this key still runs: the same batch is asked again (connectors 4).
+        if any(error.code == CONCURRENT_REQUEST for error in errors):
+            # An earlier request under this key still runs: the same batch is sent again.
             busy = PlatformUnavailable("The store is still working on this change.", wait_s=2.0)
             return [WriteOutcome.of_error(WriteState.NOT_SENT, busy)] * len(batch.parts)
         if any(error.code in KEY_DEFECTS for error in errors):
             defect = WriteOutcome(WriteState.UNKNOWN, reason=_KEY_DEFECT, error=ErrorKind.BROKEN)
             return [defect] * len(batch.parts)
-        echo = _ECHOES.get(batch.parts[0].operation, _Echo.one)
+        echo = _ECHOES.get(batch.parts[0].operation, _Echo.single)
         return echo(_Echo(batch, errors, self._changes), payload)
 
 
 class _Echo:
-    """What an answer says of each part of one request."""
+    """What a response says of each part of one request."""
 
     def __init__(
         self, batch: Batch, errors: Sequence[UserError], changes: Mapping[str, WriteOperation[Any]]
@@ -114,8 +114,8 @@ class _Echo:
         self._errors = errors
         self._changes = changes
 
-    def one(self, payload: Row) -> list[WriteOutcome]:
-        """A request for one object, whose echo is somewhere in the payload."""
+    def single(self, payload: Row) -> list[WriteOutcome]:
+        """A request for one object, which the payload returns."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -123,44 +123,43 @@ class _Echo:
         return [self._outcome(part, _value(part, row), row)]
 
     def prices(self, payload: Row) -> list[WriteOutcome]:
-        """Variants stand alone: those that were refused fail, the others are compared."""
+        """Each variant is judged alone: refused ones fail, the others are compared."""
         refused = errors_by_item(self._errors)
         rows = payload.get("productVariants")
         echoed = {
-            number_of(row_of(each).get("id")): row_of(each)
-            for each in (rows if isinstance(rows, list) else ())
+            number_of(row_of(row).get("id")): row_of(row) for row in (rows if isinstance(rows, list) else ())
         }
         outcomes = []
-        for at, part in enumerate(self._batch.parts):
-            if at in refused:
-                outcomes.append(_refused(refused[at]))
+        for index, part in enumerate(self._batch.parts):
+            if index in refused:
+                outcomes.append(_refused(refused[index]))
             elif part.target in echoed:
                 outcomes.append(self._outcome(part, price_of(echoed[part.target]), echoed[part.target]))
             elif None in refused:
                 outcomes.append(_refused(refused[None]))
             else:
-                outcomes.append(WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE))
+                outcomes.append(WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE))
         return outcomes
 
     def stocks(self, payload: Row) -> list[WriteOutcome]:
-        """All or nothing: one stale number, and none was written."""
+        """All or nothing: with one stale quantity nothing is written."""
         group = payload.get("inventoryAdjustmentGroup")
         if self._errors:
             return self._nothing(done=group is not None)
-        # Nothing changed is no change to tell of: the numbers were so already.
-        rows = [row_of(each) for each in list_of(row_of(group), "changes")] if group is not None else []
-        told = {
+        # Without a group nothing changed: the quantities were equal already.
+        rows = [row_of(change) for change in list_of(row_of(group), "changes")] if group is not None else []
+        rows_by_target = {
             f"{number_of(sub(row, 'item').get('id'))}@{number_of(sub(row, 'location').get('id'))}": row
             for row in rows
         }
         return [
-            self._stock(part, told.get(f"{part.arguments['item']}@{part.arguments['location']}"))
+            self._stock(part, rows_by_target.get(f"{part.arguments['item']}@{part.arguments['location']}"))
             for part in self._batch.parts
         ]
 
     def _stock(self, part: Part, row: Row | None) -> WriteOutcome:
         if row is None:
-            return WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE)
+            return WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE)
         quantity, delta, was = whole(row, "quantityAfterChange"), whole(row, "delta"), part.arguments["was"]
         if quantity is None and delta is not None and isinstance(was, int):
             quantity = was + delta
@@ -169,15 +168,15 @@ class _Echo:
     def metafields(self, payload: Row) -> list[WriteOutcome]:
         """All or nothing, as with stock."""
         rows = payload.get("metafields")
-        found = [row_of(each) for each in rows] if isinstance(rows, list) else []
+        echoed = [row_of(entry) for entry in rows] if isinstance(rows, list) else []
         if self._errors:
-            return self._nothing(done=bool(found))
-        told = {(text(row, "namespace"), text(row, "key")): row for row in found}
-        if len(found) == len(self._batch.parts):
-            pairs = list(zip(self._batch.parts, found, strict=True))
+            return self._nothing(done=bool(echoed))
+        rows_by_name = {(text(row, "namespace"), text(row, "key")): row for row in echoed}
+        if len(echoed) == len(self._batch.parts):
+            pairs = list(zip(self._batch.parts, echoed, strict=True))
         else:
             pairs = [
-                (part, told.get((str(part.arguments["namespace"]), str(part.arguments["key"])), {}))
+                (part, rows_by_name.get((str(part.arguments["namespace"]), str(part.arguments["key"])), {}))
                 for part in self._batch.parts
             ]
         return [
@@ -185,23 +184,23 @@ class _Echo:
         ]
 
     def job(self, payload: Row) -> list[WriteOutcome]:
-        """The store does it by and by: it is read back (connectors 6, order.cancel)."""
+        """The store runs it as a job: the value is read back."""
         if self._errors:
             return [_refused(self._errors[0])]
-        return [WriteOutcome(WriteState.UNKNOWN, reason=_TO_BE_SEEN)]
+        return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
 
     def channels(self, payload: Row) -> list[WriteOutcome]:
-        """The channels a product is on after it."""
+        """Compares the channels a product is published on afterwards."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
         row = sub(payload, "publishable")
         if not row:
             raise UnusableResponse("it does not name what was published")
-        return [self._outcome(part, channel_value(row, asked_of(part)), row)]
+        return [self._outcome(part, channel_value(row, channels_of_part(part)), row)]
 
     def tag(self, payload: Row) -> list[WriteOutcome]:
-        """Whether the object has the one tag after it."""
+        """Compares whether the object has the one tag afterwards."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -211,23 +210,27 @@ class _Echo:
         return [self._outcome(part, tag_value(row, part), row)]
 
     def hold(self, payload: Row) -> list[WriteOutcome]:
-        """A hold of ours that is there already is looked at, not refused."""
+        """A hold of ours that already exists is read back, not refused."""
         if any(error.code == "DUPLICATE_FULFILLMENT_HOLD_HANDLE" for error in self._errors):
-            return [WriteOutcome(WriteState.UNKNOWN, reason=_TO_BE_SEEN)]
-        return self.one(payload)
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
+        return self.single(payload)
 
     def redirect(self, payload: Row) -> list[WriteOutcome]:
-        """A path the store has already is looked at: it may lead where it was to lead."""
+        """A path that already has a redirect is read back: it may lead to the same target."""
         [part] = self._batch.parts
         if any(error.path[-1:] == ("path",) for error in self._errors):
-            return [WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE)]
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE)]
         if self._errors:
             return [_refused(self._errors[0])]
-        made = sub(payload, "urlRedirect")
-        return [self._outcome(part, {"target": text(made, "target") if made else None}, made)]
+        redirect_row = sub(payload, "urlRedirect")
+        return [
+            self._outcome(
+                part, {"target": text(redirect_row, "target") if redirect_row else None}, redirect_row
+            )
+        ]
 
     def refund(self, payload: Row) -> list[WriteOutcome]:
-        """The order's sum of refunds after it."""
+        """Compares the order's sum of refunds afterwards."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
@@ -235,26 +238,29 @@ class _Echo:
         return [self._outcome(part, refund_value(row), row)]
 
     def capture(self, payload: Row) -> list[WriteOutcome]:
-        """Taken when the payment says so; one that is still on its way is read back."""
+        """Captured when the payment says so; a pending one is read back."""
         [part] = self._batch.parts
         if self._errors:
             return [_refused(self._errors[0])]
-        taken = row_of(payload.get("transaction"))
-        if text(taken, "status") != "SUCCESS":
-            return [WriteOutcome(WriteState.UNKNOWN, reason=_TO_BE_SEEN)]
-        row = row_of(taken.get("order"))
+        transaction = row_of(payload.get("transaction"))
+        if text(transaction, "status") != "SUCCESS":
+            return [WriteOutcome(WriteState.UNKNOWN, reason=_ACCEPTED)]
+        row = row_of(transaction.get("order"))
         return [self._outcome(part, value_of(part.operation, row), row)]
 
     def _nothing(self, *, done: bool) -> list[WriteOutcome]:
-        """Those named are refused; the others were not done with them, and may go again without them."""
+        """The named parts are refused.
+
+        the others were not done either, and may be sent again without them.
+        """
         refused = errors_by_item(self._errors)
         outcomes = []
-        for at in range(len(self._batch.parts)):
-            error = refused.get(at, refused.get(None))
+        for index in range(len(self._batch.parts)):
+            error = refused.get(index, refused.get(None))
             if error is not None:
                 outcomes.append(_refused(error))
             elif done:
-                outcomes.append(WriteOutcome(WriteState.UNKNOWN, reason=_DONE_ELSEWHERE))
+                outcomes.append(WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE))
             else:
                 outcomes.append(
                     WriteOutcome(
@@ -264,11 +270,11 @@ class _Echo:
         return outcomes
 
     def _outcome(self, part: Part, seen: Value, row: Row) -> WriteOutcome:
-        """Applied only when the store's own answer has the value (connectors 1 rule 5)."""
+        """Applied only when the store's own response has the value."""
         modified = instant_of(row)
         if self._changes[part.operation].same(part.after, seen):
             return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=modified)
-        return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=_DONE_ELSEWHERE, modified_at=modified)
+        return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=_OTHER_VALUE, modified_at=modified)
 
 
 _ECHOES: Mapping[str, Callable[[_Echo, Row], list[WriteOutcome]]] = {
@@ -288,7 +294,7 @@ _OBJECTS = ("node", "product", "order", "customer", "fulfillmentOrder")
 
 
 def _object(payload: Row) -> Row:
-    """The object a payload echoes. Raises UnusableResponse."""
+    """Returns the object a payload holds. Raises UnusableResponse."""
     for name in _OBJECTS:
         if payload.get(name) is not None:
             return row_of(payload[name])
@@ -302,7 +308,7 @@ def _value(part: Part, row: Row) -> Value:
 
 
 def _refused(error: UserError) -> WriteOutcome:
-    """A refusal of one part: gone and changed meanwhile are conflicts (connectors 4)."""
+    """Returns the outcome of one refused part: missing and changed objects are conflicts."""
     cause = error.as_error()
     if isinstance(cause, Stale | RemoteNotFound):
         return WriteOutcome.of_error(WriteState.CONFLICT, cause)

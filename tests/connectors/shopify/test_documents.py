@@ -9,10 +9,10 @@ from graphql.language import Visitor, visit
 from graphql.utilities import TypeInfo, TypeInfoVisitor
 
 from steward.connectors.shopify.connector import VERSIONS, Shopify
-from steward.connectors.shopify.documents import READING_MUTATIONS, READS
+from steward.connectors.shopify.documents import READ_ONLY_MUTATIONS, READS
 from steward.connectors.shopify.mutations import WRITES
 from steward.connectors.shopify.sign_in import RIGHTS
-from steward.connectors.shopify.topics import ASKED_FOR, TOLD, TOPICS, native_of
+from steward.connectors.shopify.topics import SUBSCRIBABLE_TOPICS, TOPIC_SOURCES, TOPICS, native_of
 from steward.outbound.documents import Document, DocumentRegistry, operation_of
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.schema import VERSIONS as SHIPPED
@@ -73,9 +73,9 @@ def test_every_topic_is_one_of_the_platforms_own() -> None:
     """
     for version in ("2026-01", "2026-10"):
         known = set(schema_of(version).type_map["WebhookSubscriptionTopic"].values)
-        assert set(ASKED_FOR) <= known
-    assert {native for spec in TOPICS.values() for native in spec.native} == set(TOLD)
-    assert all(native_of(_header_of(native)) == native for native in ASKED_FOR)
+        assert set(SUBSCRIBABLE_TOPICS) <= known
+    assert {native for spec in TOPICS.values() for native in spec.native} == set(TOPIC_SOURCES)
+    assert all(native_of(_header_of(native)) == native for native in SUBSCRIBABLE_TOPICS)
 
 
 class _Needs(Visitor):
@@ -117,7 +117,7 @@ def test_the_rights_asked_for_are_those_the_schema_names() -> None:
 
 def test_a_document_that_writes_is_none_that_reads() -> None:
     """See docs/design/connectors.md#test-mode."""
-    registered = DocumentRegistry("/x", ALL, read_only_mutations=READING_MUTATIONS)
+    registered = DocumentRegistry("/x", ALL, read_only_mutations=READ_ONLY_MUTATIONS)
     assert {each.name for each in ALL if registered.only_reads(each)} == {each.name for each in READS}
     assert {each.operation_type for each in WRITES} == {"mutation"}
     assert {each.name for each in READS if each.operation_type == "mutation"} == {"StartBulk"}

@@ -14,13 +14,13 @@ from steward.connectors.shopify import flow_reads
 from steward.connectors.shopify.connector import VERSIONS
 from steward.connectors.shopify.hydration import (
     FETCHED,
+    MAX_QUERY_COST,
     OBJECTS,
-    POINTS_MOST,
     Reads,
     Recipe,
+    compile_document,
     compile_read,
     compiled,
-    document_of,
     recipe_of,
     sort_of,
     variables_of,
@@ -68,12 +68,12 @@ def test_every_query_is_valid_in_every_version_and_within_what_one_may_cost() ->
         for version in VERSIONS:
             assert [each.message for each in validate(schema_of(version), text)] == [], (paths, made.query)
         asked = cost.requested(schema_of("2026-10"), text, {})
-        assert asked <= made.points
+        assert asked <= made.cost
         if made.problems:
             dear += 1
         else:
-            assert made.points <= POINTS_MOST
-            assert document_of(recipe_of(root, paths)).max_cost == made.points
+            assert made.cost <= MAX_QUERY_COST
+            assert compile_document(recipe_of(root, paths)).max_cost == made.cost
     assert dear < 5
 
 
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_told_path_by_path() -> None:
     assert set(variables_of(kept).values()) == {"custom", "tier"}
     assert [path for path, _ in compile_read("checkout", ["checkout.id"]).problems] == ["checkout.id"]
     with pytest.raises(ValueError, match="bogus"):
-        document_of(recipe_of("order", ["order.bogus"]))
+        compile_document(recipe_of("order", ["order.bogus"]))
     many = [f"order.x{at}" for at in range(1_001)]
     assert len(compile_read("order", many).problems) == 1
     assert len(compile_read("order", many[1:]).problems) == 1_000
@@ -153,7 +153,7 @@ async def test_of_a_list_250_are_read_and_no_more_calls_are_made_than_are_bounde
         ask = FlowObjectQuery("product", str(number(row)), ("product.variants.title", "product.variants.id"))
         [found] = await bench.all(FLOW_OBJECT, ask)
         assert len(found["variants"]) == length
-    monkeypatch.setattr(flow_reads, "CALLS_MOST", 0)
+    monkeypatch.setattr(flow_reads, "MAX_CALLS", 0)
     paths = ("product.variants.title", "product.collections.products.variants.sku")
     with pytest.raises(ResponseTooLarge):
         await bench.all(FLOW_OBJECT, FlowObjectQuery("product", str(number(many)), paths))
@@ -186,4 +186,4 @@ async def test_only_what_the_compiler_makes_is_sent(bench: Bench, recipe: Any) -
         await http.execute_compiled(recipe, {})
     assert bench.store.documents == []
     assert all(field in LISTS or field for field in Shape)
-    assert compiled(Recipe(Reads.SHOP, "shop", ("shop.email",))).points <= 2
+    assert compiled(Recipe(Reads.SHOP, "shop", ("shop.email",))).cost <= 2

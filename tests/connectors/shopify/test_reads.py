@@ -80,7 +80,7 @@ async def test_a_large_store_is_read_by_a_bulk_operation(
         await bench.all(VARIANTS, ProductsQuery()),
         await bench.all(ORDERS, OrdersQuery()),
     ]
-    for name in ("BULK_FROM", "BULK_ORDERS_FROM"):
+    for name in ("BULK_THRESHOLD", "BULK_ORDERS_THRESHOLD"):
         monkeypatch.setattr(reader, name, 1)
     bench.clock.sleep = _at_once(bench)  # type: ignore[method-assign]
     bulk = [
