@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
@@ -31,7 +31,11 @@ class Whole:
 
 
 async def open_whole(
-    database_url: str, clock: FakeClock, folder: Path, *, around: Callable[[World], None] | None = None
+    database_url: str,
+    clock: FakeClock,
+    folder: Path,
+    *,
+    around: Callable[[FakePlatforms], None] | None = None,
 ) -> Whole:
     """A fresh one over a fresh database; the stranger's organisation has nothing connected.
 

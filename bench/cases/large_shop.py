@@ -22,9 +22,9 @@ from steward.clock import SystemClock
 from steward.connections import connect
 from steward.database.runs import records as runs
 from steward.fake_platforms import serve
-from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.sheets import FakeTab
 from steward.fake_platforms.woocommerce import terms
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId
@@ -125,14 +125,14 @@ def _shop(count: int) -> None:
         asyncio.run(serve.server(world, tell).serve(sockets=[bound]))
 
 
-def _name_all(world: World) -> None:
+def _name_all(world: FakePlatforms) -> None:
     """A sheet and a file with a row for each product, an empty tab for reports, a tag on every third."""
     tag = terms.add(world.state.shop, "tags", {"name": "third"})
     for one in list(world.state.shop.products.values())[::3]:
         one["tags"] = [{name: tag[name] for name in ("id", "name", "slug")}]
     rows = [(str(one["sku"]), at % 90 + 1) for at, one in enumerate(world.state.shop.products.values())]
     book = world.state.google.books["sheet-prices"]
-    tab, report = book.tab("Prices"), Tab(99, "Report")
+    tab, report = book.tab("Prices"), FakeTab(99, "Report")
     tab.rows = report.rows = len(rows) + 10
     named = [("SKU", "Price"), *rows]
     tab.cells = {(at, column): cell for at, row in enumerate(named) for column, cell in enumerate(row)}

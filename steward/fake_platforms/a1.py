@@ -1,4 +1,4 @@
-"""A1 notation of the pretend spreadsheets: which cells a range means."""
+"""A1 notation of the fake spreadsheets: which cells a range names."""
 
 import re
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _CELLS = re.compile(r"\$?([A-Za-z]{0,3})\$?(\d{0,7})(?::\$?([A-Za-z]{0,3})\$?(\d
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A rectangle of one tab, counted from 0, ends not included; None: to the end of the tab."""
+    """A rectangle of one tab, counted from 0, ends excluded; null means to the end of the tab."""
 
     tab: str
     top: int = 0
@@ -18,7 +18,7 @@ class Area:
 
 
 def column_number(letters: str) -> int:
-    """`A` is 0, `AA` is 26."""
+    """Returns the number of a column: `A` is 0, `AA` is 26."""
     number = 0
     for letter in letters.upper():
         number = number * 26 + ord(letter) - 64
@@ -26,21 +26,21 @@ def column_number(letters: str) -> int:
 
 
 def column_letters(number: int) -> str:
-    """0 is `A`, 26 is `AA`."""
-    letters, left = "", number + 1
-    while left:
-        left, rest = divmod(left - 1, 26)
+    """Returns the letters of a column: 0 is `A`, 26 is `AA`."""
+    letters, remaining = "", number + 1
+    while remaining:
+        remaining, rest = divmod(remaining - 1, 26)
         letters = chr(65 + rest) + letters
     return letters
 
 
 def quoted(tab: str) -> str:
-    """A tab's name as ranges carry it."""
+    """Returns a tab's title as ranges write it."""
     return tab if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", tab) else "'" + tab.replace("'", "''") + "'"
 
 
 def written(area: Area, rows: int, columns: int) -> str:
-    """The area in A1 notation, bounded by the tab's size."""
+    """Returns the area in A1 notation, limited by the tab's size."""
     bottom = min(area.bottom or rows, max(rows, area.top + 1))
     right = min(area.right or columns, max(columns, area.left + 1))
     first = f"{column_letters(area.left)}{area.top + 1}"
@@ -49,7 +49,7 @@ def written(area: Area, rows: int, columns: int) -> str:
 
 
 def parsed(text: str, tabs: list[str]) -> Area | None:
-    """The area a range means, or None when it cannot be read: an unknown tab cannot either."""
+    """Returns the area a range names, or null for a bad range or an unknown tab."""
     tab, cells = "", text
     if text in tabs:
         return Area(text)
@@ -68,19 +68,23 @@ def parsed(text: str, tabs: list[str]) -> Area | None:
     letters, digits, letters_to, digits_to = match.groups()
     if not letters and not digits:
         return None
-    left = column_number(letters) if letters else 0
+    first_column = column_number(letters) if letters else 0
     top = int(digits) - 1 if digits else 0
     if ":" not in cells:
         if not letters or not digits:
             return None
-        return Area(tab, top, left, top + 1, left + 1) if top >= 0 else None
+        return Area(tab, top, first_column, top + 1, first_column + 1) if top >= 0 else None
     if not letters_to and not digits_to:
         return None
-    right = column_number(letters_to) + 1 if letters_to else None
+    end_column = column_number(letters_to) + 1 if letters_to else None
     bottom = int(digits_to) if digits_to else None
-    if top < 0 or (right is not None and right <= left) or (bottom is not None and bottom <= top):
+    if (
+        top < 0
+        or (end_column is not None and end_column <= first_column)
+        or (bottom is not None and bottom <= top)
+    ):
         return None
-    return Area(tab, top, left, bottom, right)
+    return Area(tab, top, first_column, bottom, end_column)
 
 
 def _unquoted(tab: str) -> str:

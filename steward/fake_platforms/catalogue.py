@@ -1,4 +1,4 @@
-"""The seeded shop: products, tags, orders, customers; equal seeds give equal shops (contract 9.1)."""
+"""The seeded shop: products, tags, orders, customers; equal seeds give equal shops."""
 
 import random
 from datetime import datetime, timedelta
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.seed import dice
 from steward.fake_platforms.woocommerce import blank, orders, stock, terms
-from steward.fake_platforms.woocommerce.shop import Shop, slug
+from steward.fake_platforms.woocommerce.shop import FakeShop, slug
 
 PRODUCTS, VARIABLE, VARIATIONS, ORDERS, CUSTOMERS = 50, 10, 3, 40, 20
 _CATEGORIES = ("Tea", "Coffee", "Mugs", "Books", "Gifts")
@@ -37,11 +37,11 @@ _STATES: tuple[str, ...] = (
 _STATES += ("cancelled", "completed")
 
 
-def _aged(shop: Shop, row: Row, at: datetime) -> None:
-    shop.mark_created(row, at)
+def _aged(shop: FakeShop, row: Row, created_at: datetime) -> None:
+    shop.mark_created(row, created_at)
 
 
-def fill(shop: Shop, seed: int, start: datetime) -> None:
+def fill(shop: FakeShop, seed: int, start: datetime) -> None:
     """Fills an empty shop; every date is counted back from `start`."""
     for name in ("Uncategorized", *_CATEGORIES):
         terms.add(shop, "categories", {"name": name})
@@ -56,21 +56,21 @@ def _price(chance: random.Random) -> str:
     return f"{chance.randint(4, 59)}.{chance.choice(('00', '25', '50', '90', '95'))}"
 
 
-def _term(shop: Shop, kind: str, name: str) -> Row:
+def _term(shop: FakeShop, kind: str, name: str) -> Row:
     found = next(term for term in shop.terms[kind].values() if term["name"] == name)
     return {column: found[column] for column in ("id", "name", "slug")}
 
 
-def _fill_products(shop: Shop, chance: random.Random, start: datetime) -> None:
+def _fill_products(shop: FakeShop, chance: random.Random, start: datetime) -> None:
     for number in range(1, PRODUCTS + 1):
-        place = (number - 1) % len(_CATEGORIES)
+        index = (number - 1) % len(_CATEGORIES)
         row = blank.product()
         row["id"] = shop.next_id("post")
-        row["name"] = f"{_LINES[(number - 1) // len(_CATEGORIES)]} {_KINDS[place]}"
-        row["sku"] = f"{_CATEGORIES[place][:3].upper()}-{number:03d}"
+        row["name"] = f"{_LINES[(number - 1) // len(_CATEGORIES)]} {_KINDS[index]}"
+        row["sku"] = f"{_CATEGORIES[index][:3].upper()}-{number:03d}"
         row["slug"] = slug(row["name"])
         row["permalink"] = f"{shop.url}/product/{row['slug']}/"
-        row["categories"] = [_term(shop, "categories", _CATEGORIES[place])]
+        row["categories"] = [_term(shop, "categories", _CATEGORIES[index])]
         row["tags"] = [
             _term(shop, "tags", name) for name in sorted(chance.sample(_TAGS, chance.randint(0, 2)))
         ]
@@ -89,7 +89,7 @@ def _fill_products(shop: Shop, chance: random.Random, start: datetime) -> None:
         stock.derive(shop, row)
 
 
-def _image(shop: Shop, row: Row) -> Row:
+def _image(shop: FakeShop, row: Row) -> Row:
     dates = {name: row[name] for name in row if name.startswith("date_") and "sale" not in name}
     src = f"{shop.url}/wp-content/uploads/{row['slug']}.jpg"
     return {"id": shop.next_id("post"), **dates, "src": src, "name": row["slug"], "alt": ""}
@@ -105,28 +105,28 @@ def _make_simple(row: Row, chance: random.Random, number: int) -> None:
         stock.set_stock(row, {"manage_stock": True, "stock_quantity": quantity})
 
 
-def _make_variable(shop: Shop, parent: Row, chance: random.Random) -> None:
+def _make_variable(shop: FakeShop, parent: Row, chance: random.Random) -> None:
     parent["type"] = "variable"
     size: Row = {"id": 0, "name": "Size", "slug": "Size", "position": 0, "visible": True, "variation": True}
     parent["attributes"] = [{**size, "options": list(_SIZES)}]
     base = float(_price(chance))
-    for place, option in enumerate(_SIZES[:VARIATIONS]):
+    for index, option in enumerate(_SIZES[:VARIATIONS]):
         row = blank.variation()
         row |= {"id": shop.next_id("post"), "parent_id": parent["id"], "name": option}
         row["sku"] = f"{parent['sku']}-{option[0]}"
         row["attributes"] = [{"id": 0, "name": "Size", "slug": "size", "option": option}]
         row["permalink"] = f"{parent['permalink']}?attribute_size={option}"
-        row["menu_order"] = place + 1
+        row["menu_order"] = index + 1
         for name in ("date_created", "date_created_gmt", "date_modified", "date_modified_gmt"):
             row[name] = parent[name]
-        stock.set_prices(row, {"regular_price": f"{base * (1 + place / 2):.2f}"})
+        stock.set_prices(row, {"regular_price": f"{base * (1 + index / 2):.2f}"})
         stock.set_stock(row, {"manage_stock": True, "stock_quantity": chance.randint(0, 30)})
         stock.derive(shop, row)
         shop.variations[row["id"]] = row
         parent["variations"].append(row["id"])
 
 
-def _fill_customers(shop: Shop, chance: random.Random, start: datetime) -> None:
+def _fill_customers(shop: FakeShop, chance: random.Random, start: datetime) -> None:
     for number in range(CUSTOMERS):
         row = blank.customer()
         first, last = _FIRST[number % len(_FIRST)], _LAST[(number * 3 + number // 10) % len(_LAST)]
@@ -135,27 +135,27 @@ def _fill_customers(shop: Shop, chance: random.Random, start: datetime) -> None:
         row["email"] = f"{row['username']}@shop.example"
         row["first_name"], row["last_name"] = first, last
         town, code, country = chance.choice(_TOWNS)
-        place: Row = {"first_name": first, "last_name": last, "address_1": f"Example Street {number + 1}"}
-        place |= {"city": town, "postcode": code, "country": country}
+        index: Row = {"first_name": first, "last_name": last, "address_1": f"Example Street {number + 1}"}
+        index |= {"city": town, "postcode": code, "country": country}
         row["billing"] = {
             **row["billing"],
-            **place,
+            **index,
             "email": row["email"],
             "phone": f"+49 30 555 {number:04d}",
         }
-        row["shipping"] = {**row["shipping"], **place}
+        row["shipping"] = {**row["shipping"], **index}
         _aged(shop, row, start - timedelta(days=chance.randint(90, 700)))
         shop.customers[row["id"]] = row
 
 
-def _fill_orders(shop: Shop, chance: random.Random, start: datetime) -> None:
+def _fill_orders(shop: FakeShop, chance: random.Random, start: datetime) -> None:
     for number in range(ORDERS):
         # The oldest first, some on each of the last sixty days, the newest an hour ago.
         back = timedelta(hours=1 + (ORDERS - 1 - number) * 36, minutes=chance.randint(0, 59))
         add_order(shop, chance, start - back, status=_STATES[number % len(_STATES)])
 
 
-def add_order(shop: Shop, chance: random.Random, at: datetime, *, status: str) -> Row:
+def add_order(shop: FakeShop, chance: random.Random, created_at: datetime, *, status: str) -> Row:
     """A new order of a known customer; stock is left as it is, so that nothing else changes beside it."""
     buyer = shop.customers[chance.choice(sorted(shop.customers))] if shop.customers else blank.customer()
     row = blank.order()
@@ -166,8 +166,12 @@ def add_order(shop: Shop, chance: random.Random, at: datetime, *, status: str) -
     row["order_key"] = f"wc_order_{chance.getrandbits(52):013x}"
     pay = f"{shop.url}/checkout/order-pay/{row['id']}/?pay_for_order=true&key={row['order_key']}"
     row["payment_url"] = pay
-    _aged(shop, row, at)
-    sellable = [one for one in sorted(shop.products) if shop.products[one]["status"] == "publish"]
+    _aged(shop, row, created_at)
+    sellable = [
+        variation_id
+        for variation_id in sorted(shop.products)
+        if shop.products[variation_id]["status"] == "publish"
+    ]
     for product_id in chance.sample(sellable, min(len(sellable), chance.randint(1, 3))):
         choices = shop.products[product_id]["variations"]
         ask = {"product_id": product_id, "quantity": chance.randint(1, 4)}
@@ -175,7 +179,7 @@ def add_order(shop: Shop, chance: random.Random, at: datetime, *, status: str) -
             ask["variation_id"] = chance.choice(choices)
         row["line_items"].append(orders.line(shop, ask))
     row["status"] = status
-    later = [*shop.stamp(at + timedelta(minutes=chance.randint(5, 50)))]
+    later = [*shop.stamp(created_at + timedelta(minutes=chance.randint(5, 50)))]
     if status == "completed" or (status == "processing" and row["payment_method"] != "cod"):
         row["date_paid"], row["date_paid_gmt"] = later
     if status == "completed":
@@ -189,8 +193,8 @@ def add_order(shop: Shop, chance: random.Random, at: datetime, *, status: str) -
     return row
 
 
-def load_products(shop: Shop, count: int, seed: int, start: datetime) -> None:
-    """Replaces the catalogue by `count` products, each tenth variable with three variations: for tests."""
+def load_products(shop: FakeShop, count: int, seed: int, start: datetime) -> None:
+    """Replaces the catalogue by `count` products, every tenth with three variations."""
     shop.products.clear()
     shop.variations.clear()
     chance = dice(seed, f"catalogue of {count}")
@@ -214,7 +218,7 @@ def load_products(shop: Shop, count: int, seed: int, start: datetime) -> None:
         stock.derive(shop, row)
 
 
-def priced(shop: Shop) -> list[Row]:
-    """Everything that is sold: simple products and variations, by id."""
+def priced(shop: FakeShop) -> list[Row]:
+    """Returns everything that is sold, simple products and variations, by id."""
     simple = [row for row in shop.products.values() if row["type"] == "simple"]
     return sorted((*simple, *shop.variations.values()), key=lambda row: int(row["id"]))

@@ -1,4 +1,4 @@
-"""Sends the pretend shop's webhooks: signed deliveries and unsigned pings, never repeated."""
+"""Sends the fake shop's webhooks: signed deliveries and unsigned pings, never repeated."""
 
 import asyncio
 import base64
@@ -13,7 +13,7 @@ import httpx
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import customers, orders, products
-from steward.fake_platforms.woocommerce.shop import Happened, Shop
+from steward.fake_platforms.woocommerce.shop import FakeShop, ShopEvent
 from steward.fake_platforms.woocommerce.webhooks import PING
 
 TIMEOUT_SECONDS = 5.0
@@ -23,29 +23,32 @@ _TEXT_FIELDS = ("description", "customer_note", "note", "first_name", "name")
 
 
 def php_json(value: Any) -> bytes:
-    """JSON as the shop's PHP writes it into deliveries: slashes and everything but ASCII escaped."""
+    """Encodes JSON as PHP does: slashes and everything but ASCII are escaped."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("/", "\\/").encode()
 
 
 def signature(secret: str, body: bytes) -> str:
-    """base64 of HMAC-SHA256 over the exact bytes."""
+    """Returns base64 of HMAC-SHA256 over the exact bytes."""
     return base64.b64encode(hmac.new(secret.encode(), body, hashlib.sha256).digest()).decode()
 
 
 def padded(resource: Row, more: int) -> Row:
-    """The object with that many bytes more inside one of its text fields (contract 9.2, `pad_bytes`)."""
+    """Returns the object with so many more bytes inside one of its text fields."""
     if more <= 0:
         return resource
-    name = next((one for one in _TEXT_FIELDS if isinstance(resource.get(one), str)), None)
+    name = next((field for field in _TEXT_FIELDS if isinstance(resource.get(field), str)), None)
     if name is None:
         overhead = len(',"note":""') - (0 if resource else 1)
         return {**resource, "note": "x" * max(more - overhead, 0)}
     return {**resource, name: resource[name] + "x" * more}
 
 
-def told(shop: Shop, topic: str, object_id: int) -> Row | None:
-    """The body of a delivery: the object as it is now, its id alone when deleted; None when there is none."""
+def delivery_body(shop: FakeShop, topic: str, object_id: int) -> Row | None:
+    """Returns the body of a delivery, or null when the object does not exist.
+
+    It is the object as it is now, or its id alone after a deletion.
+    """
     resource, _, event = topic.partition(".")
     if event == "deleted":
         return {"id": object_id}
@@ -62,34 +65,36 @@ def _is_good(status: int | None) -> bool:
     return status is not None and 200 <= status < 303
 
 
-class Deliveries:
-    """The shop's own scheduler: one thing after the other, in order."""
+class WebhookSender:
+    """Sends deliveries one after the other, in order."""
 
-    def __init__(self, shop: Shop, transport: httpx.AsyncBaseTransport | None) -> None:
+    def __init__(self, shop: FakeShop, transport: httpx.AsyncBaseTransport | None) -> None:
         self._shop = shop
         self._transport = transport
-        self._waiting: deque[Happened] = deque()
+        self._waiting: deque[ShopEvent] = deque()
         self._working: asyncio.Task[None] | None = None
-        self.made: list[Row] = []
+        self.deliveries: list[Row] = []
 
-    def caused(self, happened: tuple[Happened, ...]) -> None:
-        """Takes up what writes caused; sends it in the background, in order."""
+    def enqueue(self, events: tuple[ShopEvent, ...]) -> None:
+        """Queues the events of a write and sends them in the background, in order."""
         topics = {hook["topic"] for hook in self._shop.webhooks.values() if hook["status"] == "active"}
-        self._waiting.extend(one for one in happened if one.topic in topics and one not in self._waiting)
+        self._waiting.extend(
+            event for event in events if event.topic in topics and event not in self._waiting
+        )
         if self._waiting and (self._working is None or self._working.done()):
             self._working = asyncio.get_running_loop().create_task(self._work())
 
-    def through(self, transport: httpx.AsyncBaseTransport | None) -> None:
-        """Sets how deliveries leave from now on; None is the network."""
+    def set_transport(self, transport: httpx.AsyncBaseTransport | None) -> None:
+        """Sets how deliveries are sent from now on; null is the network."""
         self._transport = transport
 
     async def settle(self) -> None:
-        """Waits until everything taken up so far was tried: for tests."""
+        """Waits until all queued events were tried, for tests."""
         while self._working is not None and not self._working.done():
             await self._working
 
     async def stop(self) -> None:
-        """Gives up what is waiting."""
+        """Drops the queued events."""
         self._waiting.clear()
         if self._working is not None and not self._working.done():
             self._working.cancel()
@@ -97,21 +102,21 @@ class Deliveries:
 
     async def _work(self) -> None:
         while self._waiting:
-            happened = self._waiting.popleft()
-            body = told(self._shop, happened.topic, happened.object_id)
+            event = self._waiting.popleft()
+            body = delivery_body(self._shop, event.topic, event.object_id)
             if body is not None:
                 second = int(self._shop.now().timestamp())
-                for hook in self._active(happened.topic):
+                for hook in self._active(event.topic):
                     # One id for all of one webhook's deliveries of one second, as recorded.
                     delivery_id = hashlib.md5(f"{self._shop.url} {hook['id']} {second}".encode()).hexdigest()
-                    self.made.append(await self.send(hook, php_json(body), delivery_id))
+                    self.deliveries.append(await self.send(hook, php_json(body), delivery_id))
 
     def _active(self, topic: str) -> list[Row]:
         hooks = self._shop.webhooks.values()
         return [hook for hook in hooks if hook["status"] == "active" and hook["topic"] == topic]
 
-    async def ping_each(self, happened: tuple[Happened, ...]) -> None:
-        """Sends the pings a write caused; the recorded shop does so before it answers."""
+    async def send_pings(self, happened: tuple[ShopEvent, ...]) -> None:
+        """Sends the pings a write caused; the real shop does so before it answers."""
         for one in happened:
             if one.topic == PING and one.object_id in self._shop.webhooks:
                 await self._ping(self._shop.webhooks[one.object_id])
@@ -123,8 +128,12 @@ class Deliveries:
             self._shop.mark_modified(hook)
 
     async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> int | None:
-        own = httpx.AsyncHTTPTransport(verify=False, trust_env=False) if self._transport is None else None
-        client = httpx.AsyncClient(transport=self._transport or own, timeout=TIMEOUT_SECONDS, trust_env=False)
+        default_transport = (
+            httpx.AsyncHTTPTransport(verify=False, trust_env=False) if self._transport is None else None
+        )
+        client = httpx.AsyncClient(
+            transport=self._transport or default_transport, timeout=TIMEOUT_SECONDS, trust_env=False
+        )
         try:
             # The shop's own limit is for the whole delivery, not between bytes.
             async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -132,11 +141,11 @@ class Deliveries:
         except (httpx.HTTPError, httpx.InvalidURL, OSError, TimeoutError):
             return None
         finally:
-            if own is not None:
+            if default_transport is not None:
                 await client.aclose()
 
     async def send(self, hook: Row, body: bytes, delivery_id: str, *, bad_signature: bool = False) -> Row:
-        """One delivery to one webhook, tried once; the sixth failure in a row disables the webhook."""
+        """Sends one delivery once; the sixth failure in a row disables the webhook."""
         secret = self._shop.webhook_secrets.get(hook["id"], "")
         signed = signature(secret + "-wrong" if bad_signature else secret, body)
         headers = {
@@ -180,11 +189,11 @@ class Deliveries:
     async def send_event(
         self, topic: str, bodies: list[tuple[Row, str]], *, bad_signature: bool
     ) -> list[Row]:
-        """Sends each body with its id to every webhook that is active for the topic; waits for all."""
+        """Sends each body with its id to every active webhook of the topic, and waits for all."""
         done: list[Row] = []
         for resource, delivery_id in bodies:
             raw = php_json(resource)
             for hook in self._active(topic):
                 done.append(await self.send(hook, raw, delivery_id, bad_signature=bad_signature))
-        self.made.extend(done)
+        self.deliveries.extend(done)
         return done

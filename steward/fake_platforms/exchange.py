@@ -1,4 +1,4 @@
-"""What every pretend service is asked and answers with; knows nothing of what any of them does."""
+"""The requests and responses shared by all fake services."""
 
 import json
 from dataclasses import dataclass, field
@@ -9,17 +9,17 @@ JSON_TYPE = "application/json; charset=UTF-8"
 Row = dict[str, Any]
 
 
-class Dropped(ConnectionError):
-    """The pretend world closed the connection without answering, on request of a fault (contract 9.2)."""
+class ConnectionDropped(ConnectionError):
+    """The connection was closed without an answer, because of a fault."""
 
 
-class AnsweredLate(TimeoutError):
+class ResponseTooLate(TimeoutError):
     """The caller in the same process did not wait as long as the answer takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One request as it arrived, whole."""
+class FakeRequest:
+    """One complete request."""
 
     method: str
     path: str
@@ -30,12 +30,12 @@ class Asked:
     scheme: str
 
     def first(self, name: str) -> str | None:
-        """The last value of a query parameter, as PHP and most servers read it; None when absent."""
+        """Returns the last value of a query parameter, as PHP reads it, or null."""
         found = [value for key, value in self.query if key == name]
         return found[-1] if found else None
 
     def json(self) -> Any:
-        """The body read as JSON, or None when it is not JSON."""
+        """Returns the body read as JSON, or null when it is not JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -43,8 +43,8 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """One object a write stored: the fields it wrote, as they were and as they became."""
+class ChangedObject:
+    """One object a write changed: the written fields before and after."""
 
     type: str
     id: int | str
@@ -53,7 +53,7 @@ class Touched:
     after: Row
 
     def as_row(self) -> Row:
-        """The form of a ledger entry's `objects` (contract 9.2)."""
+        """Returns the form of a ledger entry's `objects`."""
         return {
             "type": self.type,
             "id": self.id,
@@ -64,31 +64,33 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer, with the objects that were changed on the way to it."""
+class FakeResponse:
+    """One answer, with the objects changed for it."""
 
     status: int
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    touched: tuple[Touched, ...] = ()
+    changed_objects: tuple[ChangedObject, ...] = ()
 
 
 def compact(value: Any) -> bytes:
-    """JSON as short as it gets, in UTF-8."""
+    """Encodes a value as compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def answer_json(
+def json_response(
     status: int,
     value: Any,
     headers: dict[str, str] | None = None,
     *,
-    touched: tuple[Touched, ...] = (),
-) -> Answer:
-    """An answer that carries JSON."""
-    return Answer(status, compact(value), {"content-type": JSON_TYPE, **(headers or {})}, touched)
+    changed_objects: tuple[ChangedObject, ...] = (),
+) -> FakeResponse:
+    """Returns an answer that carries JSON."""
+    return FakeResponse(
+        status, compact(value), {"content-type": JSON_TYPE, **(headers or {})}, changed_objects
+    )
 
 
-def answer_text(status: int, text: str, *, kind: str = "text/plain; charset=UTF-8") -> Answer:
-    """An answer that carries text of the given media type."""
-    return Answer(status, text.encode(), {"content-type": kind})
+def text_response(status: int, text: str, *, kind: str = "text/plain; charset=UTF-8") -> FakeResponse:
+    """Returns an answer that carries text of the given media type."""
+    return FakeResponse(status, text.encode(), {"content-type": kind})

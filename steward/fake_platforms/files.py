@@ -1,10 +1,10 @@
-"""The seeded spreadsheets and the supplier's file, made to fit the seeded shop (contract 9.1)."""
+"""The seeded spreadsheets and the supplier's file, generated to fit the seeded shop."""
 
 from steward.fake_platforms.catalogue import priced
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.seed import Keys, dice
-from steward.fake_platforms.sheets import Book, Tab
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.sheets import FakeSpreadsheet, FakeTab
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 CHANGED, EQUAL, FILE_ROWS, FILE_UNKNOWN = 10, 8, 40, 2
 
@@ -18,20 +18,20 @@ def _unsold(row: Row) -> bool:
     return bool(row["price"]) and not row["sale_price"] and row["status"] == "publish"
 
 
-def books(shop: Shop, keys: Keys) -> list[Book]:
-    """`sheet-prices` (10 prices changed, 8 equal, a SKU unknown, a price empty) and the empty `sheet-log`."""
+def books(shop: FakeShop, keys: Keys) -> list[FakeSpreadsheet]:
+    """Returns `sheet-prices` (10 prices changed, 8 equal, one unknown SKU, one empty) and empty `sheet-log`."""
     chance = dice(keys.seed, "sheet-prices")
     rows = chance.sample([row for row in priced(shop) if _unsold(row)], CHANGED + EQUAL + 1)
     cells: list[list[str | float | int]] = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         price = row["price"]
-        if place < CHANGED:
+        if index < CHANGED:
             share = chance.choice((-0.2, -0.15, -0.1, -0.05, 0.05, 0.1, 0.15, 0.2))
             price = _moved(price, share)
-        cells.append([row["sku"], "" if place == CHANGED + EQUAL else _number(price)])
+        cells.append([row["sku"], "" if index == CHANGED + EQUAL else _number(price)])
     cells.append(["NOT-IN-SHOP", 9.95])
     chance.shuffle(cells)
-    prices, log = Tab(0, "Prices"), Tab(0, "Log")
+    prices, log = FakeTab(0, "Prices"), FakeTab(0, "Log")
     cells.insert(0, ["SKU", "Price"])
     for down, line in enumerate(cells):
         for across, value in enumerate(line):
@@ -39,20 +39,20 @@ def books(shop: Shop, keys: Keys) -> list[Book]:
                 prices.cells[down, across] = value
     shared = {keys.client_email}
     return [
-        Book("sheet-prices", "Prices", [prices], set(shared)),
-        Book("sheet-log", "Log", [log], set(shared)),
+        FakeSpreadsheet("sheet-prices", "Prices", [prices], set(shared)),
+        FakeSpreadsheet("sheet-log", "Log", [log], set(shared)),
     ]
 
 
 def _moved(price: str, share: float) -> str:
-    """Another price at most 20 % away: rounded towards the old one, and never equal to it."""
+    """Returns another price at most 20 % apart: rounded towards the old one, never equal to it."""
     old = round(float(price) * 100)
     step = int(old * share) or (1 if share > 0 else -1)
     return f"{(old + step) / 100:.2f}"
 
 
-def stock_file(shop: Shop, keys: Keys) -> bytes:
-    """The supplier's `stock.csv`: 40 rows, 2 of them not in the shop."""
+def stock_file(shop: FakeShop, keys: Keys) -> bytes:
+    """Returns the supplier's `stock.csv`: 40 rows, 2 of them not in the shop."""
     chance = dice(keys.seed, "stock.csv")
     held = [row for row in priced(shop) if row["manage_stock"] and row["price"]]
     lines = []

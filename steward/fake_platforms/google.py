@@ -1,4 +1,4 @@
-"""Google as far as spreadsheets need it: tokens, sign-in, and who may see which spreadsheet."""
+"""The parts of Google that spreadsheets need: tokens, sign-in, and who sees which spreadsheet."""
 
 import base64
 import binascii
@@ -18,9 +18,16 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from steward.fake_platforms import sheets
-from steward.fake_platforms.exchange import Answer, Asked, Row, Touched, answer_json, answer_text
+from steward.fake_platforms.exchange import (
+    ChangedObject,
+    FakeRequest,
+    FakeResponse,
+    Row,
+    json_response,
+    text_response,
+)
 from steward.fake_platforms.seed import Keys
-from steward.fake_platforms.sheets import Book, SheetError
+from steward.fake_platforms.sheets import FakeSpreadsheet, SheetError
 
 TOKEN_SECONDS = 3600
 CODE_SECONDS = 600
@@ -40,15 +47,15 @@ class TokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token; `address` is the service account, None a person who owns every sheet here."""
+    """A bearer token; `address` is the service account, null a person who owns every spreadsheet."""
 
     address: str | None
     until: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
-    """What a sign-in code stands for, once."""
+class SignInCode:
+    """What a sign-in code was issued for; valid once."""
 
     redirect_uri: str
     challenge: str
@@ -58,7 +65,7 @@ class Code:
 
 @functools.cache
 def _public_key(private_key: str) -> rsa.RSAPublicKey:
-    """What the key of the pretend account is checked with; to read it takes longer than to check."""
+    """Returns the key that assertions are verified with; cached, since loading takes longer than verifying."""
     private = serialization.load_pem_private_key(private_key.encode(), None)
     assert isinstance(private, rsa.RSAPrivateKey)
     return private.public_key()
@@ -68,65 +75,67 @@ def _unpadded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-class Google:
-    """Spreadsheets, and the tokens that open them."""
+class FakeGoogle:
+    """Spreadsheets and the tokens that open them."""
 
-    def __init__(self, url: str, keys: Keys, now: Callable[[], datetime], books: list[Book]) -> None:
+    def __init__(
+        self, url: str, keys: Keys, now: Callable[[], datetime], books: list[FakeSpreadsheet]
+    ) -> None:
         self.url = url
         self.books = {book.id: book for book in books}
         self._keys, self._now = keys, now
         self._tokens: dict[str, Token] = {}
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, SignInCode] = {}
         self._refresh: dict[str, str] = {}
 
     def revoke(self) -> None:
-        """Ends every token, refresh tokens too, as a person does who takes the right back: for tests."""
+        """Ends every token, as a person does who revokes the access, for tests."""
         self._tokens.clear()
         self._refresh.clear()
 
     # Tokens
 
-    def authorize(self, asked: Asked) -> Answer:
-        """`GET /google/authorize`: redirects at once with a code; without PKCE with an error."""
-        redirect, state = asked.first("redirect_uri"), asked.first("state")
-        if asked.first("client_id") != self._keys.client_id:
-            return answer_text(401, "Error 401: invalid_client")
+    def authorize(self, request: FakeRequest) -> FakeResponse:
+        """Serves `GET /google/authorize`: redirects at once with a code; without PKCE with an error."""
+        redirect, state = request.first("redirect_uri"), request.first("state")
+        if request.first("client_id") != self._keys.client_id:
+            return text_response(401, "Error 401: invalid_client")
         if not redirect or not redirect.startswith(("http://", "https://")):
-            return answer_text(400, "Error 400: redirect_uri_mismatch")
-        challenge, scope = asked.first("code_challenge"), asked.first("scope") or ""
-        kind = asked.first("response_type") == "code" and asked.first("code_challenge_method") == "S256"
+            return text_response(400, "Error 400: redirect_uri_mismatch")
+        challenge, scope = request.first("code_challenge"), request.first("scope") or ""
+        kind = request.first("response_type") == "code" and request.first("code_challenge_method") == "S256"
         if not challenge or not kind:
-            told = {"error": "invalid_request"}
+            answer_params = {"error": "invalid_request"}
         else:
             code = "4/" + secrets.token_urlsafe(24)
             until = self._now() + timedelta(seconds=CODE_SECONDS)
-            self._codes[code] = Code(redirect, challenge, scope, until)
-            told = {"code": code, "scope": scope}
-        query = urlencode({**({"state": state} if state is not None else {}), **told})
-        return Answer(302, b"", {"location": redirect + ("&" if "?" in redirect else "?") + query})
+            self._codes[code] = SignInCode(redirect, challenge, scope, until)
+            answer_params = {"code": code, "scope": scope}
+        query = urlencode({**({"state": state} if state is not None else {}), **answer_params})
+        return FakeResponse(302, b"", {"location": redirect + ("&" if "?" in redirect else "?") + query})
 
-    def token(self, asked: Asked) -> Answer:
-        """`POST /google/token`: JWT bearer, code with PKCE, refresh."""
+    def token(self, request: FakeRequest) -> FakeResponse:
+        """Serves `POST /google/token`: JWT bearer, code with PKCE, refresh."""
         try:
-            form = self._form(asked)
+            form = self._form(request)
             match form.get("grant_type"):
                 case grant if grant == JWT_BEARER:
-                    return answer_json(200, self._by_assertion(form.get("assertion", "")))
+                    return json_response(200, self._by_assertion(form.get("assertion", "")))
                 case "authorization_code":
-                    return answer_json(200, self._by_code(form))
+                    return json_response(200, self._by_code(form))
                 case "refresh_token":
-                    return answer_json(200, self._by_refresh(form))
+                    return json_response(200, self._by_refresh(form))
             raise TokenError("unsupported_grant_type", "Invalid grant_type")
         except TokenError as refusal:
-            return answer_json(refusal.status, refusal.row)
+            return json_response(refusal.status, refusal.row)
 
-    def _form(self, asked: Asked) -> dict[str, str]:
-        if "json" in asked.headers.get("content-type", ""):
-            found = asked.json()
-            form = {str(k): str(v) for k, v in found.items()} if isinstance(found, dict) else {}
+    def _form(self, request: FakeRequest) -> dict[str, str]:
+        if "json" in request.headers.get("content-type", ""):
+            decoded = request.json()
+            form = {str(k): str(v) for k, v in decoded.items()} if isinstance(decoded, dict) else {}
         else:
-            form = dict(parse_qsl(asked.body.decode("utf-8", "replace"), keep_blank_values=True))
-        kind, _, text = asked.headers.get("authorization", "").partition(" ")
+            form = dict(parse_qsl(request.body.decode("utf-8", "replace"), keep_blank_values=True))
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
         if kind.lower() == "basic":
             try:
                 name, _, secret = base64.b64decode(text).decode().partition(":")
@@ -144,7 +153,7 @@ class Google:
         parts = assertion.split(".")
         try:
             head, claims = (json.loads(_unpadded(part)) for part in parts[:2])
-            signed, mark = f"{parts[0]}.{parts[1]}".encode(), _unpadded(parts[2])
+            signed, signature = f"{parts[0]}.{parts[1]}".encode(), _unpadded(parts[2])
         except (ValueError, IndexError, binascii.Error):
             raise TokenError("invalid_grant", "Bad Request: the assertion is not a JWT") from None
         if not isinstance(head, dict) or not isinstance(claims, dict) or len(parts) != 3:
@@ -152,15 +161,15 @@ class Google:
         account = self._keys.service_account
         if claims.get("iss") != account["client_email"]:
             raise TokenError("invalid_grant", "Invalid grant: account not found")
-        if head.get("alg") != "RS256" or not self._is_signed(signed, mark):
+        if head.get("alg") != "RS256" or not self._is_signed(signed, signature):
             raise TokenError("invalid_grant", "Invalid JWT Signature.")
         self._check_claims(claims)
         return self._grant(account["client_email"])
 
-    def _is_signed(self, signed: bytes, mark: bytes) -> bool:
+    def _is_signed(self, signed: bytes, signature: bytes) -> bool:
         public = _public_key(self._keys.service_account["private_key"])
         try:
-            public.verify(mark, signed, padding.PKCS1v15(), hashes.SHA256())
+            public.verify(signature, signed, padding.PKCS1v15(), hashes.SHA256())
         except InvalidSignature:
             return False
         return True
@@ -183,8 +192,8 @@ class Google:
             raise TokenError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
 
     def _check_client(self, form: dict[str, str]) -> None:
-        given = form.get("client_id", ""), form.get("client_secret", "")
-        if given != (self._keys.client_id, self._keys.client_secret):
+        credentials = form.get("client_id", ""), form.get("client_secret", "")
+        if credentials != (self._keys.client_id, self._keys.client_secret):
             raise TokenError("invalid_client", "The OAuth client was not found.", 401)
 
     def _by_code(self, form: dict[str, str]) -> Row:
@@ -210,8 +219,8 @@ class Google:
 
     # Spreadsheets
 
-    def _seen_by(self, asked: Asked, book_id: str) -> Book:
-        kind, _, text = asked.headers.get("authorization", "").partition(" ")
+    def _seen_by(self, request: FakeRequest, book_id: str) -> FakeSpreadsheet:
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
         token = self._tokens.get(text.strip()) if kind.lower() == "bearer" else None
         if token is None or token.until <= self._now():
             words = "Request had invalid authentication credentials. Expected OAuth 2 access token."
@@ -223,23 +232,23 @@ class Google:
             raise SheetError(403, "PERMISSION_DENIED", "The caller does not have permission")
         return book
 
-    def spreadsheets(self, asked: Asked) -> Answer:
-        """Everything below `/sheets/v4/spreadsheets` (contract 9.1)."""
-        match = _BOOK.fullmatch(asked.path)
+    def spreadsheets(self, request: FakeRequest) -> FakeResponse:
+        """Serves everything below `/sheets/v4/spreadsheets`."""
+        match = _BOOK.fullmatch(request.path)
         if match is None:
             return SheetError(404, "NOT_FOUND", "Requested entity was not found.").answer()
         rest = match["rest"] or ""
         try:
-            book = self._seen_by(asked, match["id"])
-            told: tuple[Any, tuple[Touched, ...]]
-            if rest == ":batchUpdate" and asked.method == "POST":
-                told = sheets.book_batch(book, asked)
+            book = self._seen_by(request, match["id"])
+            answered: tuple[Any, tuple[ChangedObject, ...]]
+            if rest == ":batchUpdate" and request.method == "POST":
+                answered = sheets.book_batch(book, request)
             elif rest.startswith("/values"):
-                told = sheets.values_call(book, rest[len("/values") :], asked)
-            elif not rest and asked.method in ("GET", "HEAD"):
-                told = sheets.about(book), ()
+                answered = sheets.values_call(book, rest[len("/values") :], request)
+            elif not rest and request.method in ("GET", "HEAD"):
+                answered = sheets.about(book), ()
             else:
                 raise SheetError(404, "NOT_FOUND", "Method not found.")
         except SheetError as refusal:
             return refusal.answer()
-        return answer_json(200, told[0], touched=told[1])
+        return json_response(200, answered[0], changed_objects=answered[1])

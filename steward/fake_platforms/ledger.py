@@ -1,4 +1,4 @@
-"""The ledger: every request that arrived whole, in order of arrival, with what it changed."""
+"""The ledger: every complete request in order of arrival, with the objects it changed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from steward.fake_platforms.exchange import Answer, Asked, Row
+from steward.fake_platforms.exchange import FakeRequest, FakeResponse, Row
 
 READS = ("GET", "HEAD", "OPTIONS")
 MARK = "_steward_op"
 
 
 @dataclass(slots=True)
-class Entry:
-    """One request of contract 9.2; `applied` and `answered` are filled when it is over."""
+class LedgerEntry:
+    """One request; `applied` and `answered` are set when it is over."""
 
     seq: int
     at: datetime
     service: str
     kind: str
-    asked: Asked
+    request: FakeRequest
     body: Any
     objects: tuple[Row, ...] = ()
     applied: bool = False
@@ -28,9 +28,9 @@ class Entry:
     fault: str | None = None
 
     def as_row(self) -> Row:
-        """The form the control surface shows."""
+        """Returns the form the control surface shows."""
         query: Row = {}
-        for name, value in self.asked.query:
+        for name, value in self.request.query:
             held = query.get(name)
             query[name] = value if held is None else [*(held if isinstance(held, list) else [held]), value]
         return {
@@ -38,12 +38,12 @@ class Entry:
             "at": self.at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self.at.microsecond // 1000:03d}Z",
             "service": self.service,
             "kind": self.kind,
-            "method": self.asked.method,
-            "path": self.asked.path,
+            "method": self.request.method,
+            "path": self.request.path,
             "query": query,
-            "body_sha256": hashlib.sha256(self.asked.body).hexdigest(),
+            "body_sha256": hashlib.sha256(self.request.body).hexdigest(),
             "body": self.body,
-            "idempotency_key": self.asked.headers.get("idempotency-key"),
+            "idempotency_key": self.request.headers.get("idempotency-key"),
             "marks": list(dict.fromkeys(_marks(self.body, self.service))),
             "objects": list(self.objects),
             "applied": self.applied,
@@ -80,20 +80,20 @@ class Ledger:
     """Entries in order of arrival; reads and writes share one sequence."""
 
     def __init__(self) -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[LedgerEntry] = []
         self.writes_total = 0
         self.reads_total = 0
 
     @property
     def last_seq(self) -> int:
-        """The number of the newest entry, 0 when there is none."""
+        """Returns the number of the newest entry, 0 when there is none."""
         return len(self._entries)
 
-    def arrive(self, asked: Asked, service: str, *, at: datetime) -> Entry:
-        """Notes a request that has arrived whole, before anything is done about it."""
-        kind = "read" if asked.method in READS else "write"
-        body = asked.json() if asked.body else None
-        entry = Entry(len(self._entries) + 1, at, service, kind, asked, body)
+    def record_arrival(self, request: FakeRequest, service: str, *, at: datetime) -> LedgerEntry:
+        """Records a complete request before it is served."""
+        kind = "read" if request.method in READS else "write"
+        body = request.json() if request.body else None
+        entry = LedgerEntry(len(self._entries) + 1, at, service, kind, request, body)
         self._entries.append(entry)
         if kind == "write":
             self.writes_total += 1
@@ -101,19 +101,21 @@ class Ledger:
             self.reads_total += 1
         return entry
 
-    def finish(self, entry: Entry, answer: Answer | None, *, answered: int | None) -> None:
-        """Completes an entry: what the service did (None: nothing was asked of it) and what was sent back."""
-        if answer is not None:
-            entry.objects = tuple(touched.as_row() for touched in answer.touched)
-            entry.applied = bool(answer.touched)
+    def complete(self, entry: LedgerEntry, response: FakeResponse | None, *, answered: int | None) -> None:
+        """Completes an entry with what the service did (null: it was not called) and the sent status."""
+        if response is not None:
+            entry.objects = tuple(touched.as_row() for touched in response.changed_objects)
+            entry.applied = bool(response.changed_objects)
         entry.answered = answered
 
-    def entries(self, after: int = 0, *, service: str | None = None, reads: bool = False) -> Iterator[Entry]:
-        """Entries with a number above `after`, oldest first."""
+    def entries(
+        self, after: int = 0, *, service: str | None = None, reads: bool = False
+    ) -> Iterator[LedgerEntry]:
+        """Yields entries with a number above `after`, oldest first."""
         for entry in self._entries[max(after, 0) :]:
             if (reads or entry.kind == "write") and service in (None, entry.service):
                 yield entry
 
     def writes(self) -> list[Row]:
-        """Every write as the control surface shows it: for tests in process."""
+        """Returns every write as the control surface shows it."""
         return [entry.as_row() for entry in self.entries()]

@@ -1,13 +1,13 @@
-"""A Teams channel as a workflow address sees it: takes cards, keeps them."""
+"""A fake Teams channel behind a workflow address: accepts cards and stores them."""
 
 import hmac
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from steward.fake_platforms.exchange import Answer, Asked, Row, Touched, answer_json
+from steward.fake_platforms.exchange import ChangedObject, FakeRequest, FakeResponse, Row, json_response
 
-MOST_BYTES = 28 * 1024
+MAX_BYTES = 28 * 1024
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -26,43 +26,43 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def plain_text(card: Any) -> str:
-    """What a reader of the card sees, line by line."""
+    """Returns the visible text of a card, line by line."""
     return "\n".join(_texts(card))
 
 
-class Teams:
-    """The workflows of the pretend world, and the messages each was handed."""
+class FakeTeams:
+    """The workflows, and the messages each received."""
 
     def __init__(self, workflows: dict[str, str], now: Callable[[], datetime]) -> None:
         self._signatures = workflows
         self._now = now
         self.inbox: dict[str, list[Row]] = {name: [] for name in workflows}
 
-    def answer(self, asked: Asked) -> Answer:
-        """`POST /teams/workflows/{name}?sig=…`: 202; wrong signature 401; over 28 KB 413 (contract 9.1)."""
-        name = asked.path.removeprefix("/teams/workflows/").partition("/")[0]
+    def answer(self, request: FakeRequest) -> FakeResponse:
+        """Serves `POST /teams/workflows/{name}?sig=…`: 202; wrong signature 401; over 28 KB 413."""
+        name = request.path.removeprefix("/teams/workflows/").partition("/")[0]
         expected = self._signatures.get(name)
         if expected is None:
             return _refused(404, "WorkflowNotFound", f"The workflow '{name}' could not be found.")
-        if asked.method != "POST":
+        if request.method != "POST":
             return _refused(405, "MethodNotAllowed", "The method is not allowed.")
-        if not hmac.compare_digest((asked.first("sig") or "").encode(), expected.encode()):
+        if not hmac.compare_digest((request.first("sig") or "").encode(), expected.encode()):
             words = "The provided signature is not valid."
             return _refused(401, "DirectApiAuthorizationRequired", words)
-        if len(asked.body) > MOST_BYTES:
+        if len(request.body) > MAX_BYTES:
             return _refused(413, "RequestEntityTooLarge", "The request content exceeded the limit.")
-        message = asked.json()
+        message = request.json()
         if not isinstance(message, dict):
             return _refused(400, "InvalidRequestContent", "The request content is not valid JSON.")
         attachments = message.get("attachments")
         first = attachments[0] if isinstance(attachments, list) and attachments else {}
         card = first.get("content") if isinstance(first, dict) else None
         text = plain_text(card) if card is not None else str(message.get("text", ""))
-        at = self._now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-        self.inbox[name].append({"at": at, "card": card, "text": text})
-        touched = Touched("message", len(self.inbox[name]), ("card",), {}, {"text": text})
-        return Answer(202, b"", {}, (touched,))
+        posted_at = self._now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        self.inbox[name].append({"at": posted_at, "card": card, "text": text})
+        touched = ChangedObject("message", len(self.inbox[name]), ("card",), {}, {"text": text})
+        return FakeResponse(202, b"", {}, (touched,))
 
 
-def _refused(status: int, code: str, message: str) -> Answer:
-    return answer_json(status, {"error": {"code": code, "message": message}})
+def _refused(status: int, code: str, message: str) -> FakeResponse:
+    return json_response(status, {"error": {"code": code, "message": message}})

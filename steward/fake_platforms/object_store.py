@@ -1,4 +1,4 @@
-"""A bucket as S3-compatible storage shows it: GET, HEAD, list, signatures checked; nothing is written."""
+"""A fake S3 bucket: GET, HEAD and list with checked signatures; every write is refused."""
 
 import hashlib
 import hmac
@@ -10,7 +10,7 @@ from email.utils import format_datetime
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
 
-from steward.fake_platforms.exchange import Answer, Asked
+from steward.fake_platforms.exchange import FakeRequest, FakeResponse
 
 _FORM = re.compile(
     r"AWS4-HMAC-SHA256\s+Credential=(?P<key>[^/]+)/(?P<day>\d{8})/(?P<region>[^/]+)/(?P<service>[^/]+)"
@@ -39,7 +39,7 @@ class Stored:
 
     @property
     def etag(self) -> str:
-        """The quoted MD5 of the content."""
+        """Returns the quoted MD5 of the content."""
         return f'"{hashlib.md5(self.content).hexdigest()}"'
 
 
@@ -51,38 +51,40 @@ def _hmac(key: bytes, text: str) -> bytes:
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
 
 
-def canonical_request(asked: Asked, signed: list[str], payload_hash: str) -> str:
-    """The text a version 4 signature is made over, before the scope is added."""
-    path = quote(unquote(asked.raw_path), safe="/-_.~")
-    pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in asked.query)
+def canonical_request(request: FakeRequest, signed: list[str], payload_hash: str) -> str:
+    """Returns the canonical request of signature version 4."""
+    path = quote(unquote(request.raw_path), safe="/-_.~")
+    pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in request.query)
     query = "&".join(f"{name}={value}" for name, value in pairs)
-    lines = [f"{name}:{' '.join(asked.headers.get(name, '').split())}\n" for name in signed]
-    return "\n".join([asked.method, path, query, "".join(lines), ";".join(signed), payload_hash])
+    lines = [f"{name}:{' '.join(request.headers.get(name, '').split())}\n" for name in signed]
+    return "\n".join([request.method, path, query, "".join(lines), ";".join(signed), payload_hash])
 
 
-def sign(secret: str, scope: tuple[str, str, str], at: str, request: str) -> str:
-    """The signature of a canonical request; `scope` is day, region, service."""
+def sign(secret: str, scope: tuple[str, str, str], timestamp: str, canonical: str) -> str:
+    """Returns the signature of a canonical request; `scope` is day, region, service."""
     key = f"AWS4{secret}".encode()
     for part in (*scope, "aws4_request"):
         key = _hmac(key, part)
-    text = "\n".join(["AWS4-HMAC-SHA256", at, "/".join((*scope, "aws4_request")), _sha(request.encode())])
+    text = "\n".join(
+        ["AWS4-HMAC-SHA256", timestamp, "/".join((*scope, "aws4_request")), _sha(canonical.encode())]
+    )
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
 class ObjectStore:
-    """The buckets; `put` and `remove` are for tests, no request can write."""
+    """The buckets; no request can write."""
 
     def __init__(self, keys: tuple[str, str], region: str, now: Callable[[], datetime]) -> None:
         self._access_key, self._secret = keys
         self._region, self._now = region, now
         self.buckets: dict[str, dict[str, Stored]] = {}
 
-    def put(self, bucket: str, key: str, content: bytes, *, at: datetime | None = None) -> None:
-        """Places an object, as the supplier would."""
-        self.buckets.setdefault(bucket, {})[key] = Stored(content, at or self._now())
+    def put(self, bucket: str, key: str, content: bytes, *, modified_at: datetime | None = None) -> None:
+        """Stores an object, as the supplier would."""
+        self.buckets.setdefault(bucket, {})[key] = Stored(content, modified_at or self._now())
 
-    def _check(self, asked: Asked) -> None:
-        text = asked.headers.get("authorization")
+    def _check(self, request: FakeRequest) -> None:
+        text = request.headers.get("authorization")
         if not text:
             raise StoreError(403, "AccessDenied", "Access Denied")
         match = _FORM.fullmatch(text.strip())
@@ -97,55 +99,55 @@ class ObjectStore:
         if match["key"] != self._access_key:
             words = "The AWS Access Key Id you provided does not exist in our records."
             raise StoreError(403, "InvalidAccessKeyId", words)
-        at = asked.headers.get("x-amz-date", "")
+        timestamp = request.headers.get("x-amz-date", "")
         try:
-            said = datetime.strptime(at, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+            request_time = datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         except ValueError:
             raise StoreError(403, "AccessDenied", "AWS authentication requires a valid Date") from None
-        if abs(said - self._now()) > SKEW:
+        if abs(request_time - self._now()) > SKEW:
             words = "The difference between the request time and the current time is too large."
             raise StoreError(403, "RequestTimeTooSkewed", words)
-        payload = asked.headers.get("x-amz-content-sha256", "")
-        if payload not in ("UNSIGNED-PAYLOAD", _sha(asked.body)):
+        payload = request.headers.get("x-amz-content-sha256", "")
+        if payload not in ("UNSIGNED-PAYLOAD", _sha(request.body)):
             words = "The provided 'x-amz-content-sha256' header does not match what was computed."
             raise StoreError(400, "XAmzContentSHA256Mismatch", words)
         signed = match["signed"].split(";")
         scope = (match["day"], match["region"], match["service"])
-        expected = sign(self._secret, scope, at, canonical_request(asked, signed, payload))
-        bound = {"host", "x-amz-date"} <= set(signed) and at.startswith(match["day"])
+        expected = sign(self._secret, scope, timestamp, canonical_request(request, signed, payload))
+        bound = {"host", "x-amz-date"} <= set(signed) and timestamp.startswith(match["day"])
         if not bound or not hmac.compare_digest(expected, match["mark"]):
             words = "The request signature we calculated does not match the signature you provided."
             raise StoreError(403, "SignatureDoesNotMatch", words)
 
-    def answer(self, asked: Asked) -> Answer:
-        """One request below `/s3` (contract 9.1)."""
-        bucket, _, key = asked.path.removeprefix("/s3/").partition("/")
+    def answer(self, request: FakeRequest) -> FakeResponse:
+        """Serves one request below `/s3`."""
+        bucket, _, key = request.path.removeprefix("/s3/").partition("/")
         try:
-            self._check(asked)
-            if asked.method not in ("GET", "HEAD"):
+            self._check(request)
+            if request.method not in ("GET", "HEAD"):
                 raise StoreError(403, "AccessDenied", "Access Denied")
             if bucket not in self.buckets:
                 raise StoreError(404, "NoSuchBucket", "The specified bucket does not exist")
             if key:
-                return self._object(asked, bucket, key)
-            if asked.method == "HEAD":
-                return Answer(200, b"", {"x-amz-bucket-region": self._region})
-            if asked.first("list-type") != "2":
+                return self._object(request, bucket, key)
+            if request.method == "HEAD":
+                return FakeResponse(200, b"", {"x-amz-bucket-region": self._region})
+            if request.first("list-type") != "2":
                 raise StoreError(501, "NotImplemented", "Only version 2 of the list is offered here")
-            return self._listed(asked, bucket)
+            return self._listed(request, bucket)
         except StoreError as refusal:
-            if asked.method == "HEAD":
-                return Answer(refusal.status, b"", {"content-type": _XML})
+            if request.method == "HEAD":
+                return FakeResponse(refusal.status, b"", {"content-type": _XML})
             text = f"<Error><Code>{refusal.code}</Code><Message>{escape(refusal.message)}</Message>"
-            text += f"{refusal.extra}<Resource>{escape(asked.path)}</Resource></Error>"
-            return Answer(refusal.status, text.encode(), {"content-type": _XML})
+            text += f"{refusal.extra}<Resource>{escape(request.path)}</Resource></Error>"
+            return FakeResponse(refusal.status, text.encode(), {"content-type": _XML})
 
-    def _object(self, asked: Asked, bucket: str, key: str) -> Answer:
+    def _object(self, request: FakeRequest, bucket: str, key: str) -> FakeResponse:
         stored = self.buckets[bucket].get(key)
         if stored is None:
             raise StoreError(404, "NoSuchKey", "The specified key does not exist.")
-        wanted = asked.headers.get("if-match")
-        if wanted not in (None, "*", stored.etag, stored.etag.strip('"')):
+        if_match = request.headers.get("if-match")
+        if if_match not in (None, "*", stored.etag, stored.etag.strip('"')):
             words = "At least one of the pre-conditions you specified did not hold"
             raise StoreError(412, "PreconditionFailed", words)
         headers = {
@@ -154,38 +156,38 @@ class ObjectStore:
             "accept-ranges": "bytes",
             "content-type": stored.kind,
         }
-        if asked.headers.get("if-none-match") in ("*", stored.etag):
-            return Answer(304, b"", headers)
-        span = re.fullmatch(r"bytes=(\d+)-(\d*)", asked.headers.get("range", ""))
+        if request.headers.get("if-none-match") in ("*", stored.etag):
+            return FakeResponse(304, b"", headers)
+        span = re.fullmatch(r"bytes=(\d+)-(\d*)", request.headers.get("range", ""))
         size = len(stored.content)
         if span is None:
-            return Answer(200, stored.content, headers)
+            return FakeResponse(200, stored.content, headers)
         first, last = int(span[1]), min(int(span[2] or size - 1), size - 1)
         if first > last:
             raise StoreError(416, "InvalidRange", "The requested range is not satisfiable")
         headers["content-range"] = f"bytes {first}-{last}/{size}"
-        return Answer(206, stored.content[first : last + 1], headers)
+        return FakeResponse(206, stored.content[first : last + 1], headers)
 
-    def _listed(self, asked: Asked, bucket: str) -> Answer:
-        prefix, mark = asked.first("prefix") or "", asked.first("delimiter") or ""
-        most = asked.first("max-keys") or "1000"
-        if not most.isdigit():
+    def _listed(self, request: FakeRequest, bucket: str) -> FakeResponse:
+        prefix, delimiter = request.first("prefix") or "", request.first("delimiter") or ""
+        max_keys = request.first("max-keys") or "1000"
+        if not max_keys.isdigit():
             raise StoreError(
                 400, "InvalidArgument", "Provided max-keys not an integer or within integer range"
             )
-        size = min(int(most), 1000)
-        after = asked.first("continuation-token") or asked.first("start-after") or ""
-        found_keys: dict[str, bool] = {}
+        size = min(int(max_keys), 1000)
+        after = request.first("continuation-token") or request.first("start-after") or ""
+        names: dict[str, bool] = {}
         for key in sorted(self.buckets[bucket]):
             if not key.startswith(prefix):
                 continue
-            head, found, _ = key[len(prefix) :].partition(mark) if mark else ("", "", "")
-            name = prefix + head + mark if found else key
+            head, has_delimiter, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
+            name = prefix + head + delimiter if has_delimiter else key
             if name > after:
-                found_keys.setdefault(name, bool(found))
-        entries = list(found_keys.items())
+                names.setdefault(name, bool(has_delimiter))
+        entries = list(names.items())
         page, more = entries[:size], len(entries) > size
-        encoded = asked.first("encoding-type") == "url"
+        encoded = request.first("encoding-type") == "url"
 
         def written(text: str) -> str:
             return quote(text, safe="/-_.~") if encoded else escape(text)
@@ -201,9 +203,9 @@ class ObjectStore:
                 parts.append(f"<CommonPrefixes><Prefix>{written(key)}</Prefix></CommonPrefixes>")
                 continue
             stored = self.buckets[bucket][key]
-            at = stored.modified_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-            parts.append(f"<Contents><Key>{written(key)}</Key><LastModified>{at}</LastModified>")
+            modified_at = stored.modified_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+            parts.append(f"<Contents><Key>{written(key)}</Key><LastModified>{modified_at}</LastModified>")
             parts.append(f"<ETag>{escape(stored.etag)}</ETag><Size>{len(stored.content)}</Size>")
             parts.append("<StorageClass>STANDARD</StorageClass></Contents>")
         parts.append("</ListBucketResult>")
-        return Answer(200, "".join(parts).encode(), {"content-type": _XML})
+        return FakeResponse(200, "".join(parts).encode(), {"content-type": _XML})

@@ -1,10 +1,10 @@
-"""The page for people at `/`: shop, sheets, Teams inbox, ledger, faults; text is escaped, nothing runs."""
+"""The page for people at `/`: shop, sheets, Teams inbox, ledger, faults; all text is escaped."""
 
 from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from steward.fake_platforms.state import State
+from steward.fake_platforms.state import PlatformState
 
 _STYLE = """
 :root{color-scheme:light dark;--line:#8884;--soft:#8881}
@@ -15,7 +15,7 @@ th,td{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid var
 td.n{text-align:right;font-variant-numeric:tabular-nums}p.note{opacity:.75}
 pre{background:var(--soft);padding:.75rem;white-space:pre-wrap;overflow-wrap:anywhere;margin:.5rem 0}
 """
-_MOST = 100
+_MAX_ROWS = 100
 
 
 def _cell(value: Any) -> str:
@@ -32,16 +32,18 @@ def _table(heads: tuple[str, ...], rows: Iterable[tuple[Any, ...]], empty: str) 
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _shop(state: State) -> str:
+def _shop(state: PlatformState) -> str:
     shop = state.shop
     goods = []
-    for row in list(shop.products.values())[:_MOST]:
+    for row in list(shop.products.values())[:_MAX_ROWS]:
         goods.append((row["id"], row["sku"], row["name"], row["price"], row["stock_quantity"], row["status"]))
-        for one in row["variations"]:
-            part = shop.variations[one]
+        for variation_id in row["variations"]:
+            part = shop.variations[variation_id]
             name = f"{row['name']} - {part['name']}"
-            goods.append((one, part["sku"], name, part["price"], part["stock_quantity"], part["status"]))
-    newest = sorted(shop.orders.values(), key=lambda row: -int(row["id"]))[:_MOST]
+            goods.append(
+                (variation_id, part["sku"], name, part["price"], part["stock_quantity"], part["status"])
+            )
+    newest = sorted(shop.orders.values(), key=lambda row: -int(row["id"]))[:_MAX_ROWS]
     orders = [
         (row["number"], row["status"], row["total"], row["billing"]["email"], row["date_created_gmt"])
         for row in newest
@@ -58,39 +60,42 @@ def _shop(state: State) -> str:
     )
 
 
-def _sheets(state: State) -> str:
+def _sheets(state: PlatformState) -> str:
     parts = ['<h2 id="sheets">Spreadsheets</h2>']
     for book in state.google.books.values():
         for tab in book.tabs:
             rows = tab.values()
             parts.append(f"<h3>{escape(book.id)}, tab {escape(tab.title)}</h3>")
             heads = tuple(str(value) for value in rows[0]) if rows else ()
-            parts.append(_table(heads, (tuple(row) for row in rows[1 : _MOST + 1]), "This tab is empty."))
+            parts.append(_table(heads, (tuple(row) for row in rows[1 : _MAX_ROWS + 1]), "This tab is empty."))
     return "".join(parts)
 
 
-def _teams(state: State) -> str:
+def _teams(state: PlatformState) -> str:
     parts = ['<h2 id="teams">Teams inbox</h2>']
     for name, messages in state.teams.inbox.items():
         parts.append(f"<h3>{escape(name)}</h3>")
         if not messages:
             parts.append("<p>No message yet.</p>")
-        for message in reversed(messages[-_MOST:]):
+        for message in reversed(messages[-_MAX_ROWS:]):
             parts.append(f"<p>{escape(message['at'])}</p><pre>{escape(message['text'])}</pre>")
     return "".join(parts)
 
 
-def _ledger(state: State) -> str:
-    entries = list(state.ledger.entries())[-_MOST:]
+def _ledger(state: PlatformState) -> str:
+    entries = list(state.ledger.entries())[-_MAX_ROWS:]
     rows = [
         (
             entry.seq,
             entry.at.strftime("%Y-%m-%d %H:%M:%S"),
             entry.service,
-            f"{entry.asked.method} {entry.asked.path}",
+            f"{entry.request.method} {entry.request.path}",
             "yes" if entry.applied else "no",
             entry.answered if entry.answered is not None else "dropped",
-            "; ".join(f"{one['type']} {one['id']}: {', '.join(one['fields'])}" for one in entry.objects),
+            "; ".join(
+                f"{changed['type']} {changed['id']}: {', '.join(changed['fields'])}"
+                for changed in entry.objects
+            ),
         )
         for entry in reversed(entries)
     ]
@@ -99,17 +104,25 @@ def _ledger(state: State) -> str:
     return f'<h2 id="ledger">Ledger</h2><p>{totals}</p>' + _table(heads, rows, "No write has arrived.")
 
 
-def _faults(state: State) -> str:
+def _faults(state: PlatformState) -> str:
     rows = [
-        (one.id, one.method, one.path, one.kind, one.skip, "all" if one.count < 0 else one.count, one.hits)
-        for one in state.faults.all()
+        (
+            fault.id,
+            fault.method,
+            fault.path,
+            fault.kind,
+            fault.skip,
+            "all" if fault.count < 0 else fault.count,
+            fault.hits,
+        )
+        for fault in state.faults.all()
     ]
     heads = ("Id", "Method", "Path", "Kind", "Skip", "Count", "Hits")
     return '<h2 id="faults">Faults</h2>' + _table(heads, rows, "No fault is set.")
 
 
-def rendered(state: State) -> str:
-    """The whole page."""
+def rendered(state: PlatformState) -> str:
+    """Returns the whole page."""
     names = ("shop", "orders", "webhooks", "sheets", "teams", "ledger", "faults")
     links = "".join(f'<a href="#{name}">{name.capitalize()}</a>' for name in names)
     return (

@@ -1,4 +1,4 @@
-"""Keys, secrets and numbers of the pretend world, all derived from its seed: worth nothing outside it."""
+"""Keys and secrets of the fake platforms, all derived from the seed; they open nothing outside."""
 
 import hashlib
 import random
@@ -19,12 +19,12 @@ _SIEVE = [n for n in range(3, 4000, 2) if all(n % d for d in range(3, int(n**0.5
 
 
 def derived(seed: int, name: str, length: int = 40) -> str:
-    """A hexadecimal text that depends on nothing but seed and name."""
+    """Returns a hexadecimal text that depends on seed and name alone."""
     return hashlib.sha512(f"steward sandbox {seed} {name}".encode()).hexdigest()[:length]
 
 
 def dice(seed: int, name: str) -> random.Random:
-    """A source of chance of its own for each thing, so that one does not shift another."""
+    """Returns a random source for each name, so that one does not shift another."""
     return random.Random(derived(seed, name))
 
 
@@ -57,7 +57,7 @@ def _prime(chance: random.Random) -> int:
 
 @lru_cache(maxsize=16)
 def private_key(seed: int) -> str:
-    """The service account's RSA key as PEM: a real one, but anyone who knows the seed has it."""
+    """Returns the service account's RSA key as PEM: a real key, but anyone who knows the seed has it."""
     chance = dice(seed, "service account")
     p, q = _prime(chance), _prime(chance)
     d = pow(_EXPONENT, -1, (p - 1) * (q - 1))
@@ -76,7 +76,7 @@ def private_key(seed: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Everything a connection to the pretend world needs to know."""
+    """The addresses and credentials that connections to the fake platforms need."""
 
     seed: int
     url: str
@@ -146,7 +146,7 @@ class Keys:
         }
 
     def described(self) -> Row:
-        """What `GET /sandbox` answers (contract 9.2)."""
+        """Returns the answer of `GET /sandbox`."""
         return {
             "url": self.url,
             "seed": self.seed,

@@ -1,4 +1,4 @@
-"""Serves a pretend world on a socket, and closes connections without an answer when a fault says so."""
+"""Serves the fake platforms on a socket, and closes connections without an answer for faults."""
 
 import asyncio
 import contextlib
@@ -11,19 +11,19 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from steward.fake_platforms.exchange import Row
-from steward.fake_platforms.world import DROP, World, create
+from steward.fake_platforms.world import DROP, FakePlatforms, create
 
 Ready = Callable[[Row], None]
 
 
 class DroppingProtocol(HttpToolsProtocol):
-    """uvicorn's protocol, with the one thing ASGI has no word for: closing without any answer.
+    """uvicorn's protocol with an extension that closes a connection without any answer.
 
     An application that ends without answering makes uvicorn send 500, which is an answer.
     """
 
     def on_message_begin(self) -> None:
-        """Hands the application the means to close the connection."""
+        """Gives the application the means to close the connection."""
         super().on_message_begin()
         scope = cast(dict[str, Any], self.scope)
         scope["extensions"] = {**(scope.get("extensions") or {}), DROP: self._close}
@@ -34,7 +34,7 @@ class DroppingProtocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """Tells when it is ready, and leaves the signals of the process alone when it is not its own."""
+    """Reports when it is ready, and leaves the signals of the process to their owner."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None], *, own_signals: bool) -> None:
         super().__init__(config)
@@ -43,7 +43,7 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """uvicorn's handlers, unless whoever started it has some."""
+        """Installs uvicorn's handlers, unless the caller has its own."""
         if self._own_signals:
             with super().capture_signals():
                 yield
@@ -51,14 +51,14 @@ class _Server(uvicorn.Server):
             yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts listening, then says so."""
+        """Starts listening, then reports it."""
         await super().startup(sockets=sockets)
         if self.started:
             self._ready()
 
 
 def refuse_production() -> None:
-    """Raises RuntimeError when this process was told to be a production one (contract 9)."""
+    """Raises RuntimeError when STEWARD_ENV is production."""
     if os.environ.get("STEWARD_ENV") == "production":
         raise RuntimeError(
             "The sandbox is a pretend outside world and does not start where STEWARD_ENV is production."
@@ -66,7 +66,7 @@ def refuse_production() -> None:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A bound socket; port 0 takes a free one. Raises OSError when the address is taken."""
+    """Returns a bound socket; port 0 takes a free one. Raises OSError for an address in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, else asyncio leaves small answers waiting 40 ms for more (TCP_NODELAY).
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -80,13 +80,13 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def address(bound: socket.socket) -> str:
-    """The http address of a bound socket."""
+    """Returns the http address of a bound socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(world: World, ready: Callable[[], None], *, own_signals: bool = True) -> uvicorn.Server:
-    """A server of a world that is not yet running: `await server.serve(sockets=[…])`.
+def server(world: FakePlatforms, ready: Callable[[], None], *, own_signals: bool = True) -> uvicorn.Server:
+    """Returns a server that is not yet running: `await server.serve(sockets=[…])`.
 
     Without `own_signals` the caller ends it by `should_exit`.
     """
@@ -107,9 +107,9 @@ def server(world: World, ready: Callable[[], None], *, own_signals: bool = True)
 
 
 def run(host: str, port: int, seed: int, *, ready: Ready | None = None) -> None:
-    """Serves until interrupted; calls `ready` once with the answer of `GET /sandbox`. Prints nothing.
+    """Serves until interrupted; calls `ready` once with the answer of `GET /sandbox`.
 
-    Raises RuntimeError in production (contract 9), OSError when the address is taken.
+    Raises RuntimeError in production, OSError when the address is in use.
     """
     refuse_production()
     with listening(host, port) as bound:

@@ -1,4 +1,4 @@
-"""The pretend spreadsheets: tabs, cells, metadata, and the calls of the values interface (contract 9.1)."""
+"""The fake spreadsheets: tabs, cells, metadata, and the calls of the values interface."""
 
 import copy
 import json
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steward.fake_platforms import a1
-from steward.fake_platforms.exchange import Answer, Asked, Row, Touched, answer_json
+from steward.fake_platforms.exchange import ChangedObject, FakeRequest, FakeResponse, Row, json_response
 
-MOST_CELLS = 10_000_000
+MAX_CELLS = 10_000_000
 
 
 class SheetError(Exception):
@@ -18,20 +18,20 @@ class SheetError(Exception):
         super().__init__(message)
         self.status, self.word, self.message = status, word, message
 
-    def answer(self) -> Answer:
-        """`{"error": {code, message, status}}`."""
+    def answer(self) -> FakeResponse:
+        """Returns `{"error": {code, message, status}}`."""
         row = {"code": self.status, "message": self.message, "status": self.word}
-        return answer_json(self.status, {"error": row})
+        return json_response(self.status, {"error": row})
 
 
 def invalid(message: str) -> SheetError:
-    """400 INVALID_ARGUMENT."""
+    """Returns a refusal with 400 INVALID_ARGUMENT."""
     return SheetError(400, "INVALID_ARGUMENT", message)
 
 
 @dataclass(slots=True)
-class Tab:
-    """One sheet of a spreadsheet; `cells` holds only what was written."""
+class FakeTab:
+    """One sheet of a spreadsheet; `cells` holds only written cells."""
 
     sheet_id: int
     title: str
@@ -41,11 +41,11 @@ class Tab:
     metadata: list[Row] = field(default_factory=list)
 
     def values(self) -> list[list[Any]]:
-        """All rows down to the last that holds something, as they were stored."""
+        """Returns all rows down to the last one with content, as they were stored."""
         return self.read(a1.Area(self.title))
 
     def read(self, area: a1.Area) -> list[list[Any]]:
-        """The rows of an area; empty ends of rows and of the area are left out, as the service does."""
+        """Returns the rows of an area without empty ends of rows and of the area, as the service does."""
         bottom = min(area.bottom or self.rows, self.rows)
         right = min(area.right or self.columns, self.columns)
         inside = [
@@ -54,15 +54,15 @@ class Tab:
             if value != "" and area.top <= row < bottom and area.left <= column < right
         ]
         last = max((row for row, _ in inside), default=area.top - 1)
-        found: list[list[Any]] = [[] for _ in range(last + 1 - area.top)]
+        lines: list[list[Any]] = [[] for _ in range(last + 1 - area.top)]
         for row, column in sorted(inside):
-            line = found[row - area.top]
+            line = lines[row - area.top]
             line.extend([""] * (column - area.left - len(line)))
             line.append(self.cells[row, column])
-        return found
+        return lines
 
-    def take_out(self, top: int, bottom: int) -> None:
-        """Removes rows from `top` on, `bottom` excluded, counted from 0; what is below moves up."""
+    def delete_rows(self, top: int, bottom: int) -> None:
+        """Deletes rows from `top` to before `bottom`, counted from 0; rows below move up."""
         moved: dict[tuple[int, int], Any] = {}
         for (row, column), value in self.cells.items():
             if not top <= row < bottom:
@@ -71,38 +71,38 @@ class Tab:
         self.rows -= bottom - top
 
     def last_row(self) -> int:
-        """How many rows there are down to the last that holds something."""
+        """Returns the number of rows down to the last one with content."""
         return max((row + 1 for (row, _), value in self.cells.items() if value != ""), default=0)
 
 
 @dataclass(slots=True)
-class Book:
+class FakeSpreadsheet:
     """One spreadsheet, and the addresses it is shared with."""
 
     id: str
     title: str
-    tabs: list[Tab]
+    tabs: list[FakeTab]
     shared_with: set[str] = field(default_factory=set)
     metadata: list[Row] = field(default_factory=list)
 
-    def tab(self, title: str) -> Tab:
-        """The tab of that name."""
+    def tab(self, title: str) -> FakeTab:
+        """Returns the tab with that title."""
         return next(tab for tab in self.tabs if tab.title == title)
 
     def area(self, text: str) -> a1.Area:
-        """The area a range means; raises SheetError 400 for one that cannot be read, a tab gone included."""
-        found = a1.parsed(text, [tab.title for tab in self.tabs])
-        if found is None:
+        """Returns the area a range names. Raises SheetError 400 for a bad range or an unknown tab."""
+        area = a1.parsed(text, [tab.title for tab in self.tabs])
+        if area is None:
             raise invalid(f"Unable to parse range: {text}")
-        tab = self.tab(found.tab)
-        if found.top >= tab.rows or found.left >= tab.columns:
-            most = a1.written(a1.Area(tab.title), tab.rows, tab.columns)
-            raise invalid(f"Range ({text}) exceeds grid limits. Max range: {most}")
-        return found
+        tab = self.tab(area.tab)
+        if area.top >= tab.rows or area.left >= tab.columns:
+            limit = a1.written(a1.Area(tab.title), tab.rows, tab.columns)
+            raise invalid(f"Range ({text}) exceeds grid limits. Max range: {limit}")
+        return area
 
 
 def entered(value: Any, option: str) -> Any:
-    """A value as stored: RAW keeps text as text, USER_ENTERED reads it as if typed."""
+    """Returns a value as stored: RAW keeps text as text, USER_ENTERED reads it as if typed."""
     if isinstance(value, dict | list):
         raise invalid("Invalid values: a cell holds text, a number or a boolean")
     if option != "USER_ENTERED" or not isinstance(value, str):
@@ -118,8 +118,8 @@ def entered(value: Any, option: str) -> Any:
     return int(number) if number == int(number) and "." not in value else number
 
 
-def shown(value: Any, option: str) -> Any:
-    """A cell as read: formatted values are text, the others as stored."""
+def rendered(value: Any, option: str) -> Any:
+    """Returns a cell as read: formatted values are text, others are as stored."""
     if option != "FORMATTED_VALUE" or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -132,13 +132,13 @@ def _turned(rows: list[list[Any]]) -> list[list[Any]]:
     return [[row[n] if n < len(row) else "" for row in rows] for n in range(width)]
 
 
-def _choice(asked: Asked | Row, name: str, known: tuple[str, ...], *, default: str | None) -> str:
-    value = asked.first(name) if isinstance(asked, Asked) else asked.get(name)
+def _choice(request: FakeRequest | Row, name: str, choices: tuple[str, ...], *, default: str | None) -> str:
+    value = request.first(name) if isinstance(request, FakeRequest) else request.get(name)
     if value is None:
         if default is None:
             raise invalid(f"'{name}' is required but not specified")
         return default
-    if value not in known:
+    if value not in choices:
         raise invalid(f"Invalid value at '{name}': \"{value}\"")
     return str(value)
 
@@ -148,11 +148,11 @@ _RENDER = ("FORMATTED_VALUE", "UNFORMATTED_VALUE", "FORMULA")
 _DIMENSION = ("ROWS", "COLUMNS")
 
 
-def value_range(book: Book, text: str, *, render: str, dimension: str) -> Row:
-    """A ValueRange as `values.get` answers it; `values` is left out when nothing is there."""
+def value_range(book: FakeSpreadsheet, text: str, *, render: str, dimension: str) -> Row:
+    """Returns a ValueRange as `values.get` answers it; `values` is left out for an empty range."""
     area = book.area(text)
     tab = book.tab(area.tab)
-    rows = [[shown(value, render) for value in row] for row in tab.read(area)]
+    rows = [[rendered(value, render) for value in row] for row in tab.read(area)]
     row: Row = {"range": a1.written(area, tab.rows, tab.columns), "majorDimension": dimension}
     if rows:
         row["values"] = _turned(rows) if dimension == "COLUMNS" else rows
@@ -167,13 +167,15 @@ def _rows_of(body: Row) -> list[list[Any]]:
     return _turned(rows) if dimension == "COLUMNS" else rows
 
 
-def _touched(book: Book, tab: Tab, area: str, before: list[list[Any]], after: list[list[Any]]) -> Touched:
+def _touched(
+    book: FakeSpreadsheet, tab: FakeTab, area: str, before: list[list[Any]], after: list[list[Any]]
+) -> ChangedObject:
     where = f"{book.id}/{area}"
-    return Touched("range", where, ("values",), {"values": before}, {"values": after})
+    return ChangedObject("range", where, ("values",), {"values": before}, {"values": after})
 
 
-def write(book: Book, text: str, body: Row, option: str) -> tuple[Row, Touched]:
-    """Writes values into a range; raises SheetError when they do not fit in it. null leaves a cell alone."""
+def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row, ChangedObject]:
+    """Writes values into a range; null keeps a cell. Raises SheetError when they do not fit."""
     area = book.area(text)
     named = body.get("range")
     if named is not None and not isinstance(named, str):
@@ -198,40 +200,40 @@ def write(book: Book, text: str, body: Row, option: str) -> tuple[Row, Touched]:
             if value is not None:
                 tab.cells[area.top + down, area.left + across] = value
     where = a1.written(filled, tab.rows, tab.columns)
-    told: Row = {"spreadsheetId": book.id, "updatedRange": where}
+    answered: Row = {"spreadsheetId": book.id, "updatedRange": where}
     if cells:
-        told |= {"updatedRows": height, "updatedColumns": width, "updatedCells": cells}
-    return told, _touched(book, tab, where, before, tab.read(filled))
+        answered |= {"updatedRows": height, "updatedColumns": width, "updatedCells": cells}
+    return answered, _touched(book, tab, where, before, tab.read(filled))
 
 
-def append(book: Book, text: str, body: Row, asked: Asked) -> tuple[Row, Touched]:
-    """Adds rows below the table the range lies in; not repeatable, each call adds anew."""
-    option = _choice(asked, "valueInputOption", _INPUT, default=None)
-    _choice(asked, "insertDataOption", ("OVERWRITE", "INSERT_ROWS"), default="OVERWRITE")
+def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) -> tuple[Row, ChangedObject]:
+    """Adds rows below the table of the range; each call adds them again."""
+    option = _choice(request, "valueInputOption", _INPUT, default=None)
+    _choice(request, "insertDataOption", ("OVERWRITE", "INSERT_ROWS"), default="OVERWRITE")
     area, rows = book.area(text), _rows_of(body)
     tab = book.tab(area.tab)
     last = tab.last_row()
     start = last if last > area.top else area.top
     if start + len(rows) > tab.rows:
-        if (start + len(rows)) * tab.columns > MOST_CELLS:
+        if (start + len(rows)) * tab.columns > MAX_CELLS:
             words = "This action would increase the number of cells in the workbook above the limit of"
-            raise invalid(f"{words} {MOST_CELLS} cells.")
+            raise invalid(f"{words} {MAX_CELLS} cells.")
         tab.rows = start + len(rows)
     tab.columns = max(tab.columns, area.left + max((len(row) for row in rows), default=0))
     target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.left)}{start + 1}"
     width = max((len(row) for row in rows), default=1) or 1
     target += f":{a1.column_letters(area.left + width - 1)}{start + max(len(rows), 1)}"
     updates, touched = write(book, target, {"values": rows}, option)
-    told: Row = {"spreadsheetId": book.id}
+    answered: Row = {"spreadsheetId": book.id}
     if last > area.top:
         table = a1.Area(tab.title, area.top, area.left, last, None)
         wide = max((len(row) for row in tab.read(table)), default=1)
         area_of_table = a1.Area(tab.title, area.top, area.left, last, area.left + wide)
-        told["tableRange"] = a1.written(area_of_table, tab.rows, tab.columns)
-    return {**told, "updates": updates}, touched
+        answered["tableRange"] = a1.written(area_of_table, tab.rows, tab.columns)
+    return {**answered, "updates": updates}, touched
 
 
-def clear(book: Book, text: str) -> tuple[Row, Touched]:
+def clear(book: FakeSpreadsheet, text: str) -> tuple[Row, ChangedObject]:
     """Empties a range."""
     area = book.area(text)
     tab = book.tab(area.tab)
@@ -244,20 +246,20 @@ def clear(book: Book, text: str) -> tuple[Row, Touched]:
     return {"spreadsheetId": book.id, "clearedRange": where}, _touched(book, tab, where, before, [])
 
 
-def about(book: Book) -> Row:
-    """The spreadsheet itself: properties, tabs, metadata."""
+def about(book: FakeSpreadsheet) -> Row:
+    """Returns the spreadsheet's properties, tabs and metadata."""
     sheets = [
         {
             "properties": {
                 "sheetId": tab.sheet_id,
                 "title": tab.title,
-                "index": place,
+                "index": index,
                 "sheetType": "GRID",
                 "gridProperties": {"rowCount": tab.rows, "columnCount": tab.columns},
             },
             **({"developerMetadata": list(tab.metadata)} if tab.metadata else {}),
         }
-        for place, tab in enumerate(book.tabs)
+        for index, tab in enumerate(book.tabs)
     ]
     properties = {
         "title": book.title,
@@ -271,90 +273,100 @@ def about(book: Book) -> Row:
     return row
 
 
-def values_call(book: Book, rest: str, asked: Asked) -> tuple[Row, tuple[Touched, ...]]:
-    """One call below `/values`; `rest` is the range with its verb. Raises SheetError."""
-    body = _body(asked)
-    render = _choice(asked, "valueRenderOption", _RENDER, default="FORMATTED_VALUE")
-    dimension = _choice(asked, "majorDimension", _DIMENSION, default="ROWS")
+def values_call(
+    book: FakeSpreadsheet, rest: str, request: FakeRequest
+) -> tuple[Row, tuple[ChangedObject, ...]]:
+    """Serves one call below `/values`; `rest` is the range with its verb. Raises SheetError."""
+    body = _body(request)
+    render = _choice(request, "valueRenderOption", _RENDER, default="FORMATTED_VALUE")
+    dimension = _choice(request, "majorDimension", _DIMENSION, default="ROWS")
     text, _, verb = rest.removeprefix("/").rpartition(":")
-    match asked.method, verb:
+    match request.method, verb:
         case "GET", "batchGet" if not text:
-            ranges = [value for name, value in asked.query if name == "ranges"]
-            found = [value_range(book, one, render=render, dimension=dimension) for one in ranges]
-            return {"spreadsheetId": book.id, "valueRanges": found}, ()
+            ranges = [value for name, value in request.query if name == "ranges"]
+            value_ranges = [
+                value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges
+            ]
+            return {"spreadsheetId": book.id, "valueRanges": value_ranges}, ()
         case "POST", "batchUpdate" if not text:
             return _values_batch(book, body)
         case "POST", "batchClear" if not text:
-            done = _all_or_nothing(
-                book, lambda draft: [clear(draft, one) for one in _texts(body.get("ranges"))]
+            results = _all_or_nothing(
+                book, lambda draft: [clear(draft, range_text) for range_text in _texts(body.get("ranges"))]
             )
-            cleared = [told["clearedRange"] for told, _ in done]
-            return {"spreadsheetId": book.id, "clearedRanges": cleared}, tuple(t for _, t in done)
+            cleared = [answered["clearedRange"] for answered, _ in results]
+            return {"spreadsheetId": book.id, "clearedRanges": cleared}, tuple(
+                change for _, change in results
+            )
         case "POST", "append":
-            told, touched = _all_or_nothing(book, lambda draft: append(draft, text, body, asked))
-            return told, (touched,)
+            answered, touched = _all_or_nothing(book, lambda draft: append(draft, text, body, request))
+            return answered, (touched,)
         case "POST", "clear":
-            told, touched = clear(book, text)
-            return told, (touched,)
+            answered, touched = clear(book, text)
+            return answered, (touched,)
     text = rest.removeprefix("/")
-    if asked.method == "GET":
+    if request.method == "GET":
         return value_range(book, text, render=render, dimension=dimension), ()
-    if asked.method == "PUT":
-        option = _choice(asked, "valueInputOption", _INPUT, default=None)
-        told, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
-        return told, (touched,)
+    if request.method == "PUT":
+        option = _choice(request, "valueInputOption", _INPUT, default=None)
+        answered, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
+        return answered, (touched,)
     raise SheetError(404, "NOT_FOUND", "Method not found.")
 
 
 def _texts(value: Any) -> list[str]:
-    if not isinstance(value, list) or any(not isinstance(one, str) for one in value):
+    if not isinstance(value, list) or any(not isinstance(text, str) for text in value):
         raise invalid("Invalid value at 'ranges'")
     return value
 
 
-def _values_batch(book: Book, body: Row) -> tuple[Row, tuple[Touched, ...]]:
+def _values_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[ChangedObject, ...]]:
     option = _choice(body, "valueInputOption", _INPUT, default=None)
     parts = body.get("data", [])
     if not isinstance(parts, list) or any(
         not isinstance(part, dict) or "range" not in part for part in parts
     ):
         raise invalid("Invalid value at 'data'")
-    done = _all_or_nothing(book, lambda draft: [write(draft, str(p["range"]), p, option) for p in parts])
-    told = [row for row, _ in done]
+    results = _all_or_nothing(book, lambda draft: [write(draft, str(p["range"]), p, option) for p in parts])
+    updates = [row for row, _ in results]
     totals = {
-        "totalUpdatedRows": sum(row.get("updatedRows", 0) for row in told),
-        "totalUpdatedColumns": sum(row.get("updatedColumns", 0) for row in told),
-        "totalUpdatedCells": sum(row.get("updatedCells", 0) for row in told),
-        "totalUpdatedSheets": len({row["updatedRange"].rpartition("!")[0] for row in told}),
+        "totalUpdatedRows": sum(row.get("updatedRows", 0) for row in updates),
+        "totalUpdatedColumns": sum(row.get("updatedColumns", 0) for row in updates),
+        "totalUpdatedCells": sum(row.get("updatedCells", 0) for row in updates),
+        "totalUpdatedSheets": len({row["updatedRange"].rpartition("!")[0] for row in updates}),
     }
-    return {"spreadsheetId": book.id, **totals, "responses": told}, tuple(touched for _, touched in done)
+    return {"spreadsheetId": book.id, **totals, "responses": updates}, tuple(
+        touched for _, touched in results
+    )
 
 
-def _all_or_nothing(book: Book, act: Any) -> Any:
-    """A request is atomic: what fails half-way leaves nothing behind."""
-    kept = copy.deepcopy((book.tabs, book.metadata))
+def _all_or_nothing(book: FakeSpreadsheet, act: Any) -> Any:
+    """Applies a request as a whole: a failure half-way restores the state before."""
+    saved = copy.deepcopy((book.tabs, book.metadata))
     try:
         return act(book)
     except SheetError:
-        book.tabs, book.metadata = kept
+        book.tabs, book.metadata = saved
         raise
 
 
-def book_batch(book: Book, asked: Asked) -> tuple[Row, tuple[Touched, ...]]:
+def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[ChangedObject, ...]]:
     """`spreadsheets.batchUpdate`: tabs and developer metadata; all requests or none. Raises SheetError."""
-    requests = _body(asked).get("requests", [])
+    requests = _body(request).get("requests", [])
     if not isinstance(requests, list) or not requests:
         raise invalid("Must specify at least one request.")
     before = about(book)
-    replies = _all_or_nothing(book, lambda draft: [_request(draft, one) for one in requests])
+    replies = _all_or_nothing(book, lambda draft: [_request(draft, request_row) for request_row in requests])
     after = about(book)
     changed = [name for name in after if after[name] != before.get(name)]
     old = {name: before[name] for name in changed if name in before}
-    touched = Touched("spreadsheet", book.id, tuple(changed), old, {name: after[name] for name in changed})
+    touched = ChangedObject(
+        "spreadsheet", book.id, tuple(changed), old, {name: after[name] for name in changed}
+    )
     return {"spreadsheetId": book.id, "replies": replies}, (touched,) if changed else ()
 
 
-def _request(book: Book, request: Any) -> Row:
+def _request(book: FakeSpreadsheet, request: Any) -> Row:
     if not isinstance(request, dict) or len(request) != 1:
         raise invalid("Invalid requests[0]: exactly one kind of request is needed.")
     kind, ask = next(iter(request.items()))
@@ -367,25 +379,25 @@ def _request(book: Book, request: Any) -> Row:
         case "createDeveloperMetadata":
             return _add_metadata(book, ask.get("developerMetadata", {}))
         case "deleteSheet":
-            kept = [tab for tab in book.tabs if tab.sheet_id != ask.get("sheetId")]
-            if len(kept) == len(book.tabs) or not kept:
+            remaining = [tab for tab in book.tabs if tab.sheet_id != ask.get("sheetId")]
+            if len(remaining) == len(book.tabs) or not remaining:
                 raise invalid(f"Invalid requests[0].deleteSheet: No grid with id: {ask.get('sheetId')}")
-            book.tabs = kept
+            book.tabs = remaining
             return {}
         case "deleteDimension":
             return _delete_rows(book, ask.get("range", {}))
         case "updateSheetProperties":
-            wanted = ask.get("properties", {})
+            properties = ask.get("properties", {})
             for tab in book.tabs:
-                if tab.sheet_id == wanted.get("sheetId"):
-                    tab.title = str(wanted.get("title", tab.title))
+                if tab.sheet_id == properties.get("sheetId"):
+                    tab.title = str(properties.get("title", tab.title))
                     return {}
             raise invalid("Invalid requests[0].updateSheetProperties: No grid with that id")
     words = f"Unknown name \"{kind}\" at 'requests[0]': Cannot find field."
     raise invalid(f"Invalid JSON payload received. {words}")
 
 
-def _delete_rows(book: Book, span: Row) -> Row:
+def _delete_rows(book: FakeSpreadsheet, span: Row) -> Row:
     first, last = span.get("startIndex", 0), span.get("endIndex", 0)
     for tab in book.tabs:
         if (
@@ -393,30 +405,30 @@ def _delete_rows(book: Book, span: Row) -> Row:
             and span.get("dimension") == "ROWS"
             and 0 <= first < last <= tab.rows
         ):
-            tab.take_out(first, last)
+            tab.delete_rows(first, last)
             return {}
     raise invalid("Invalid requests[0].deleteDimension: No grid with that id, or no rows.")
 
 
-def _add_tab(book: Book, wanted: Row) -> Row:
-    title = str(wanted.get("title") or f"Sheet{len(book.tabs) + 1}")
+def _add_tab(book: FakeSpreadsheet, properties: Row) -> Row:
+    title = str(properties.get("title") or f"Sheet{len(book.tabs) + 1}")
     if any(tab.title.casefold() == title.casefold() for tab in book.tabs):
         words = f'A sheet with the name "{title}" already exists. Please enter another name.'
         raise invalid(f"Invalid requests[0].addSheet: {words}")
-    number = wanted.get("sheetId", max(tab.sheet_id for tab in book.tabs) + 1)
-    grid = wanted.get("gridProperties", {})
-    tab = Tab(int(number), title, int(grid.get("rowCount", 1000)), int(grid.get("columnCount", 26)))
+    number = properties.get("sheetId", max(tab.sheet_id for tab in book.tabs) + 1)
+    grid = properties.get("gridProperties", {})
+    tab = FakeTab(int(number), title, int(grid.get("rowCount", 1000)), int(grid.get("columnCount", 26)))
     book.tabs = [*book.tabs, tab]
     return {"addSheet": {"properties": about(book)["sheets"][-1]["properties"]}}
 
 
-def _add_metadata(book: Book, wanted: Row) -> Row:
-    if not wanted.get("metadataKey") or wanted.get("visibility") not in ("DOCUMENT", "PROJECT"):
+def _add_metadata(book: FakeSpreadsheet, metadata: Row) -> Row:
+    if not metadata.get("metadataKey") or metadata.get("visibility") not in ("DOCUMENT", "PROJECT"):
         raise invalid("Invalid requests[0].createDeveloperMetadata: key, location and visibility are needed.")
     every = [*book.metadata, *(entry for tab in book.tabs for entry in tab.metadata)]
     number = max((entry["metadataId"] for entry in every), default=0) + 1
-    entry = {"metadataId": number, **wanted}
-    location = wanted.get("location", {})
+    entry = {"metadataId": number, **metadata}
+    location = metadata.get("location", {})
     if location.get("spreadsheet"):
         book.metadata = [*book.metadata, entry]
         return {"createDeveloperMetadata": {"developerMetadata": entry}}
@@ -428,13 +440,13 @@ def _add_metadata(book: Book, wanted: Row) -> Row:
     raise invalid(f"Invalid requests[0].createDeveloperMetadata: No grid with id: {sheet_id}")
 
 
-def _body(asked: Asked) -> Row:
-    if asked.method in ("GET", "HEAD") or not asked.body:
+def _body(request: FakeRequest) -> Row:
+    if request.method in ("GET", "HEAD") or not request.body:
         return {}
     try:
-        found = json.loads(asked.body)
+        decoded = json.loads(request.body)
     except ValueError:
         raise invalid("Invalid JSON payload received.") from None
-    if not isinstance(found, dict):
+    if not isinstance(decoded, dict):
         raise invalid("Invalid JSON payload received.")
-    return found
+    return decoded

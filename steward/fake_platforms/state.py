@@ -1,4 +1,4 @@
-"""Everything the pretend world remembers, and how it begins anew."""
+"""The data of all fake platforms, and how it is seeded."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -6,19 +6,19 @@ from datetime import datetime
 import httpx
 
 from steward.fake_platforms import catalogue, files
-from steward.fake_platforms.deliveries import Deliveries
-from steward.fake_platforms.faults import Faults
-from steward.fake_platforms.google import Google
+from steward.fake_platforms.deliveries import WebhookSender
+from steward.fake_platforms.faults import FaultList
+from steward.fake_platforms.google import FakeGoogle
 from steward.fake_platforms.ledger import Ledger
-from steward.fake_platforms.microsoft import Teams
+from steward.fake_platforms.microsoft import FakeTeams
 from steward.fake_platforms.object_store import ObjectStore
 from steward.fake_platforms.seed import BUCKET, REGION, WORKFLOW, Keys, dice
 from steward.fake_platforms.slow import Slowness
-from steward.fake_platforms.woocommerce.shop import Key, Shop
+from steward.fake_platforms.woocommerce.shop import FakeShop, Key
 
 
-class State:
-    """The services of one pretend world, filled from its seed; dates are counted back from `start`."""
+class PlatformState:
+    """The services, filled from the seed; dates count back from `start`."""
 
     def __init__(
         self,
@@ -34,18 +34,18 @@ class State:
         self.seed, self.url, self.now, self.start = seed, url.rstrip("/"), now, start
         self.keys = Keys(seed, self.url)
         self.ledger = Ledger()
-        self.faults = Faults()
-        self.shop = Shop(self.url, now)
+        self.faults = FaultList()
+        self.shop = FakeShop(self.url, now)
         self.shop.keys = {
             self.keys.consumer_key: Key(self.keys.consumer_secret, "read_write"),
             self.keys.read_only_key: Key(self.keys.read_only_secret, "read"),
         }
         catalogue.fill(self.shop, seed, start)
-        self.google = Google(self.url, self.keys, now, files.books(self.shop, self.keys))
-        self.teams = Teams({WORKFLOW: self.keys.teams_signature}, now)
+        self.google = FakeGoogle(self.url, self.keys, now, files.books(self.shop, self.keys))
+        self.teams = FakeTeams({WORKFLOW: self.keys.teams_signature}, now)
         pair = (self.keys.access_key_id, self.keys.secret_access_key)
         self.store = ObjectStore(pair, REGION, now)
-        self.store.put(BUCKET, "stock.csv", files.stock_file(self.shop, self.keys), at=start)
-        self.deliveries = Deliveries(self.shop, deliver)
+        self.store.put(BUCKET, "stock.csv", files.stock_file(self.shop, self.keys), modified_at=start)
+        self.deliveries = WebhookSender(self.shop, deliver)
         self.events_made = 0
         self.event_dice = dice(seed, "events")

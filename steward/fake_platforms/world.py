@@ -1,4 +1,7 @@
-"""One ASGI application of all pretend services: arrival, ledger, faults, answers (contract 9)."""
+"""The ASGI application of all fake platforms: ledger, faults and the services' answers.
+
+See `docs/design/fake-platforms.md`.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -9,22 +12,22 @@ from urllib.parse import parse_qsl
 import httpx
 
 from steward.fake_platforms import catalogue, control, page
-from steward.fake_platforms.deliveries import Deliveries
+from steward.fake_platforms.deliveries import WebhookSender
 from steward.fake_platforms.exchange import (
-    Answer,
-    AnsweredLate,
-    Asked,
-    Dropped,
+    ConnectionDropped,
+    FakeRequest,
+    FakeResponse,
+    ResponseTooLate,
     Row,
-    answer_json,
-    answer_text,
+    json_response,
+    text_response,
 )
-from steward.fake_platforms.faults import Fault
-from steward.fake_platforms.ledger import Entry
+from steward.fake_platforms.faults import InjectedFault
+from steward.fake_platforms.ledger import LedgerEntry
 from steward.fake_platforms.slow import Slowness
-from steward.fake_platforms.state import State
+from steward.fake_platforms.state import PlatformState
 from steward.fake_platforms.woocommerce import api
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -49,16 +52,19 @@ def create(
     deliver: httpx.AsyncBaseTransport | None = None,
     slow: Slowness | None = None,
     sleep: Sleep = asyncio.sleep,
-) -> "World":
-    """A pretend world. `url` is its own address; `deliver` takes the webhooks (default: the network).
+) -> "FakePlatforms":
+    """Creates the fake platforms.
 
-    `slow` is how slowly the shop answers from the start and after a reset; `sleep` is what it waits by.
+    `url` is their own address; `deliver` sends the webhooks (default: the network). `slow` is how slowly the
+    shop answers from the start and after a reset; `sleep` is how it waits.
     """
-    return World(seed, url, now=now or _system_now, deliver=deliver, slow=slow or Slowness(), sleep=sleep)
+    return FakePlatforms(
+        seed, url, now=now or _system_now, deliver=deliver, slow=slow or Slowness(), sleep=sleep
+    )
 
 
-class World:
-    """The application itself; tests in one process may look at `state` and its parts."""
+class FakePlatforms:
+    """The application; tests in the same process read `state` and its parts."""
 
     def __init__(
         self,
@@ -72,44 +78,44 @@ class World:
     ) -> None:
         self._now, self._start, self._deliver = now, now(), deliver
         self._slow, self._sleep = slow, sleep
-        self.state = State(seed, url, now=now, start=self._start, deliver=deliver, slow=slow)
+        self.state = PlatformState(seed, url, now=now, start=self._start, deliver=deliver, slow=slow)
 
     @property
-    def app(self) -> "World":
-        """The ASGI application."""
+    def app(self) -> "FakePlatforms":
+        """Returns the ASGI application."""
         return self
 
     def transport(self) -> httpx.AsyncBaseTransport:
-        """Leads an httpx client here without a socket; a dropped connection is httpx's own error."""
-        return InProcess(self)
+        """Returns an httpx transport into this process; a dropped connection is httpx's own error."""
+        return InProcessTransport(self)
 
     def described(self) -> Row:
-        """What `GET /sandbox` answers."""
+        """Returns the answer of `GET /sandbox`."""
         return self.state.keys.described()
 
-    def deliver_through(self, transport: httpx.AsyncBaseTransport | None) -> None:
-        """Sets how webhooks leave from now on."""
+    def set_webhook_transport(self, transport: httpx.AsyncBaseTransport | None) -> None:
+        """Sets how webhooks are sent from now on."""
         self._deliver = transport
-        self.state.deliveries.through(transport)
+        self.state.deliveries.set_transport(transport)
 
-    def take_shop(self, shop: Shop) -> None:
-        """Puts another shop in the place of the seeded one until the next reset: for replays."""
+    def replace_shop(self, shop: FakeShop) -> None:
+        """Replaces the seeded shop until the next reset, for replays."""
         self.state.shop = shop
-        self.state.deliveries = Deliveries(shop, self._deliver)
+        self.state.deliveries = WebhookSender(shop, self._deliver)
 
     async def settle(self) -> None:
         """Waits until all webhooks caused so far were tried."""
         await self.state.deliveries.settle()
 
     def load_products(self, count: int) -> None:
-        """Replaces the catalogue by `count` generated products, each tenth of them variable."""
+        """Replaces the catalogue by `count` generated products, every tenth of them variable."""
         catalogue.load_products(self.state.shop, count, self.state.seed, self._start)
 
     async def reset(self, seed: int | None = None) -> None:
-        """All as at the start, with the keys of the seed; what was to be delivered is given up."""
+        """Restores the initial data with the keys of the seed, and drops pending deliveries."""
         await self.state.deliveries.stop()
         chosen = self.state.seed if seed is None else seed
-        self.state = State(
+        self.state = PlatformState(
             chosen,
             self.state.url,
             now=self._now,
@@ -119,13 +125,13 @@ class World:
         )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """The ASGI entry."""
+        """Serves one ASGI scope."""
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            asked = await _arrived(scope, receive)
-            if asked is not None:
-                await self._serve(asked, scope, receive, send)
+            request = await _arrived(scope, receive)
+            if request is not None:
+                await self._serve(request, scope, receive, send)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -137,46 +143,46 @@ class World:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
-    async def _serve(self, asked: Asked, scope: Message, receive: Receive, send: Send) -> None:
-        if asked.path == "/sandbox" or asked.path.startswith("/sandbox/"):
-            await _send(send, asked, await self._controlled(asked))
+    async def _serve(self, request: FakeRequest, scope: Message, receive: Receive, send: Send) -> None:
+        if request.path == "/sandbox" or request.path.startswith("/sandbox/"):
+            await _send(send, request, await self._controlled(request))
             return
-        if asked.path == "/" and asked.first("rest_route") is None:
+        if request.path == "/" and request.first("rest_route") is None:
             html = page.rendered(self.state)
-            await _send(send, asked, answer_text(200, html, kind="text/html; charset=UTF-8"))
+            await _send(send, request, text_response(200, html, kind="text/html; charset=UTF-8"))
             return
         state = self.state
-        service = next((name for start, name in _SERVICES if _is_below(asked.path, start)), None)
-        entry = state.ledger.arrive(asked, service, at=self._now()) if service else None
-        fault = state.faults.strike(asked.method, asked.path)
+        service = next((name for start, name in _SERVICES if _is_below(request.path, start)), None)
+        entry = state.ledger.record_arrival(request, service, at=self._now()) if service else None
+        fault = state.faults.match_request(request.method, request.path)
         if entry is not None and fault is not None:
             entry.fault = fault.id
-        pause = state.slow.seconds(asked) if service == "woocommerce" else 0.0
+        pause = state.slow.seconds(request) if service == "woocommerce" else 0.0
         if fault is not None and fault.kind == "delay":
             pause += fault.delay_ms / 1000
         is_late = await self._wait(scope, pause)
-        answer, is_applied = self._outcome(state, asked, service, fault)
+        answer, is_applied = self._outcome(state, request, service, fault)
         if answer is None or (fault is not None and fault.kind == "drop_after"):
             _finish(state, entry, answer if is_applied else None, answered=None)
-            state.deliveries.caused(state.shop.take_happened())
+            state.deliveries.enqueue(state.shop.pop_events())
             await _drop(scope, receive)
             return
-        happened = state.shop.take_happened()
+        events = state.shop.pop_events()
         sent = answer
         if fault is not None and fault.kind == "status_after":
             sent = _faulty(fault, service)
         _finish(state, entry, answer if is_applied else None, answered=sent.status)
-        await state.deliveries.ping_each(happened)
+        await state.deliveries.send_pings(events)
         if is_late:
-            state.deliveries.caused(happened)
-            raise AnsweredLate("the caller did not wait for the answer")
-        await _send(send, asked, sent)
-        state.deliveries.caused(happened)
+            state.deliveries.enqueue(events)
+            raise ResponseTooLate("the caller did not wait for the answer")
+        await _send(send, request, sent)
+        state.deliveries.enqueue(events)
 
     async def _wait(self, scope: Message, seconds: float) -> bool:
-        """Waits before an answer is made; whether a caller in the same process gave up meanwhile.
+        """Waits before the answer; returns whether a caller in the same process gave up meanwhile.
 
-        One on a socket closes it by itself.
+        A caller on a socket closes it by itself.
         """
         patience = (scope.get("extensions") or {}).get(PATIENCE)
         if seconds:
@@ -184,77 +190,81 @@ class World:
         return patience is not None and seconds > patience
 
     def _outcome(
-        self, state: State, asked: Asked, service: str | None, fault: Fault | None
-    ) -> tuple[Answer | None, bool]:
-        """The answer, None when the connection is dropped before; whether the service was asked."""
+        self, state: PlatformState, request: FakeRequest, service: str | None, fault: InjectedFault | None
+    ) -> tuple[FakeResponse | None, bool]:
+        """Returns the answer, null for a connection dropped before, and whether the service was called."""
         match fault.kind if fault is not None else "":
             case "status" | "throttle":
                 assert fault is not None
                 return _faulty(fault, service), False
             case "drop_before":
                 return None, False
-        return _answered(state, asked, service), True
+        return _answered(state, request, service), True
 
-    async def _controlled(self, asked: Asked) -> Answer:
+    async def _controlled(self, request: FakeRequest) -> FakeResponse:
         try:
-            if asked.path.rstrip("/") == "/sandbox/reset" and asked.method == "POST":
-                await self.reset(control.reset_seed(asked, self.state.seed))
-                return answer_json(200, {"seed": self.state.seed})
-            return await control.control(self.state, asked)
-        except control.BadAsk as refusal:
-            return answer_json(refusal.status, {"error": str(refusal)})
+            if request.path.rstrip("/") == "/sandbox/reset" and request.method == "POST":
+                await self.reset(control.reset_seed(request, self.state.seed))
+                return json_response(200, {"seed": self.state.seed})
+            return await control.control(self.state, request)
+        except control.BadControlRequest as refusal:
+            return json_response(refusal.status, {"error": str(refusal)})
 
 
 def _is_below(path: str, start: str) -> bool:
     return path == start or path.startswith(start + "/")
 
 
-def _answered(state: State, asked: Asked, service: str | None) -> Answer:
+def _answered(state: PlatformState, request: FakeRequest, service: str | None) -> FakeResponse:
     match service:
         case "woocommerce":
-            return api.answer(state.shop, asked)
+            return api.answer(state.shop, request)
         case "sheets":
-            return state.google.spreadsheets(asked)
+            return state.google.spreadsheets(request)
         case "teams":
-            return state.teams.answer(asked)
+            return state.teams.answer(request)
         case "s3":
-            return state.store.answer(asked)
-    if asked.path == "/google/authorize" and asked.method == "GET":
-        return state.google.authorize(asked)
-    if asked.path == "/google/token" and asked.method == "POST":
-        return state.google.token(asked)
-    return api.answer(state.shop, asked)
+            return state.store.answer(request)
+    if request.path == "/google/authorize" and request.method == "GET":
+        return state.google.authorize(request)
+    if request.path == "/google/token" and request.method == "POST":
+        return state.google.token(request)
+    return api.answer(state.shop, request)
 
 
-def _faulty(fault: Fault, service: str | None) -> Answer:
-    """What a fault answers: its body, or one in the service's own form of an error."""
+def _faulty(fault: InjectedFault, service: str | None) -> FakeResponse:
+    """Returns the answer of a fault: its own body, or an error in the service's form."""
     status = 429 if fault.kind == "throttle" else fault.status or 500
     headers = {"retry-after": str(fault.retry_after)} if fault.kind == "throttle" else {}
     if isinstance(fault.body, str):
-        return Answer(status, fault.body.encode(), {"content-type": "text/html; charset=UTF-8", **headers})
+        return FakeResponse(
+            status, fault.body.encode(), {"content-type": "text/html; charset=UTF-8", **headers}
+        )
     if fault.body is not None:
-        return answer_json(status, fault.body, headers)
+        return json_response(status, fault.body, headers)
     words = "Refused on request of a fault."
     if service == "sheets":
-        known = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
-        word = known.get(status, "INTERNAL")
-        return answer_json(status, {"error": {"code": status, "message": words, "status": word}}, headers)
+        words_by_status = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED"}
+        word = words_by_status.get(status, "INTERNAL")
+        return json_response(status, {"error": {"code": status, "message": words, "status": word}}, headers)
     if service == "s3":
         code = "SlowDown" if status in (429, 503) else "InternalError"
         text = f"<Error><Code>{code}</Code><Message>{words}</Message></Error>"
-        return Answer(status, text.encode(), {"content-type": "application/xml", **headers})
-    return answer_json(
+        return FakeResponse(status, text.encode(), {"content-type": "application/xml", **headers})
+    return json_response(
         status, {"code": "sandbox_fault", "message": words, "data": {"status": status}}, headers
     )
 
 
-def _finish(state: State, entry: Entry | None, answer: Answer | None, *, answered: int | None) -> None:
+def _finish(
+    state: PlatformState, entry: LedgerEntry | None, answer: FakeResponse | None, *, answered: int | None
+) -> None:
     if entry is not None:
-        state.ledger.finish(entry, answer, answered=answered)
+        state.ledger.complete(entry, answer, answered=answered)
 
 
-async def _arrived(scope: Message, receive: Receive) -> Asked | None:
-    """The whole request, or None when the caller went away before it was whole."""
+async def _arrived(scope: Message, receive: Receive) -> FakeRequest | None:
+    """Returns the complete request, or null when the caller disconnected before it was complete."""
     parts: list[bytes] = []
     while True:
         message = await receive()
@@ -269,7 +279,7 @@ async def _arrived(scope: Message, receive: Receive) -> Asked | None:
     for name, value in scope["headers"]:
         text, held = value.decode("latin-1"), headers.get(name.decode("latin-1").lower())
         headers[name.decode("latin-1").lower()] = text if held is None else f"{held}, {text}"
-    return Asked(
+    return FakeRequest(
         method=scope["method"],
         path=scope["path"],
         raw_path=raw.decode("latin-1").partition("?")[0],
@@ -280,34 +290,35 @@ async def _arrived(scope: Message, receive: Receive) -> Asked | None:
     )
 
 
-async def _send(send: Send, asked: Asked, answer: Answer) -> None:
+async def _send(send: Send, request: FakeRequest, answer: FakeResponse) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()]
     if answer.status not in (204, 304):
         headers.append((b"content-length", str(len(answer.body)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    body = b"" if asked.method == "HEAD" else answer.body
+    body = b"" if request.method == "HEAD" else answer.body
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 async def _drop(scope: Message, receive: Receive) -> None:
-    """Closes the connection without answering: by the server's own means, or in process by an error."""
+    """Closes the connection without an answer: through the server, or in process by an error."""
     close = scope.get("extensions", {}).get(DROP) if scope.get("extensions") else None
     if close is None:
-        raise Dropped("the pretend world closed the connection without answering")
+        raise ConnectionDropped("the pretend world closed the connection without answering")
     close()
     while (await receive())["type"] != "http.disconnect":
         continue
 
 
-class InProcess(httpx.AsyncBaseTransport):
-    """An httpx transport into a world of the same process."""
+class InProcessTransport(httpx.AsyncBaseTransport):
+    """An httpx transport to the fake platforms of the same process."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: FakePlatforms) -> None:
         self._world = world
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Serves the request. Raises httpx's errors for a dropped connection and a late answer, as over a
-        socket; the caller's own limit for the first byte counts.
+        """Serves the request under the caller's own read timeout.
+
+        Raises httpx's errors for a dropped connection and a late answer, as over a socket.
         """
         patience = request.extensions.get("timeout", {}).get("read")
 
@@ -316,7 +327,7 @@ class InProcess(httpx.AsyncBaseTransport):
 
         try:
             return await httpx.ASGITransport(served, raise_app_exceptions=True).handle_async_request(request)
-        except Dropped as dropped:
+        except ConnectionDropped as dropped:
             raise httpx.ReadError(str(dropped), request=request) from dropped
-        except AnsweredLate as late:
+        except ResponseTooLate as late:
             raise httpx.ReadTimeout(str(late), request=request) from late

@@ -11,8 +11,8 @@ from steward.connectors import Options, build
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, changes, transitions, workers
-from steward.fake_platforms.sheets import Tab
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.sheets import FakeTab
+from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectRef, Outcome, Proposal
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -77,7 +77,7 @@ class Two:
     """The service, what either organisation has, and words that only the other one's records hold."""
 
     service: Service
-    outside: World
+    outside: FakePlatforms
     ours: Ids
     theirs: Ids
     theirs_alone: tuple[str, ...]
@@ -93,7 +93,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     """The cast's two organisations, both set up alike, with limits no test of these reaches."""
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
-    outside.state.google.books["sheet-prices"].tabs.append(Tab(1, "Second"))
+    outside.state.google.books["sheet-prices"].tabs.append(FakeTab(1, "Second"))
     service = await make_service(engine, clock, **_context(outside, clock))
     service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
     ours = await _furnish(service, outside, "owner", "ours")
@@ -103,7 +103,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     return Two(service, outside, ours, theirs, (*ulids, *names))
 
 
-def _context(outside: World, clock: FakeClock) -> Mapping[str, Any]:
+def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
     """Connectors and vault as app.py makes them, over the pretend world; a template that runs on nothing."""
     sheet = outside.described()["spreadsheet"]
     hosts = frozenset([OUTSIDE])
@@ -133,7 +133,7 @@ def _context(outside: World, clock: FakeClock) -> Mapping[str, Any]:
     }
 
 
-async def _furnish(service: Service, outside: World, name: str, mark: str) -> Ids:
+async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: str) -> Ids:
     """Connections, two automations, their runs, approvals and changes, a skipped slot and one more person."""
     web = await service.web(name)
     described = outside.described()

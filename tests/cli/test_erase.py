@@ -20,7 +20,7 @@ from steward.cli.run import run
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.sqlite import take_lock
 from steward.database.operator.erasure import KEPT, TABLES
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from steward.model.account import Role
 from steward.model.run import RunStatus
 from tests.cli.planted import holding, tables_of
@@ -251,7 +251,7 @@ async def test_a_worker_drops_a_run_that_is_erased_under_its_hands(
     """As after a lost lease, nothing of the run is written; another organisation's run goes on."""
     held: list[Held] = []
 
-    def around(world: World) -> None:
+    def around(world: FakePlatforms) -> None:
         held.append(Held(world.transport()))
         world.transport = lambda: held[0]  # type: ignore[method-assign]
 

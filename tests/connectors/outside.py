@@ -12,7 +12,7 @@ from steward.connectors.base.connector import Connector, PlannedChanges, Reader
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.change import Batch, Part, Proposal, batch_key, effect_key
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound
@@ -37,7 +37,7 @@ class Outside:
     """The pretend world, a client over it, and the connectors."""
 
     clock: FakeClock
-    world: World
+    world: FakePlatforms
     transport: httpx.AsyncBaseTransport
     register: Register = field(default_factory=Register)
     lines: list[str] = field(default_factory=list)

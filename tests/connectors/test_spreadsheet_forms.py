@@ -8,7 +8,7 @@ from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
 from steward.connectors.base.queries import TABS, VALUES, TabsQuery, ValuesQuery
 from steward.connectors.base.writing import WriteState
 from steward.connectors.spreadsheet import reader as reading
-from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Proposal
 from steward.outbound.errors import RemoteNotFound
 from tests.connectors.outside import Connection, Outside
@@ -17,9 +17,9 @@ from tests.connectors.test_woocommerce_world import CASES
 NAMES = ("sheet.clear", "sheet.delete_rows", "sheet.add_tab")
 
 
-def prices(world: Outside) -> Tab:
+def prices(world: Outside) -> FakeTab:
     """The tab as the pretend service holds it."""
-    tab: Tab = world.world.state.google.books["sheet-prices"].tab("Prices")
+    tab: FakeTab = world.world.state.google.books["sheet-prices"].tab("Prices")
     return tab
 
 

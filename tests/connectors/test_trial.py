@@ -11,13 +11,13 @@ import pytest
 
 from steward.clock import SystemClock
 from steward.fake_platforms import serve
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.world import FakePlatforms, create
 from tests.trial import __main__ as tool
 from tests.trial.signing import base_string, is_private
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[World]:
+async def served() -> AsyncIterator[FakePlatforms]:
     """A pretend world on a socket."""
     bound = serve.listening("127.0.0.1", 0)
     world = create(1, serve.address(bound), SystemClock().now)
@@ -31,20 +31,22 @@ async def served() -> AsyncIterator[World]:
     bound.close()
 
 
-def keys(world: World) -> tuple[str, str, str]:
+def keys(world: FakePlatforms) -> tuple[str, str, str]:
     """Address, key and secret."""
     described = world.described()["woocommerce"]
     return described["url"], described["consumer_key"], described["consumer_secret"]
 
 
-def everything(world: World) -> dict[str, Any]:
+def everything(world: FakePlatforms) -> dict[str, Any]:
     """All that the shop holds."""
     shop = world.state.shop
     names = ("products", "variations", "terms", "orders", "refunds", "customers", "webhooks")
     return {name: copy.deepcopy(getattr(shop, name)) for name in names}
 
 
-async def test_everything_is_tried_and_put_back(served: World, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_everything_is_tried_and_put_back(
+    served: FakePlatforms, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Every read, every change, webhooks and their deliveries. See docs/design/connectors.md#tests."""
     before = everything(served)
     assert await tool.trial(*keys(served), None)
@@ -56,7 +58,7 @@ async def test_everything_is_tried_and_put_back(served: World, capsys: pytest.Ca
 
 
 async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
-    served: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    served: FakePlatforms, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Ctrl-C, twice even; and a shop that refuses to remove what was made"""
     before = everything(served)
@@ -95,7 +97,7 @@ async def test_an_interrupted_trial_puts_back_and_one_that_cannot_says_so(
     assert told.splitlines()[-1].endswith("not all could be put back")
 
 
-async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(served: World) -> None:
+async def test_plain_http_is_for_private_addresses_and_keys_must_be_let_in(served: FakePlatforms) -> None:
     """The keys would be read on the way"""
     url, key, _ = keys(served)
     assert is_private(url)

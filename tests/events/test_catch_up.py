@@ -24,12 +24,12 @@ async def test_after_an_outage_what_was_lost_is_found_once(ears: Ears) -> None:
     ears.shop.clock.tick(60)
     delivered = await sold(ears)
     assert await ears.told(created) == [("orders/create", delivered)]
-    ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
+    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
     ears.shop.clock.tick(60)
     lost = await sold(ears)
     await ears.shop.drain()
     assert len(await ears.runs(created)) == 1
-    ears.shop.world.deliver_through(httpx.ASGITransport(app=ears.whole.service.app))
+    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
     await ears.later(minutes=15)
     for automation, topic in ((created, "orders/create"), (is_paid, "orders/paid")):
         assert await ears.told(automation) == [(topic, delivered), (topic, lost)]
@@ -44,7 +44,7 @@ async def test_a_store_that_cannot_be_read_is_read_from_where_it_was(ears: Ears)
     """After any gap, from the cursor; 5.5. See docs/design/events.md#catch-up."""
     made = await ears.automation("orders/create")
     ears.shop.clock.tick(60)
-    ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
+    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
     lost = await sold(ears)
     ears.shop.fault("status", "GET", "/wp-json/wc/v3/orders", status=500, count=1000)
     await ears.later(minutes=16)
@@ -63,7 +63,7 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
     assert await ears.told(made) == [("orders/create", first)]
     ears.shop.clock.tick(30)
     await ears.woo("PUT", f"/orders/{first}", {"status": "completed"})
-    ears.shop.world.deliver_through(httpx.MockTransport(unreachable))
+    ears.shop.world.set_webhook_transport(httpx.MockTransport(unreachable))
     lost = await sold(ears)
     await ears.later(seconds=45)
     await ears.woo("PUT", f"/orders/{lost}", {"status": "completed"})
@@ -71,7 +71,7 @@ async def test_what_was_told_to_be_new_is_not_new_again_when_it_changes(ears: Ea
     told = [("orders/create", first), ("orders/create", lost)]
     assert await ears.told(made) == told
     await ears.woo("PUT", f"/orders/{lost}", {"status": "cancelled"})
-    ears.shop.world.deliver_through(httpx.ASGITransport(app=ears.whole.service.app))
+    ears.shop.world.set_webhook_transport(httpx.ASGITransport(app=ears.whole.service.app))
     await ears.later(minutes=15)
     await ears.later(minutes=15)
     assert await ears.told(made) == told

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import httpx
 import pytest
 
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.events.world import Ears, open_ears
 from tests.fake_clock import FakeClock
 from tests.fakes.shopify.goods import number
@@ -65,7 +65,7 @@ class WooCommerceShop:
                 self.sent.append(request)
             return httpx.Response(200)
 
-        self.ears.shop.world.deliver_through(httpx.MockTransport(keep))
+        self.ears.shop.world.set_webhook_transport(httpx.MockTransport(keep))
 
     async def create(self, *, paid: bool) -> str:
         row = await self.ears.woo("POST", "/orders", {"set_paid": paid, "line_items": []})
@@ -188,7 +188,7 @@ async def fake(clock: FakeClock) -> ShopifyFake:
 async def ears(database_url: str, clock: FakeClock, tmp_path: Path, fake: ShopifyFake) -> AsyncIterator[Ears]:
     """The service beside both stores."""
 
-    def around(world: World) -> None:
+    def around(world: FakePlatforms) -> None:
         default = world.transport
         world.transport = lambda: beside(default(), fake)  # type: ignore[method-assign]
 

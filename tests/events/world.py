@@ -202,7 +202,7 @@ async def open_ears(whole: Whole) -> Ears:
     """Ears over a whole service: its webhooks lead to the service, its templates know one more."""
     templates = cast("dict[str, Template]", whole.shop.service.worker_context.templates)
     templates["tell-events"] = telling()
-    whole.shop.world.deliver_through(httpx.ASGITransport(app=whole.service.app))
+    whole.shop.world.set_webhook_transport(httpx.ASGITransport(app=whole.service.app))
     return Ears(whole, await whole.service.token("member"))
 
 

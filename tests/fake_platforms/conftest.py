@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms import world
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 from tests.fake_platforms.receiver import Receiver
 
@@ -20,13 +20,13 @@ def receiver() -> Receiver:
 
 
 @pytest.fixture
-def pretend(clock: FakeClock, receiver: Receiver) -> World:
+def pretend(clock: FakeClock, receiver: Receiver) -> FakePlatforms:
     """A fresh pretend world."""
     return world.create(1, URL, clock.now, deliver=receiver.transport())
 
 
 @pytest.fixture
-async def shop(pretend: World) -> AsyncIterator[httpx.AsyncClient]:
+async def shop(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the shop with the key that may read and write."""
     pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
     base = f"{URL}/wp-json/wc/v3/"
@@ -35,7 +35,7 @@ async def shop(pretend: World) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-async def outside(pretend: World) -> AsyncIterator[httpx.AsyncClient]:
+async def outside(pretend: FakePlatforms) -> AsyncIterator[httpx.AsyncClient]:
     """A client without any key."""
     async with httpx.AsyncClient(transport=pretend.transport(), base_url=URL) as client:
         yield client

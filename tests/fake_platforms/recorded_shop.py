@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from steward.fake_platforms.woocommerce import blank, stock
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 Row = dict[str, Any]
 
@@ -141,7 +141,7 @@ class Recording:
             known.made_in.add(name)
         known.first_in.setdefault(name, view)
 
-    def load(self, shop: Shop, name: str) -> None:
+    def load(self, shop: FakeShop, name: str) -> None:
         """Fills an empty shop with what was there before the first exchange of the file `name`."""
         addressed = set()
         for exchange in self.files[name]["exchanges"]:
@@ -200,13 +200,13 @@ def _refusals(body: Any) -> Iterator[tuple[str, Row]]:
             yield from _refusals(item)
 
 
-def is_held(shop: Shop, kind: str, number: int) -> bool:
+def is_held(shop: FakeShop, kind: str, number: int) -> bool:
     """Whether the shop knows the product, variation or term already."""
     terms = shop.terms["tags"] if kind == "tag" else shop.terms["categories"]
     return number in (terms if kind in ("tag", "category") else {**shop.products, **shop.variations})
 
 
-def put(shop: Shop, kind: str, row: Row) -> None:
+def put(shop: FakeShop, kind: str, row: Row) -> None:
     """Stores one object as an answer showed it, completed where the answer was a part."""
     stored = {key: value for key, value in row.items() if key not in _NOT_STORED}
     number = int(row["id"])
@@ -235,7 +235,7 @@ def put(shop: Shop, kind: str, row: Row) -> None:
             shop.webhook_secrets[number] = "recorded"
 
 
-def complete(shop: Shop) -> None:
+def complete(shop: FakeShop) -> None:
     """Adds what objects only mention: terms of products, variations of their parents; and numbers to come."""
     for product in shop.products.values():
         for kind in ("tags", "categories"):
@@ -261,7 +261,7 @@ def complete(shop: Shop) -> None:
         shop.set_next_id(kind, 100_000)
 
 
-def catch_up(shop: Shop, exchange: Row) -> None:
+def catch_up(shop: FakeShop, exchange: Row) -> None:
     """Brings the shop to what was changed between the recorded exchanges without being recorded.
 
     A read tells the whole of it. An answered write tells of the price and the quantity it did not write.

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from steward.fake_platforms import world
-from steward.fake_platforms.woocommerce.shop import Key, Shop
+from steward.fake_platforms.woocommerce.shop import FakeShop, Key
 from steward.outbound.errors import CallError
 from tests.fake_platforms.connector_view import delivery_differences, view_differences
 from tests.fake_platforms.recorded_shop import NUMBERS, Recording, Row, catch_up, target, views
@@ -108,7 +108,7 @@ def _written_differences(exchange: Row, ours: Any) -> Iterator[str]:
                 yield f"{name}[{place}].{difference}"
 
 
-def _steer_numbers(shop: Shop, exchange: Row) -> None:
+def _steer_numbers(shop: FakeShop, exchange: Row) -> None:
     """Lets what is created here get the number it got there."""
     new = [view for view in views(exchange) if view.is_new]
     if new:
@@ -149,17 +149,17 @@ class _Replay:
         self.content = recording.files[name]
         self.world = world.create(1, self.content["store_url"], lambda: _NOW)
         # The recording's receiver answered 500 below /fail (data/woocommerce/README.md).
-        self.world.deliver_through(
+        self.world.set_webhook_transport(
             httpx.MockTransport(
                 lambda sent: httpx.Response(500 if sent.url.path.startswith("/fail") else 200)
             )
         )
-        shop = Shop(self.content["store_url"], lambda: _NOW)
+        shop = FakeShop(self.content["store_url"], lambda: _NOW)
         shop.keys = {f"ck_{name}": Key(f"cs_{name}", rights) for name, rights in _RIGHTS.items()}
         shop.orders_in_own_tables = self.content.get("order_storage") != "posts"
         recording.load(shop, name)
         self.shop = shop
-        self.world.take_shop(shop)
+        self.world.replace_shop(shop)
 
     def _request(self, exchange: Row) -> httpx.Request:
         asked, auth = exchange["request"], exchange["auth"]

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms import world
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,9 @@ async def _state(outside: httpx.AsyncClient) -> dict[str, Any]:
     return dict((await outside.get("/sandbox/state")).json())
 
 
-async def test_the_world_tells_all_a_connection_needs(outside: httpx.AsyncClient, pretend: World) -> None:
+async def test_the_world_tells_all_a_connection_needs(
+    outside: httpx.AsyncClient, pretend: FakePlatforms
+) -> None:
     """GET /sandbox. See docs/design/fake-platforms.md#control."""
     told = (await outside.get("/sandbox")).json()
     assert told == pretend.described()
@@ -96,7 +98,7 @@ async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock)
 
 
 async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
-    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """Data, ledger, faults, inbox and webhooks as at the start. See docs/design/fake-platforms.md#control."""
     before, told = await _state(outside), pretend.described()
@@ -155,7 +157,7 @@ async def test_a_write_is_entered_with_what_it_changed(
 
 
 async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
-    shop: httpx.AsyncClient, pretend: World
+    shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Objects are all that the write changed. See docs/design/fake-platforms.md#control."""
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
@@ -180,7 +182,7 @@ async def test_refused_writes_are_entered_and_token_requests_are_not(
 
 
 async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
-    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """After, service, reads, limit; totals count everything. See docs/design/fake-platforms.md#control."""
     await shop.get("products/1")
@@ -208,7 +210,7 @@ async def test_what_the_control_surface_does_not_know_is_404_in_words(outside: h
 
 
 async def test_the_page_shows_everything_and_runs_nothing(
-    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
+    shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """A page for people; text from the services is escaped. See docs/design/fake-platforms.md#control."""
     await shop.put("products/1", json={"name": "<script>alert(1)</script>"})

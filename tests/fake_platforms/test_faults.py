@@ -16,9 +16,9 @@ import httpx
 import pytest
 
 from steward.fake_platforms import serve, world
-from steward.fake_platforms.exchange import Dropped
+from steward.fake_platforms.exchange import ConnectionDropped
 from steward.fake_platforms.faults import glob
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 
 PRODUCT = "/wp-json/wc/v3/products/1"
 
@@ -241,16 +241,16 @@ def test_webhooks_leave_over_the_network(served: Served) -> None:
 @pytest.mark.anyio
 async def test_in_one_process_a_drop_is_an_error_of_its_own() -> None:
     """A world's transport turns it into httpx's; a plain ASGI transport shows Dropped."""
-    pretend: World = world.create(1, "http://x.example")
+    pretend: FakePlatforms = world.create(1, "http://x.example")
     pretend.state.faults.make({"kind": "drop_before", "count": -1})
     for transport, error in (
         (pretend.transport(), httpx.ReadError),
-        (httpx.ASGITransport(pretend.app), Dropped),
+        (httpx.ASGITransport(pretend.app), ConnectionDropped),
     ):
         async with httpx.AsyncClient(transport=transport, base_url="http://x.example") as client:
             with pytest.raises(error):
                 await client.put(PRODUCT, json={})
-    assert issubclass(Dropped, ConnectionError)
+    assert issubclass(ConnectionDropped, ConnectionError)
     assert [entry["answered"] for entry in pretend.state.ledger.writes()] == [None, None]
 
 

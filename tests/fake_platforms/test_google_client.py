@@ -11,13 +11,13 @@ from googleapiclient.errors import HttpError
 
 from steward.clock import SystemClock
 from steward.fake_platforms import serve
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.world import FakePlatforms, create
 
 SCOPE = "https://www.googleapis.com/auth/spreadsheets"
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[World]:
+async def served() -> AsyncIterator[FakePlatforms]:
     """A pretend world on a socket."""
     bound = serve.listening("127.0.0.1", 0)
     world = create(1, serve.address(bound), SystemClock().now)
@@ -77,7 +77,7 @@ def drive(told: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def test_the_official_client_finds_what_the_connector_relies_on(served: World) -> None:
+async def test_the_official_client_finds_what_the_connector_relies_on(served: FakePlatforms) -> None:
     """A second client of the sandbox; formula text stays text, a lost tab is 400.
 
     See docs/design/connectors.md#tests.

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 
 pytestmark = pytest.mark.anyio
 
@@ -220,7 +220,7 @@ async def test_a_wrong_base_path_is_answered_by_a_page(outside: httpx.AsyncClien
     assert answer.headers["content-type"].startswith("text/html")
 
 
-async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, pretend: World) -> None:
+async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
     """Below index.php the same; in the query without a key; with plain permalinks in the query alone."""
     keys = pretend.state.keys
     pair = (keys.consumer_key, keys.consumer_secret)
@@ -272,7 +272,7 @@ async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
 
 
 async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
-    shop: httpx.AsyncClient, pretend: World
+    shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """What remains of the name counts."""
     assert await _told(await shop.post("products/tags", json={"name": "<b></b>"})) == (400, "empty_term_name")

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +18,7 @@ async def _first(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
 
 
 async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
-    pretend: World, outside: httpx.AsyncClient
+    pretend: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
     """The codes are those of the auth recording. See docs/design/fake-platforms.md#services."""
     path, key = "/wp-json/wc/v3/products", pretend.state.keys.consumer_key
@@ -29,7 +29,9 @@ async def test_a_wrong_secret_is_told_and_an_unknown_key_sees_nothing(
     assert unknown.json()["code"] == "woocommerce_rest_cannot_view"
 
 
-async def test_a_read_only_key_reads_but_does_not_write(pretend: World, outside: httpx.AsyncClient) -> None:
+async def test_a_read_only_key_reads_but_does_not_write(
+    pretend: FakePlatforms, outside: httpx.AsyncClient
+) -> None:
     """Writing with a read-only key is 401, the harmless empty batch too.
 
     See docs/design/fake-platforms.md#services.
@@ -45,7 +47,7 @@ async def test_a_read_only_key_reads_but_does_not_write(pretend: World, outside:
 
 
 async def test_the_shop_takes_basic_authentication_over_plain_http(
-    pretend: World, outside: httpx.AsyncClient
+    pretend: FakePlatforms, outside: httpx.AsyncClient
 ) -> None:
     """Unlike a real shop also over http. See docs/design/fake-platforms.md#services."""
     pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
@@ -67,7 +69,7 @@ async def test_a_page_holds_one_to_a_hundred(shop: httpx.AsyncClient, size: int,
 
 
 async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
-    shop: httpx.AsyncClient, pretend: World
+    shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Over 100 items 413, and nothing is written. See docs/design/fake-platforms.md#services."""
     item = {"id": (await _first(shop))["id"], "regular_price": "3.00"}
@@ -188,7 +190,7 @@ async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
 
 @pytest.mark.parametrize("own_tables", [False, True])
 async def test_metadata_alone_moves_an_orders_modified_time_only_in_tables_of_its_own(
-    shop: httpx.AsyncClient, pretend: World, clock: FakeClock, own_tables: bool
+    shop: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock, own_tables: bool
 ) -> None:
     """See docs/design/connectors.md#woocommerce."""
     pretend.state.shop.orders_in_own_tables = own_tables
@@ -294,7 +296,7 @@ async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(
 
 
 async def test_five_thousand_products_can_be_loaded_and_paged(
-    shop: httpx.AsyncClient, pretend: World
+    shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Every product once over all pages."""
     pretend.load_products(5000)

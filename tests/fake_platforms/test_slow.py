@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms.slow import Slowness, span
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.world import FakePlatforms, create
 
 URL = "http://shop.example"
 NOW = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
@@ -25,7 +25,9 @@ class Waited:
         self.seconds.append(seconds)
 
 
-def served(waited: Callable[[float], Awaitable[None]], slow: Slowness | None = None) -> tuple[World, Any]:
+def served(
+    waited: Callable[[float], Awaitable[None]], slow: Slowness | None = None
+) -> tuple[FakePlatforms, Any]:
     """A world and a client of its shop."""
     world = create(1, URL, lambda: NOW, slow=slow, sleep=waited)
     keys = world.described()["woocommerce"]

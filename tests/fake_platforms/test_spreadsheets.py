@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from steward.fake_platforms.seed import private_key
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ LOG = "/sheets/v4/spreadsheets/sheet-log"
 PRICES = "/sheets/v4/spreadsheets/sheet-prices"
 
 
-def _assertion(pretend: World, clock: FakeClock, *, key: str | None = None, **claims: Any) -> str:
+def _assertion(pretend: FakePlatforms, clock: FakeClock, *, key: str | None = None, **claims: Any) -> str:
     account = pretend.described()["spreadsheet"]["service_account"]
     now = int(clock.now().timestamp())
     said = {"iss": account["client_email"], "scope": SCOPE, "aud": account["token_uri"]}
@@ -37,7 +37,7 @@ async def _token(outside: httpx.AsyncClient, assertion: str) -> httpx.Response:
 
 @pytest.fixture
 async def sheets(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client with the service account's token."""
     granted = (await _token(outside, _assertion(pretend, clock))).json()
@@ -67,7 +67,7 @@ async def test_a_signed_assertion_is_worth_a_token_for_an_hour(
     ],
 )
 async def test_an_assertion_that_does_not_fit_is_refused(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock, claims: dict[str, Any], error: str
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock, claims: dict[str, Any], error: str
 ) -> None:
     """See docs/design/fake-platforms.md#services."""
     answer = await _token(outside, _assertion(pretend, clock, **claims))
@@ -75,7 +75,7 @@ async def test_an_assertion_that_does_not_fit_is_refused(
 
 
 async def test_an_assertion_signed_with_another_key_or_longer_than_an_hour_is_refused(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """RS256 by the seeded service account; an hour at most. See docs/design/fake-platforms.md#services."""
     other = await _token(outside, _assertion(pretend, clock, key=private_key(2)))
@@ -89,14 +89,14 @@ def _challenge(verifier: str) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
 
 
-async def _code(outside: httpx.AsyncClient, pretend: World, **query: str) -> httpx.Response:
+async def _code(outside: httpx.AsyncClient, pretend: FakePlatforms, **query: str) -> httpx.Response:
     asked = {"client_id": pretend.state.keys.client_id, "redirect_uri": "https://steward.example/back"}
     asked |= {"response_type": "code", "scope": SCOPE, "state": "s t", "code_challenge_method": "S256"}
     asked |= {"code_challenge": _challenge("v" * 43), **query}
     return await outside.get("/google/authorize", params=asked)
 
 
-def _form(pretend: World, code: str) -> dict[str, str]:
+def _form(pretend: FakePlatforms, code: str) -> dict[str, str]:
     keys = pretend.state.keys
     form = {"grant_type": "authorization_code", "code": code, "code_verifier": "v" * 43}
     form |= {"redirect_uri": "https://steward.example/back", "client_id": keys.client_id}
@@ -104,7 +104,7 @@ def _form(pretend: World, code: str) -> dict[str, str]:
 
 
 async def test_a_sign_in_redirects_at_once_with_a_code_good_for_one_token(
-    outside: httpx.AsyncClient, pretend: World
+    outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Code with PKCE, refresh. See docs/design/fake-platforms.md#services."""
     answer = await _code(outside, pretend)
@@ -136,7 +136,7 @@ async def test_a_sign_in_redirects_at_once_with_a_code_good_for_one_token(
     ],
 )
 async def test_a_code_is_worth_nothing_with_another_verifier_address_or_secret(
-    outside: httpx.AsyncClient, pretend: World, change: dict[str, str], status: int
+    outside: httpx.AsyncClient, pretend: FakePlatforms, change: dict[str, str], status: int
 ) -> None:
     """See docs/design/fake-platforms.md#services."""
     query = parse_qs(urlsplit((await _code(outside, pretend)).headers["location"]).query)
@@ -145,7 +145,7 @@ async def test_a_code_is_worth_nothing_with_another_verifier_address_or_secret(
 
 
 async def test_a_sign_in_without_pkce_comes_back_with_an_error(
-    outside: httpx.AsyncClient, pretend: World
+    outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Code with PKCE. See docs/design/fake-platforms.md#services."""
     answer = await _code(outside, pretend, code_challenge="")
@@ -155,7 +155,7 @@ async def test_a_sign_in_without_pkce_comes_back_with_an_error(
 
 
 async def test_a_service_account_sees_only_what_is_shared_with_it(
-    sheets: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: World
+    sheets: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """See docs/design/fake-platforms.md#services."""
     assert (await outside.get(LOG)).status_code == 401
@@ -187,7 +187,9 @@ async def test_written_values_come_back_with_their_types_and_formulas_as_text(
     assert turned.json()["values"] == [["SKU", "=1+1", "007"]]
 
 
-async def test_each_append_adds_rows_below_the_last(sheets: httpx.AsyncClient, pretend: World) -> None:
+async def test_each_append_adds_rows_below_the_last(
+    sheets: httpx.AsyncClient, pretend: FakePlatforms
+) -> None:
     """An append is not repeatable. See docs/design/connectors.md#google-sheets."""
     query = {"valueInputOption": "RAW", "insertDataOption": "INSERT_ROWS"}
     first = await sheets.post(f"{LOG}/values/Log!A1:append", params=query, json={"values": [["a", 1]]})
@@ -201,7 +203,7 @@ async def test_each_append_adds_rows_below_the_last(sheets: httpx.AsyncClient, p
 
 
 async def test_a_batch_of_values_is_written_whole_or_not_at_all(
-    sheets: httpx.AsyncClient, pretend: World
+    sheets: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Atomic batch. See docs/design/connectors.md#tests."""
     good = {"range": "Log!A1:B1", "values": [["x", "y"]]}
@@ -217,7 +219,7 @@ async def test_a_batch_of_values_is_written_whole_or_not_at_all(
     assert [one["values"] for one in found] == [[["x"]], [["y"]]]
 
 
-async def test_clearing_empties_the_range_alone(sheets: httpx.AsyncClient, pretend: World) -> None:
+async def test_clearing_empties_the_range_alone(sheets: httpx.AsyncClient, pretend: FakePlatforms) -> None:
     """Clear. See docs/design/fake-platforms.md#services."""
     cleared = await sheets.post(f"{PRICES}/values/Prices!B2:B:clear", json={})
     assert cleared.json()["clearedRange"] == "Prices!B2:B1000"
@@ -235,7 +237,7 @@ async def test_a_range_that_cannot_be_read_is_refused(sheets: httpx.AsyncClient,
 
 
 async def test_tabs_and_marks_are_added_by_a_batch_that_is_whole_or_nothing(
-    sheets: httpx.AsyncClient, pretend: World
+    sheets: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """Add sheet, developer metadata; 9.2: marks. See docs/design/fake-platforms.md#services."""
     add = {"addSheet": {"properties": {"title": "Runs"}}}

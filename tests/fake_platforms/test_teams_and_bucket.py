@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms.object_store import sign
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ def _message(card: dict[str, Any]) -> dict[str, Any]:
     return {"type": "message", "attachments": [{"contentType": kind, "contentUrl": None, "content": card}]}
 
 
-async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: World) -> None:
+async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: FakePlatforms) -> None:
     """202; the card, its text, its mark.
 
     See docs/design/fake-platforms.md#services and docs/design/fake-platforms.md#control.
@@ -45,7 +45,7 @@ async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: Wor
 
 
 async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
-    outside: httpx.AsyncClient, pretend: World
+    outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """A wrong sig is 401. See docs/design/fake-platforms.md#services."""
     address = pretend.described()["teams"]["webhook_url"]
@@ -58,7 +58,7 @@ async def test_a_wrong_signature_and_an_unknown_workflow_are_refused(
 
 @pytest.mark.parametrize(("over", "status"), [(0, 202), (1, 413)])
 async def test_a_message_may_have_28_kilobytes(
-    outside: httpx.AsyncClient, pretend: World, over: int, status: int
+    outside: httpx.AsyncClient, pretend: FakePlatforms, over: int, status: int
 ) -> None:
     """A body over 28 KB is 413. See docs/design/fake-platforms.md#services."""
     start = b'{"type": "message", "text": "'
@@ -70,7 +70,7 @@ async def test_a_message_may_have_28_kilobytes(
 class _Signer:
     """Signs as a client of the bucket does; the canonical request is built apart from the server's."""
 
-    def __init__(self, pretend: World, clock: FakeClock) -> None:
+    def __init__(self, pretend: FakePlatforms, clock: FakeClock) -> None:
         self.place = pretend.described()["cloud_s3"]
         self.clock = clock
 
@@ -106,7 +106,7 @@ def test_the_signature_is_that_of_the_published_example() -> None:
 
 
 async def test_the_suppliers_file_is_read_with_its_tag_and_time(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """GET, HEAD, ETag, Last-Modified; 40 rows, 2 of them not in the shop.
 
@@ -135,7 +135,7 @@ async def test_the_suppliers_file_is_read_with_its_tag_and_time(
 )
 async def test_a_request_signed_otherwise_is_refused(
     outside: httpx.AsyncClient,
-    pretend: World,
+    pretend: FakePlatforms,
     clock: FakeClock,
     change: dict[str, str],
     status: int,
@@ -148,7 +148,7 @@ async def test_a_request_signed_otherwise_is_refused(
 
 
 async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """The signature covers time and address. See docs/design/fake-platforms.md#services."""
     assert (await outside.get("/s3/supplier/stock.csv")).status_code == 403
@@ -160,7 +160,7 @@ async def test_an_unsigned_a_stale_and_a_changed_request_are_refused(
 
 
 async def test_a_list_is_given_in_pages_and_by_prefix(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """?list-type=2; a name that needs escaping is signed and shown as it is.
 
@@ -186,7 +186,7 @@ async def test_a_list_is_given_in_pages_and_by_prefix(
 
 
 async def test_a_replaced_file_is_noticed_by_its_tag(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """GET with If-Match. See docs/design/connectors.md#s3."""
     signer = _Signer(pretend, clock)
@@ -199,7 +199,7 @@ async def test_a_replaced_file_is_noticed_by_its_tag(
 
 
 async def test_nothing_can_be_written_to_the_bucket(
-    outside: httpx.AsyncClient, pretend: World, clock: FakeClock
+    outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """Writes are 403. See docs/design/fake-platforms.md#services."""
     signer = _Signer(pretend, clock)

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from steward.fake_platforms import deliveries
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from tests.fake_clock import FakeClock
 from tests.fake_platforms.receiver import Receiver
 
@@ -71,7 +71,7 @@ async def test_the_secret_is_never_given_back(shop: httpx.AsyncClient) -> None:
 
 
 async def test_a_delivery_is_signed_over_its_exact_bytes(
-    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """The headers of a delivery. See docs/design/fake-platforms.md#services."""
     number = await _listen(shop, "product.updated")
@@ -89,7 +89,7 @@ async def test_a_delivery_is_signed_over_its_exact_bytes(
 
 
 async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
-    shop: httpx.AsyncClient, pretend: World, receiver: Receiver, clock: FakeClock
+    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver, clock: FakeClock
 ) -> None:
     """Equal for deliveries of one webhook in one second. See docs/design/fake-platforms.md#services."""
     await _listen(shop, "product.updated")
@@ -103,7 +103,7 @@ async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
 
 
 async def test_an_order_that_takes_stock_also_tells_of_the_product(
-    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """Order.created and order.updated with the same body.
 
@@ -120,7 +120,7 @@ async def test_an_order_that_takes_stock_also_tells_of_the_product(
 
 
 async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothing(
-    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """Trash, permanent deletion, and the false deletion where orders are posts.
 
@@ -140,7 +140,7 @@ async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothi
 
 
 async def test_a_variation_is_told_as_an_update_of_a_product(
-    shop: httpx.AsyncClient, pretend: World, receiver: Receiver
+    shop: httpx.AsyncClient, pretend: FakePlatforms, receiver: Receiver
 ) -> None:
     """The body is the variation, with its parent's number. See docs/design/connectors.md#woocommerce."""
     await _listen(shop, "product.updated")
@@ -212,7 +212,7 @@ class _Silent(httpx.AsyncBaseTransport):
 async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     shop: httpx.AsyncClient,
     outside: httpx.AsyncClient,
-    pretend: World,
+    pretend: FakePlatforms,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Deliveries time out after 5 s; the time is shortened here.
@@ -222,7 +222,7 @@ async def test_a_receiver_that_does_not_answer_in_time_has_failed(
     assert deliveries.TIMEOUT_SECONDS == 5.0
     await _listen(shop, "product.updated")
     monkeypatch.setattr(deliveries, "TIMEOUT_SECONDS", 0.01)
-    pretend.deliver_through(_Silent())
+    pretend.set_webhook_transport(_Silent())
     (delivery,) = await _event(outside, topic="product.updated", resource={"id": 1})
     assert delivery["status"] is None
 

@@ -39,7 +39,7 @@ async def ran(shop: Shop, step: dict[str, Any]) -> tuple[Run, list[str], int]:
     rows = await shop.steps(run)
     return (
         run,
-        ["&".join(f"{name}={value}" for name, value in entry.asked.query) for entry in entries],
+        ["&".join(f"{name}={value}" for name, value in entry.request.query) for entry in entries],
         rows[-1]["counts"]["read"],
     )
 

@@ -21,7 +21,7 @@ from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, changes, steps, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.write_ledger import Effect
-from steward.fake_platforms.world import World, create
+from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.account import ROLE_SCOPES, Actor, Organization, Role, Via
 from steward.model.approval import Approval, ApprovalStatus
 from steward.model.automation import Automation
@@ -48,7 +48,7 @@ class Shop:
 
     service: app.Wired
     clock: FakeClock
-    world: World
+    world: FakePlatforms
     owner: Actor
     environ: Mapping[str, str]
     connections: dict[str, Connection] = field(default_factory=dict)
@@ -301,7 +301,7 @@ async def open_shop(
     folder: Path,
     *,
     serve: bool = False,
-    around: Callable[[World], None] | None = None,
+    around: Callable[[FakePlatforms], None] | None = None,
     **settings: str,
 ) -> Shop:
     """The service, its organisation and owner; nothing is connected yet. `serve`: it holds the file.
@@ -359,7 +359,7 @@ async def _found(tx: Tx, name: str) -> Actor:
 
 
 async def _built(
-    environ: Mapping[str, str], clock: FakeClock, world: World, *, serve: bool = False
+    environ: Mapping[str, str], clock: FakeClock, world: FakePlatforms, *, serve: bool = False
 ) -> app.Wired:
     return await app.build(
         read(dict(environ)), clock=clock, serve=serve, transport=world.transport(), write_log=print

@@ -183,7 +183,7 @@ async def test_a_key_that_no_longer_opens_is_not_tried_for_each_object(shop: Sho
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
-    asked = [entry.asked.path for entry in shop.world.state.ledger.entries(before, reads=True)]
+    asked = [entry.request.path for entry in shop.world.state.ledger.entries(before, reads=True)]
     assert len([path for path in asked if path.endswith(("/products", "/variations"))]) == 1
     assert shop.writes() == []
 
@@ -198,7 +198,7 @@ async def test_a_shop_that_stays_away_is_not_waited_for_with_each_object(shop: S
     ended = await shop.run(run)
     assert (ended.status, ended.code) == (RunStatus.FAILED, "some_changes_failed")
     assert {one.outcome for one in await shop.changes(run)} == {Outcome.FAILED}
-    asked = [entry.asked for entry in shop.world.state.ledger.entries(before, reads=True)]
+    asked = [entry.request for entry in shop.world.state.ledger.entries(before, reads=True)]
     pages = {str(one) for one in asked if one.path.endswith(("/products", "/variations"))}
     assert len(pages) <= 6, pages
     assert shop.writes() == []

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from steward.model.automation import Automation
 from steward.model.run import Mode, Run, RunStatus
 from tests.fake_clock import FakeClock
@@ -42,7 +42,7 @@ def watched() -> Watched:
 async def shop(database_url: str, clock: FakeClock, tmp_path: Path, watched: Watched) -> AsyncIterator[Shop]:
     """A service beside the pretend shop, once on each engine, whose requests are watched."""
 
-    def around(world: World) -> None:
+    def around(world: FakePlatforms) -> None:
         watched.inner = world.transport()
         world.transport = lambda: watched  # type: ignore[method-assign]
 

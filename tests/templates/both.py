@@ -9,7 +9,7 @@ from typing import Any
 from steward.automations import setup
 from steward.automations.setup import CreateAsk
 from steward.fake_platforms.seed import WORKFLOW
-from steward.fake_platforms.world import World
+from steward.fake_platforms.world import FakePlatforms
 from steward.model.automation import Automation
 from steward.model.connection import AutomationConnection
 from steward.model.run import TERMINAL, Mode, Run, RunStatus
@@ -90,7 +90,7 @@ async def open_both(database_url: str, clock: FakeClock, folder: Path, **setting
     """The service with everything connected; the Shopify store holds nothing yet."""
     store = ShopifyFake(now=clock.now)
 
-    def around(world: World) -> None:
+    def around(world: FakePlatforms) -> None:
         default = world.transport
         world.transport = lambda: beside(default(), store)  # type: ignore[method-assign]
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from steward.fake_platforms.woocommerce import blank, orders
-from steward.fake_platforms.woocommerce.shop import Shop as WooShop
+from steward.fake_platforms.woocommerce.shop import FakeShop as WooShop
 from tests.fakes.shopify.goods import stamp
 from tests.fakes.shopify.store import ShopifyFake
 

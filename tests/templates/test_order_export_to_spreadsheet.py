@@ -15,7 +15,7 @@ import pytest
 from steward.connectors.base.queries import RecordPage
 from steward.connectors.base.records import Payment, SheetRow, SheetTable
 from steward.connectors.spreadsheet.operations import APPEND, WRITE
-from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.sheets import FakeTab
 from steward.model.run import Mode, RunStatus
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepContext
@@ -38,7 +38,7 @@ SALES: tuple[tuple[Sale, bool], ...] = (
 
 
 def _add_tab(market: Market, title: str) -> None:
-    market.twin.both.shop.world.state.google.books["sheet-prices"].tabs.append(Tab(77, title))
+    market.twin.both.shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, title))
 
 
 async def test_orders_are_appended_each_once(market: Market) -> None:

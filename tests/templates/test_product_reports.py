@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from steward.fake_platforms import catalogue
-from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.sheets import FakeTab
 from steward.model.run import Mode, RunStatus
 from steward.templates.parts.gaps import gap_words, has_text
 from tests.templates.both import Both, lines_of
@@ -18,9 +18,9 @@ from tests.templates.goods import Goods, Item, Twin
 TAB = "Report"
 
 
-def _tab(both: Both, rows: list[list[Any]] | None = None) -> Tab:
+def _tab(both: Both, rows: list[list[Any]] | None = None) -> FakeTab:
     """A new tab of the connected spreadsheet."""
-    made = Tab(77, TAB)
+    made = FakeTab(77, TAB)
     made.cells = {(at, column): cell for at, row in enumerate(rows or []) for column, cell in enumerate(row)}
     both.shop.world.state.google.books["sheet-prices"].tabs.append(made)
     return made

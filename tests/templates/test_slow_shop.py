@@ -60,7 +60,7 @@ async def test_an_approved_write_starts_within_ten_seconds_while_ten_runs_read(c
         while place.world.state.ledger.writes_total == before:
             assert clock.now() - begun <= timedelta(seconds=10)
             await clock.advance(0.5)
-        await clock.advance(SLOW.least_s)
+        await clock.advance(SLOW.min_s)
         assert [each.state for each in await sending] == [WriteState.APPLIED]
     for run in runs:
         run.cancel()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from steward.automations.change import UpdateAsk, update
-from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.sheets import FakeTab
 from steward.model.change import Outcome
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId
@@ -160,7 +160,7 @@ async def test_a_digest_goes_from_sheet_to_channel(
     See docs/design/templates-catalogue.md#spreadsheet-to-teams-digest.
     """
     both: Both = await open_both(database_url, clock, tmp_path)
-    tab = Tab(77, "Orders")
+    tab = FakeTab(77, "Orders")
     lines = [[*HEAD], ["A-1", "late", "=1+1"], ["A-2", "done", 2]]
     tab.cells = {(at, column): cell for at, row in enumerate(lines) for column, cell in enumerate(row)}
     both.shop.world.state.google.books["sheet-prices"].tabs.append(tab)

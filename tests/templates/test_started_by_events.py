@@ -37,7 +37,7 @@ class Heard:
         self.twin, self.shop = twin, twin.shop
         service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
         door = httpx.ASGITransport(app=service.app)
-        self.shop.world.deliver_through(door)
+        self.shop.world.set_webhook_transport(door)
         twin.fake.deliver = door
 
     async def automation(self, template: str, topic: str = TOPIC, **inputs: Any) -> Automation:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward.fake_platforms.sheets import Tab
+from steward.fake_platforms.sheets import FakeTab
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import AccountAccess
@@ -51,7 +51,7 @@ SHOPIFY = [
 def _furnish(both: Both) -> None:
     fill_woocommerce(both.shop, WOO)
     fill_shopify(both.store, SHOPIFY)
-    both.shop.world.state.google.books["sheet-prices"].tabs.append(Tab(77, TAB))
+    both.shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, TAB))
 
 
 async def test_stock_is_joined_by_sku_in_the_order_of_the_stores(both: Both) -> None:

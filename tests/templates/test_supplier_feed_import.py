@@ -31,7 +31,9 @@ class Feed:
         """The supplier puts a file there, some hours ago."""
         world = self.twin.shop.world
         content = text.encode() if isinstance(text, str) else text
-        world.state.store.put(BUCKET, PATH, content, at=self.twin.shop.clock.now() - timedelta(hours=hours))
+        world.state.store.put(
+            BUCKET, PATH, content, modified_at=self.twin.shop.clock.now() - timedelta(hours=hours)
+        )
 
     def inputs(self, **more: Any) -> dict[str, Any]:
         """Stock and price from the file."""

@@ -25,7 +25,7 @@ async def world(database_url: str, clock: FakeClock, folder: Path) -> Both:
     await both.shop.connect("cloud_s3", both.shop.world.described()["cloud_s3"])
     rows = prices(both)
     feed = "\n".join(["SKU,Stock", *(f"{sku},77" for sku, _ in rows[1:])]).encode()
-    both.shop.world.state.store.put(BUCKET, "feed.csv", feed, at=clock.now())
+    both.shop.world.state.store.put(BUCKET, "feed.csv", feed, modified_at=clock.now())
     lay_out(both, rows)
     return both
 

@@ -1,4 +1,4 @@
-"""The pretend shop's REST server: routes, keys and rights, errors; the resources do the rest."""
+"""The fake shop's REST server: routes, keys and rights, errors."""
 
 import base64
 import binascii
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from steward.fake_platforms.exchange import Answer, Asked, Row, answer_json, answer_text
+from steward.fake_platforms.exchange import FakeRequest, FakeResponse, Row, json_response, text_response
 from steward.fake_platforms.woocommerce import (
     customers,
     errors,
@@ -22,18 +22,18 @@ from steward.fake_platforms.woocommerce import (
 )
 from steward.fake_platforms.woocommerce.batch import batch
 from steward.fake_platforms.woocommerce.errors import ShopError
-from steward.fake_platforms.woocommerce.listing import Result, only_fields
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.listing import RouteResult, only_fields
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 _READS = ("GET", "HEAD", "OPTIONS")
 _WRITES = ("POST", "PUT", "PATCH")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RouteCall:
     """One call of a route: the ids of its path, the query, the body."""
 
-    shop: Shop
+    shop: FakeShop
     ids: tuple[int, ...]
     words: tuple[str, ...]
     query: Row
@@ -41,20 +41,20 @@ class Call:
     force: bool
 
 
-Act = Callable[[Call], Any]
+Act = Callable[[RouteCall], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A path and what each method does there; `made` says where a created object lies."""
+    """A path and the function of each method; `created_path` is where created objects are found."""
 
     pattern: re.Pattern[str]
     acts: dict[str, Act]
     allow: str
-    made: str | None = None
+    created_path: str | None = None
 
 
-def _route(path: str, *, made: str | None = None, **acts: Act) -> Route:
+def _route(path: str, *, created_path: str | None = None, **acts: Act) -> Route:
     by_method: dict[str, Act] = {}
     for name, act in acts.items():
         methods = {"update": _WRITES, "batch": _WRITES}.get(name, (name.upper(),))
@@ -63,20 +63,20 @@ def _route(path: str, *, made: str | None = None, **acts: Act) -> Route:
     for number in range(3):
         pattern = pattern.replace("{n}", str(number), 1)
     pattern = pattern.replace("{name}", r"(?P<name>[\w-]+)").replace("{group}", r"(?P<group>[\w-]+)")
-    return Route(re.compile(pattern + "/?"), by_method, ", ".join(by_method), made)
+    return Route(re.compile(pattern + "/?"), by_method, ", ".join(by_method), created_path)
 
 
 def _term_routes(kind: str) -> list[Route]:
-    def made(call: Call, body: Row) -> Row:
+    def made(call: RouteCall, body: Row) -> Row:
         return terms.show_one(call.shop, kind, terms.create(call.shop, kind, body))
 
-    def changed(call: Call, term_id: int, body: Row) -> Row:
+    def changed(call: RouteCall, term_id: int, body: Row) -> Row:
         return terms.show_one(call.shop, kind, terms.update(call.shop, kind, term_id, body))
 
     return [
         _route(
             f"products/{kind}",
-            made=f"products/{kind}/",
+            created_path=f"products/{kind}/",
             get=lambda c: terms.listed(c.shop, kind, c.query),
             post=lambda c: made(c, c.body),
         ),
@@ -103,7 +103,7 @@ def _resource(name: str, module: Any, get: Act) -> list[Route]:
     return [
         _route(
             name,
-            made=f"{name}/",
+            created_path=f"{name}/",
             get=lambda c: module.listed(c.shop, c.query),
             post=lambda c: module.create(c.shop, c.body),
         ),
@@ -119,8 +119,8 @@ def _resource(name: str, module: Any, get: Act) -> list[Route]:
                 c.body,
                 c.query,
                 create=lambda item: module.create(c.shop, item, loose=True),
-                update=lambda one, item: module.update(c.shop, one, item, loose=True),
-                delete=lambda one: module.delete(c.shop, one, force=True),
+                update=lambda object_id, item: module.update(c.shop, object_id, item, loose=True),
+                delete=lambda object_id: module.delete(c.shop, object_id, force=True),
             ),
         ),
     ]
@@ -132,7 +132,7 @@ def _variation_routes() -> list[Route]:
         _route(
             root,
             # The shop really answers this address with its own pattern in it (variations recording).
-            made="products/(?P<product_id>[\\d]+)/variations/",
+            created_path="products/(?P<product_id>[\\d]+)/variations/",
             get=lambda c: variations.listed(c.shop, c.ids[0], c.query),
             post=lambda c: variations.create(c.shop, c.ids[0], c.body),
         ),
@@ -148,8 +148,10 @@ def _variation_routes() -> list[Route]:
                 c.body,
                 c.query,
                 create=lambda item: variations.create(c.shop, c.ids[0], item, loose=True),
-                update=lambda one, item: variations.update(c.shop, c.ids[0], one, item, loose=True),
-                delete=lambda one: variations.delete(c.shop, c.ids[0], one, force=True),
+                update=lambda variation_id, item: variations.update(
+                    c.shop, c.ids[0], variation_id, item, loose=True
+                ),
+                delete=lambda variation_id: variations.delete(c.shop, c.ids[0], variation_id, force=True),
             ),
         ),
     ]
@@ -159,37 +161,37 @@ def _order_part_routes() -> list[Route]:
     return [
         _route(
             "orders/{id}/notes",
-            made="orders/{order}/notes/",
+            created_path="orders/{order}/notes/",
             get=lambda c: order_parts.notes_listed(c.shop, c.ids[0], c.query),
-            post=lambda c: order_parts.note_created(c.shop, c.ids[0], c.body),
+            post=lambda c: order_parts.create_note(c.shop, c.ids[0], c.body),
         ),
         _route(
             "orders/{id}/notes/{id}",
-            get=lambda c: order_parts.note_found(c.shop, *c.ids),
-            delete=lambda c: order_parts.note_deleted(c.shop, *c.ids, force=c.force),
+            get=lambda c: order_parts.note_by_id(c.shop, *c.ids),
+            delete=lambda c: order_parts.delete_note(c.shop, *c.ids, force=c.force),
         ),
         _route(
             "orders/{id}/refunds",
-            made="orders/(?P<order_id>[\\d]+)/refunds/",
+            created_path="orders/(?P<order_id>[\\d]+)/refunds/",
             get=lambda c: order_parts.refunds_listed(c.shop, c.ids[0], c.query),
-            post=lambda c: order_parts.refund_created(c.shop, c.ids[0], c.body),
+            post=lambda c: order_parts.create_refund(c.shop, c.ids[0], c.body),
         ),
         _route(
             "orders/{id}/refunds/{id}",
-            get=lambda c: order_parts.refund_found(c.shop, *c.ids),
-            delete=lambda c: order_parts.refund_deleted(c.shop, *c.ids, force=c.force),
+            get=lambda c: order_parts.refund_by_id(c.shop, *c.ids),
+            delete=lambda c: order_parts.delete_refund(c.shop, *c.ids, force=c.force),
         ),
     ]
 
 
 def _setting_routes() -> list[Route]:
-    def one(call: Call) -> Row:
-        return settings.one(call.shop, *call.words)
+    def one_setting(call: RouteCall) -> Row:
+        return settings.setting(call.shop, *call.words)
 
     return [
-        _route("system_status", get=lambda c: Result(200, settings.system_status(c.shop))),
-        _route("settings/{group}", get=lambda c: Result(200, settings.group_listed(c.shop, c.words[0]))),
-        _route("settings/{group}/{name}", get=one),
+        _route("system_status", get=lambda c: RouteResult(200, settings.system_status(c.shop))),
+        _route("settings/{group}", get=lambda c: RouteResult(200, settings.group_listed(c.shop, c.words[0]))),
+        _route("settings/{group}/{name}", get=one_setting),
         _route("data/currencies/current", get=lambda c: settings.current_currency(c.shop)),
     ]
 
@@ -210,37 +212,40 @@ ROUTES: list[Route] = [
 ]
 
 
-def _credentials(asked: Asked) -> tuple[str, str] | None:
-    kind, _, text = asked.headers.get("authorization", "").partition(" ")
+def _credentials(request: FakeRequest) -> tuple[str, str] | None:
+    kind, _, text = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
         try:
             key, _, secret = base64.b64decode(text, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeDecodeError):
             return None
         return key, secret
-    key_there, secret_there = asked.first("consumer_key"), asked.first("consumer_secret")
-    if asked.scheme == "https" and key_there and secret_there:
+    key_there, secret_there = request.first("consumer_key"), request.first("consumer_secret")
+    if request.scheme == "https" and key_there and secret_there:
         return key_there, secret_there
     return None
 
 
-def _refuse(shop: Shop, asked: Asked, *, one: bool) -> None:
-    """Rights as recorded: an unknown key sees nothing (401 cannot_view), a known one learns what it lacks."""
-    verb = "cannot_view" if asked.method in _READS else _VERBS[asked.method]
+def _refuse(shop: FakeShop, request: FakeRequest, *, single: bool) -> None:
+    """Checks key and rights as WooCommerce does. Raises ShopError.
+
+    An unknown key sees nothing (401 cannot_view); a known one learns which right it lacks.
+    """
+    verb = "cannot_view" if request.method in _READS else _VERBS[request.method]
     words = "Sorry, you cannot list resources."
     if verb != "cannot_view":
         words = "Sorry, you are not allowed to " + _WORDS[verb] + " resources."
-    elif one:
+    elif single:
         words = "Sorry, you cannot view this resource."
-    given = _credentials(asked)
-    key = shop.keys.get(given[0]) if given else None
-    if given is None or key is None:
+    credentials = _credentials(request)
+    key = shop.keys.get(credentials[0]) if credentials else None
+    if credentials is None or key is None:
         raise ShopError(401, f"woocommerce_rest_{verb}", words)
     code = "woocommerce_rest_authentication_error"
-    if key.secret != given[1]:
+    if key.secret != credentials[1]:
         raise ShopError(401, code, "Consumer secret is invalid.")
-    lacking = "write" if asked.method not in _READS and key.rights == "read" else ""
-    lacking = "read" if asked.method in _READS and key.rights == "write" else lacking
+    lacking = "write" if request.method not in _READS and key.rights == "read" else ""
+    lacking = "read" if request.method in _READS and key.rights == "write" else lacking
     if lacking:
         raise ShopError(401, code, f"The API key provided does not have {lacking} permissions.")
     if key.rights == "person":
@@ -251,23 +256,23 @@ _VERBS = {"POST": "cannot_create", "PUT": "cannot_edit", "PATCH": "cannot_edit",
 _WORDS = {"cannot_create": "create", "cannot_edit": "edit", "cannot_delete": "delete"}
 
 
-def _body(asked: Asked) -> Row:
-    if not asked.body or asked.method in _READS:
+def _body(request: FakeRequest) -> Row:
+    if not request.body or request.method in _READS:
         return {}
-    if "json" not in asked.headers.get("content-type", ""):
+    if "json" not in request.headers.get("content-type", ""):
         return {}
     try:
-        found = json.loads(asked.body)
+        decoded = json.loads(request.body)
     except ValueError:
         extra = {"json_error_code": 4, "json_error_message": "Syntax error"}
         raise ShopError(400, "rest_invalid_json", "Invalid JSON body passed.", extra) from None
-    return found if isinstance(found, dict) else {}
+    return decoded if isinstance(decoded, dict) else {}
 
 
-def _query(asked: Asked) -> Row:
-    """Query parameters; `status[]=a&status[0]=b` become a list, as PHP reads them."""
+def _query(request: FakeRequest) -> Row:
+    """Returns query parameters; `status[]=a&status[0]=b` becomes a list, as in PHP."""
     read: Row = {}
-    for name, value in asked.query:
+    for name, value in request.query:
         plain = re.sub(r"\[\d*\]$", "", name)
         if plain != name:
             read.setdefault(plain, [])
@@ -277,52 +282,52 @@ def _query(asked: Asked) -> Row:
     return read
 
 
-def _link_to_index(shop: Shop) -> dict[str, str]:
+def _link_to_index(shop: FakeShop) -> dict[str, str]:
     return {"link": f'<{shop.url}/wp-json/>; rel="https://api.w.org/"'}
 
 
-def _called(shop: Shop, asked: Asked, path: str) -> Result:
+def _called(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
     for route in ROUTES:
         match = route.pattern.fullmatch(path)
         if match is None:
             continue
-        act = route.acts.get("GET" if asked.method == "HEAD" else asked.method)
+        act = route.acts.get("GET" if request.method == "HEAD" else request.method)
         if act is None:
             break
         ids = tuple(int(value) for name, value in match.groupdict().items() if name.startswith("id"))
         words = tuple(value for name, value in match.groupdict().items() if not name.startswith("id"))
         try:
-            _refuse(shop, asked, one=bool(ids))
+            _refuse(shop, request, single=bool(ids))
         except ShopError as refusal:
             if not (refusal.code.startswith("woocommerce_rest_cannot") and _is_unknown(shop, path)):
                 raise
-        query = _query(asked)
+        query = _query(request)
         try:
-            body = _body(asked)
+            body = _body(request)
             force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
-            found = act(Call(shop, ids, words, query, body, force))
+            answered = act(RouteCall(shop, ids, words, query, body, force))
         except ShopError as refusal:
-            return Result(refusal.status, refusal.body(), {"allow": route.allow})
-        return _completed(shop, route, asked, ids, query, found)
+            return RouteResult(refusal.status, refusal.body(), {"allow": route.allow})
+        return _completed(shop, route, request, ids, query, answered)
     raise errors.no_route()
 
 
 def _completed(
-    shop: Shop, route: Route, asked: Asked, ids: tuple[int, ...], query: Row, found: Any
-) -> Result:
+    shop: FakeShop, route: Route, request: FakeRequest, ids: tuple[int, ...], query: Row, answered: Any
+) -> RouteResult:
     headers = {"allow": route.allow}
-    if isinstance(found, Result):
-        value = found.value
+    if isinstance(answered, RouteResult):
+        value = answered.value
         if isinstance(value, dict):
             value = only_fields(value, query.get("_fields"), keep_links=False)
-        return Result(found.status, value, headers | found.headers)
-    if asked.method == "POST" and route.made and isinstance(found, dict):
-        place = route.made.replace("{order}", str(ids[0]) if ids else "")
-        headers["location"] = f"{shop.url}/wp-json/wc/v3/{place}{found['id']}"
-        return Result(201, only_fields(found, query.get("_fields"), keep_links=True), headers)
-    if isinstance(found, dict) and not route.pattern.pattern.endswith("batch/?"):
-        found = only_fields(found, query.get("_fields"), keep_links=True)
-    return Result(200, found, headers)
+        return RouteResult(answered.status, value, headers | answered.headers)
+    if request.method == "POST" and route.created_path and isinstance(answered, dict):
+        path = route.created_path.replace("{order}", str(ids[0]) if ids else "")
+        headers["location"] = f"{shop.url}/wp-json/wc/v3/{path}{answered['id']}"
+        return RouteResult(201, only_fields(answered, query.get("_fields"), keep_links=True), headers)
+    if isinstance(answered, dict) and not route.pattern.pattern.endswith("batch/?"):
+        answered = only_fields(answered, query.get("_fields"), keep_links=True)
+    return RouteResult(200, answered, headers)
 
 
 _PREFIX = "/wp-json/wc/v3/"
@@ -330,7 +335,7 @@ _PREFIX = "/wp-json/wc/v3/"
 _LOOKED_FOR_FIRST = re.compile(r"(products|products/tags|products/categories|orders|customers)/(\d+)/?")
 
 
-def _is_unknown(shop: Shop, path: str) -> bool:
+def _is_unknown(shop: FakeShop, path: str) -> bool:
     match = _LOOKED_FOR_FIRST.fullmatch(path)
     if match is None:
         return False
@@ -344,44 +349,44 @@ def _is_unknown(shop: Shop, path: str) -> bool:
     return int(match[2]) not in tables[match[1]]
 
 
-def page_not_found(shop: Shop) -> Answer:
-    """What WordPress answers at an address it does not know: a page of the site."""
+def page_not_found(shop: FakeShop) -> FakeResponse:
+    """Returns the page WordPress serves at an unknown address."""
     html = (
         f"<!DOCTYPE html><html><head><title>Page not found – {shop.title}</title></head><body></body></html>"
     )
-    return answer_text(404, html, kind="text/html; charset=UTF-8")
+    return text_response(404, html, kind="text/html; charset=UTF-8")
 
 
-def _by_query(shop: Shop, route: str) -> Result:
-    """The form `/?rest_route=…`, which all sites have. The key is not read there (store_info recording)."""
+def _by_query(shop: FakeShop, route: str) -> RouteResult:
+    """Serves the form `/?rest_route=…`, which all sites have and in which no key is read."""
     if route.rstrip("/") == "":
-        return Result(200, settings.site_index(shop), {"allow": "GET"})
+        return RouteResult(200, settings.site_index(shop), {"allow": "GET"})
     inner = route.removeprefix("/wc/v3/")
-    if inner == route or not any(known.pattern.fullmatch(inner) for known in ROUTES):
+    if inner == route or not any(registered.pattern.fullmatch(inner) for registered in ROUTES):
         raise errors.no_route()
     raise ShopError(401, "woocommerce_rest_cannot_view", "Sorry, you cannot list resources.")
 
 
-def _answered(shop: Shop, asked: Asked, path: str) -> Result:
+def _answered(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
     if path == "/":
-        return _by_query(shop, asked.first("rest_route") or "/")
-    if path.rstrip("/") == "/wp-json" and asked.method in _READS:
-        index = only_fields(settings.site_index(shop), asked.first("_fields"), keep_links=False)
-        return Result(200, index, {"allow": "GET"})
+        return _by_query(shop, request.first("rest_route") or "/")
+    if path.rstrip("/") == "/wp-json" and request.method in _READS:
+        index = only_fields(settings.site_index(shop), request.first("_fields"), keep_links=False)
+        return RouteResult(200, index, {"allow": "GET"})
     if path.startswith(_PREFIX):
-        return _called(shop, asked, path[len(_PREFIX) :])
+        return _called(shop, request, path[len(_PREFIX) :])
     raise errors.no_route()
 
 
-def answer(shop: Shop, asked: Asked) -> Answer:
-    """Serves one request of the shop, `/wp-json/…` or the address form `/?rest_route=…`."""
-    path = asked.path.removeprefix("/index.php")
+def answer(shop: FakeShop, request: FakeRequest) -> FakeResponse:
+    """Serves one request of the shop, `/wp-json/…` or `/?rest_route=…`."""
+    path = request.path.removeprefix("/index.php")
     if path != "/" and (shop.plain_permalinks or not (path + "/").startswith("/wp-json/")):
         return page_not_found(shop)
     try:
-        result = _answered(shop, asked, path)
+        result = _answered(shop, request, path)
     except ShopError as refusal:
-        result = Result(refusal.status, refusal.body())
-    touched = shop.take_touched()
+        result = RouteResult(refusal.status, refusal.body())
+    touched = shop.pop_changes()
     headers = _link_to_index(shop) | result.headers
-    return answer_json(result.status, result.value, headers, touched=touched)
+    return json_response(result.status, result.value, headers, changed_objects=touched)

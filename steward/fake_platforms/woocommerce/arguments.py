@@ -1,4 +1,4 @@
-"""Checks arguments as the shop's REST server does: types, enumerations, bounds, dates, addresses."""
+"""Validates arguments as the shop's REST server does: types, enumerations, bounds, dates, addresses."""
 
 import re
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)+")
 
 
 def is_email(text: str) -> bool:
-    """Whether the shop takes a text for an e-mail address."""
+    """Returns whether the shop accepts a text as an e-mail address."""
     return _EMAIL.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """One argument: `kind` is one of the cases of `_typed`; `inside` tells of an object's fields."""
+    """One argument: `kind` is a case of `_typed`; `inside` describes an object's fields."""
 
     kind: str = "string"
     choices: tuple[str, ...] = ()
     nullable: bool = False
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
     inside: "dict[str, Arg] | None" = None
 
 
@@ -45,7 +45,7 @@ _EMPTY: dict[str, Any] = {
 
 
 def _empty(arg: Arg) -> Any:
-    """What an argument sent as null becomes: WordPress does not validate null, it casts it to the type."""
+    """Returns what an argument sent as null becomes: WordPress casts null without validating it."""
     value = None if arg.nullable else _EMPTY.get(arg.kind)
     return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, dict) else value
 
@@ -73,25 +73,25 @@ def _integer(name: str, value: Any) -> int:
 
 
 def _bounded(name: str, value: int, arg: Arg) -> int:
-    least, most = arg.least, arg.most
-    if least is not None and most is not None and not least <= value <= most:
-        words = f"{name} must be between {least} (inclusive) and {most} (inclusive)"
+    minimum, maximum = arg.minimum, arg.maximum
+    if minimum is not None and maximum is not None and not minimum <= value <= maximum:
+        words = f"{name} must be between {minimum} (inclusive) and {maximum} (inclusive)"
         raise _Problem("rest_out_of_bounds", words)
-    if least is not None and value < least:
-        raise _Problem("rest_out_of_bounds", f"{name} must be greater than or equal to {least}")
+    if minimum is not None and value < minimum:
+        raise _Problem("rest_out_of_bounds", f"{name} must be greater than or equal to {minimum}")
     return value
 
 
 def _boolean(name: str, value: Any) -> bool:
-    known = {True: True, False: False, "true": True, "false": False, "1": True, "0": False}
+    booleans = {True: True, False: False, "true": True, "false": False, "1": True, "0": False}
     lowered = value.lower() if isinstance(value, str) else value
-    if not isinstance(lowered, bool | int | str) or lowered not in known:
+    if not isinstance(lowered, bool | int | str) or lowered not in booleans:
         raise _wrong_type(name, "boolean")
-    return known[lowered]
+    return booleans[lowered]
 
 
 def moment(text: str) -> datetime | None:
-    """A date the server understands, or None."""
+    """Returns a date the server understands, or null."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
@@ -105,12 +105,12 @@ def _items(value: Any) -> list[Any]:
 
 
 def _within(name: str, value: Row, arg: Arg) -> Row:
-    """An object with its known fields converted; the unknown ones stay."""
-    kept = dict(value)
+    """Returns an object with its known fields converted; unknown ones stay."""
+    converted = dict(value)
     for key, inner in (arg.inside or {}).items():
         if key in value and not (value[key] is None and inner.nullable):
-            kept[key] = _typed(f"{name}[{key}]", value[key], inner)
-    return kept
+            converted[key] = _typed(f"{name}[{key}]", value[key], inner)
+    return converted
 
 
 def _typed(name: str, value: Any, arg: Arg) -> Any:
@@ -130,12 +130,12 @@ def _typed(name: str, value: Any, arg: Arg) -> Any:
                 raise _wrong_type(name, "object")
             return _within(name, value, arg)
         case "objects":
-            for place, item in enumerate(_items(value)):
+            for index, item in enumerate(_items(value)):
                 if not isinstance(item, dict):
-                    raise _wrong_type(f"{name}[{place}]", "object")
-            return [_within(f"{name}[{place}]", item, arg) for place, item in enumerate(_items(value))]
+                    raise _wrong_type(f"{name}[{index}]", "object")
+            return [_within(f"{name}[{index}]", item, arg) for index, item in enumerate(_items(value))]
         case "integers":
-            return [_integer(f"{name}[{place}]", item) for place, item in enumerate(_items(value))]
+            return [_integer(f"{name}[{index}]", item) for index, item in enumerate(_items(value))]
         case "texts":
             return [_choice(f"{name}[{n}]", str(item), arg.choices) for n, item in enumerate(_items(value))]
         case "text date":
@@ -150,20 +150,20 @@ def _typed(name: str, value: Any, arg: Arg) -> Any:
     return value
 
 
-def checked(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = ()) -> Row:
-    """The known arguments, converted; raises ShopError naming all that are missing or wrong at once."""
+def validated(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = ()) -> Row:
+    """Returns the known arguments, converted. Raises ShopError naming all missing or wrong ones."""
     missing = [name for name in required if values.get(name) is None]
     if missing:
         words = "Missing parameter(s): " + ", ".join(missing)
         raise ShopError(400, "rest_missing_callback_param", words, {"params": missing})
-    kept: Row = {}
+    converted: Row = {}
     problems: dict[str, _Problem] = {}
     for name, arg in args.items():
         if name not in values:
             continue
         value = values[name]
         try:
-            kept[name] = _empty(arg) if value is None else _typed(name, value, arg)
+            converted[name] = _empty(arg) if value is None else _typed(name, value, arg)
         except _Problem as problem:
             problems[name] = problem
     if problems:
@@ -171,30 +171,30 @@ def checked(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = ()
         params = {name: problem.message for name, problem in problems.items()}
         words = "Invalid parameter(s): " + ", ".join(problems)
         raise ShopError(400, "rest_invalid_param", words, {"params": params, "details": details})
-    return kept
+    return converted
 
 
-def taken_loosely(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
-    """The known arguments of a batch item, which the shop does not check: null is as good as left out, and an
-    unknown status is replaced.
+def coerced(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
+    """Returns the known arguments of a batch item, which the shop converts without checking.
 
-    Seen in the recording: `{"id": 11, "status": "hidden"}` in a batch makes a draft.
+    Null counts as absent, and an unknown status is replaced: `{"id": 11, "status": "hidden"}` in a batch
+    makes a draft.
     """
-    kept: Row = {}
+    converted: Row = {}
     for name, arg in args.items():
         value = values.get(name)
         if value is None:
             if name in values and arg.nullable:
-                kept[name] = None
+                converted[name] = None
             continue
         try:
-            kept[name] = _typed(name, value, arg)
+            converted[name] = _typed(name, value, arg)
         except _Problem:
             if name == "status":
-                kept[name] = fallback
+                converted[name] = fallback
             elif arg.kind == "string" and isinstance(value, int | float):
-                kept[name] = str(value)
+                converted[name] = str(value)
             elif arg.kind == "integer" and isinstance(value, str):
                 number = re.match(r"\s*[-+]?\d+", value)
-                kept[name] = int(number.group()) if number else 0
-    return kept
+                converted[name] = int(number.group()) if number else 0
+    return converted

@@ -1,4 +1,4 @@
-"""Batches of the pretend shop: up to 100 items, each standing alone."""
+"""Batches of the fake shop: up to 100 items, each applied on its own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,12 +26,13 @@ def batch(
     update: Callable[[int, Row], Row],
     delete: Callable[[int], Row],
 ) -> Any:
-    """Creates, updates and deletes in this order; an item that fails is an `error` in its place (recorded).
+    """Creates, updates and deletes in this order; a failed item is an `error` in its place.
 
-    More than 100 items: 413 and nothing is done. `_fields` empties the answer although the writes happened.
+    More than 100 items are refused as a whole with 413. `_fields` empties the answer although the writes
+    happened.
     """
-    wanted = {name: _items(body, name) for name in ("create", "update", "delete")}
-    if sum(len(items) for items in wanted.values()) > LIMIT:
+    requested = {name: _items(body, name) for name in ("create", "update", "delete")}
+    if sum(len(items) for items in requested.values()) > LIMIT:
         words = f"Unable to accept more than {LIMIT} items for this request."
         raise ShopError(413, "woocommerce_rest_request_entity_too_large", words)
 
@@ -55,7 +56,7 @@ def batch(
             return _error(item, refusal)
 
     acts = {"create": one_create, "update": one_update, "delete": one_delete}
-    done = {name: [acts[name](item) for item in items] for name, items in wanted.items() if items}
+    done = {name: [acts[name](item) for item in items] for name, items in requested.items() if items}
     return [] if not done or query.get("_fields") else done
 
 

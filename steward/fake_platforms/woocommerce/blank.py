@@ -1,4 +1,4 @@
-"""Empty objects of the shop, field by field as the recorded answers have them."""
+"""Empty objects of the shop with the fields of WooCommerce's answers."""
 
 from steward.fake_platforms.exchange import Row
 
@@ -47,7 +47,7 @@ def _product_rest() -> Row:
 
 
 def product() -> Row:
-    """A simple product without a name or a price."""
+    """Returns a simple product without a name or a price."""
     return {
         "id": 0,
         "name": "Product",
@@ -88,7 +88,7 @@ def product() -> Row:
 
 
 def variation() -> Row:
-    """A variation without a price."""
+    """Returns a variation without a price."""
     return {
         "id": 0,
         "type": "variation",
@@ -133,14 +133,14 @@ def variation() -> Row:
 
 
 def address(*, email: bool) -> Row:
-    """A billing address (with e-mail) or a shipping address."""
+    """Returns an empty billing address (with e-mail) or shipping address."""
     names = ("first_name", "last_name", "company", "address_1", "address_2", "city", "state", "postcode")
     row: Row = {**dict.fromkeys(names, ""), "country": ""}
     return {**row, "email": "", "phone": ""} if email else {**row, "phone": ""}
 
 
 def order() -> Row:
-    """A pending order without lines."""
+    """Returns a pending order without lines."""
     zeros = (
         "discount_total",
         "discount_tax",
@@ -193,7 +193,7 @@ def order() -> Row:
 
 
 def customer() -> Row:
-    """A customer without an address."""
+    """Returns a customer without an address."""
     return {
         "id": 0,
         **_DATES,

@@ -1,4 +1,4 @@
-"""Customers of the pretend shop."""
+"""Customers of the fake shop."""
 
 import hashlib
 import re
@@ -6,10 +6,10 @@ from typing import Any
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import blank, errors
-from steward.fake_platforms.woocommerce.arguments import Arg, checked, is_email, taken_loosely
-from steward.fake_platforms.woocommerce.listing import Listing, Result
+from steward.fake_platforms.woocommerce.arguments import Arg, coerced, is_email, validated
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
 from steward.fake_platforms.woocommerce.orders import ADDRESS, META
-from steward.fake_platforms.woocommerce.shop import Shop, slug
+from steward.fake_platforms.woocommerce.shop import FakeShop, slug
 
 _ROLES = ("all", "administrator", "editor", "author", "contributor", "subscriber", "customer", "shop_manager")
 ARGS: dict[str, Arg] = {
@@ -29,56 +29,56 @@ _SORT = {"id": "id", "name": "username", "registered_date": "date_created_gmt"}
 _LIST = {"email": Arg("email"), "role": Arg("string", _ROLES)}
 
 
-def find(shop: Shop, customer_id: int, status: int) -> Row:
-    """The customer; raises ShopError with the given status."""
+def find(shop: FakeShop, customer_id: int, status: int) -> Row:
+    """Returns the customer. Raises ShopError with the given status."""
     if customer_id not in shop.customers:
         raise errors.invalid_id("customer", status)
     return shop.customers[customer_id]
 
 
-def show(shop: Shop, row: Row) -> Row:
-    """A customer as the shop answers it."""
+def show(shop: FakeShop, row: Row) -> Row:
+    """Returns a customer as the shop answers it."""
     return {**row, "_links": shop.links(f"customers/{row['id']}", collection="customers")}
 
 
-def listed(shop: Shop, query: Row) -> Result:
-    """The list of customers; other roles only when asked for (recorded)."""
+def listed(shop: FakeShop, query: Row) -> RouteResult:
+    """Returns the list of customers; other roles only on request."""
     listing = Listing(_LIST, _SORT, "name", shop.zone, ("email", "username", "first_name", "last_name"))
-    asked = listing.read(query)
-    role = asked.get("role", "customer")
+    arguments = listing.read(query)
+    role = arguments.get("role", "customer")
     rows = [row for row in shop.customers.values() if role in ("all", row["role"])]
-    if "email" in asked:
-        rows = [row for row in rows if row["email"] == asked["email"]]
+    if "email" in arguments:
+        rows = [row for row in rows if row["email"] == arguments["email"]]
     url = f"{shop.url}/wp-json/wc/v3/customers"
-    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
+    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
-def _is_taken(shop: Shop, name: str, value: str) -> bool:
-    """Whether an account has this e-mail address or username, whatever its case."""
+def _is_taken(shop: FakeShop, name: str, value: str) -> bool:
+    """Returns whether an account has this e-mail address or username, ignoring case."""
     return any(row[name].casefold() == value.casefold() for row in shop.customers.values())
 
 
-def _refuse_registration(shop: Shop, values: Row) -> None:
-    """Raises ShopError where no account can be made, in the order the shop looks."""
+def _refuse_registration(shop: FakeShop, values: Row) -> None:
+    """Raises ShopError where no account can be created, in the shop's order of checks."""
     email, username = values.get("email", ""), values.get("username", "")
-    found: tuple[str, str] | None = None
+    refusal: tuple[str, str] | None = None
     if not is_email(email):
-        found = "invalid-email", "Please provide a valid email address."
+        refusal = "invalid-email", "Please provide a valid email address."
     elif _is_taken(shop, "email", email):
         words = f"An account is already registered with {email}. Please log in or use a different address."
-        found = "email-exists", words
+        refusal = "email-exists", words
     elif username and not re.sub(r"[^\w @.*+-]", "", username, flags=re.ASCII).strip():
-        found = "invalid-username", "Please provide a valid account username."
+        refusal = "invalid-username", "Please provide a valid account username."
     elif username and _is_taken(shop, "username", username):
-        found = "username-exists", "An account is already registered with that username."
-    if found is not None:
-        raise errors.ShopError(400, f"registration-error-{found[0]}", found[1])
+        refusal = "username-exists", "An account is already registered with that username."
+    if refusal is not None:
+        raise errors.ShopError(400, f"registration-error-{refusal[0]}", refusal[1])
 
 
-def _username(shop: Shop, email: str) -> str:
-    """A username no account has, from the address; from its domain for addresses many shops have."""
-    own, _, domain = email.partition("@")
-    stem = slug(domain if own in _PREFIXES else own)
+def _username(shop: FakeShop, email: str) -> str:
+    """Returns an unused username from the address; from its domain for addresses like info@."""
+    local_part, _, domain = email.partition("@")
+    stem = slug(domain if local_part in _PREFIXES else local_part)
     name, number = stem, 0
     while _is_taken(shop, "username", name):
         number += 1
@@ -86,13 +86,13 @@ def _username(shop: Shop, email: str) -> str:
     return name
 
 
-def _apply(shop: Shop, row: Row, values: Row) -> None:
+def _apply(shop: FakeShop, row: Row, values: Row) -> None:
     for name in ("email", "first_name", "last_name"):
         if name in values:
             row[name] = values[name]
     for name in ("billing", "shipping"):
-        known = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
-        row[name] = {**row[name], **known}
+        fields = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
+        row[name] = {**row[name], **fields}
     digest = hashlib.sha256(row["email"].strip().lower().encode()).hexdigest()
     row["avatar_url"] = f"https://secure.gravatar.com/avatar/{digest}?s=96&d=mm&r=g"
     if "meta_data" in values:
@@ -103,9 +103,9 @@ def _written(values: Row) -> list[Any]:
     return [name for name in values if name != "password"]
 
 
-def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
-    """A new customer; raises ShopError."""
-    values = taken_loosely(body, _NEW, fallback="") if loose else checked(body, _NEW, required=("email",))
+def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
+    """Creates a customer. Raises ShopError."""
+    values = coerced(body, _NEW, fallback="") if loose else validated(body, _NEW, required=("email",))
     _refuse_registration(shop, values)
     row = blank.customer()
     row["id"] = shop.next_id("user")
@@ -113,14 +113,14 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     row["username"] = values.get("username") or _username(shop, values["email"])
     _apply(shop, row, values)
     shop.customers[row["id"]] = row
-    shop.touch("customer", row["id"], None, row, _written(values))
-    shop.tell("customer.created", row["id"])
+    shop.record_change("customer", row["id"], None, row, _written(values))
+    shop.record_event("customer.created", row["id"])
     return show(shop, row)
 
 
-def update(shop: Shop, customer_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes a customer; raises ShopError."""
-    values = taken_loosely(body, ARGS, fallback="") if loose else checked(body, ARGS)
+def update(shop: FakeShop, customer_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes a customer. Raises ShopError."""
+    values = coerced(body, ARGS, fallback="") if loose else validated(body, ARGS)
     row = find(shop, customer_id, 404)
     email, username = values.get("email"), values.get("username")
     if email and email != row["email"] and _is_taken(shop, "email", email):
@@ -132,20 +132,20 @@ def update(shop: Shop, customer_id: int, body: Row, *, loose: bool = False) -> R
     before = dict(row)
     _apply(shop, row, {name: value for name, value in values.items() if name != "username"})
     shop.mark_modified(row)
-    shop.touch("customer", customer_id, before, row, _written(values))
-    shop.tell("customer.updated", customer_id)
+    shop.record_change("customer", customer_id, before, row, _written(values))
+    shop.record_event("customer.updated", customer_id)
     return show(shop, row)
 
 
-def delete(shop: Shop, customer_id: int, *, force: bool) -> Row:
-    """Removes a customer for good; without force 501, for they know no trash."""
+def delete(shop: FakeShop, customer_id: int, *, force: bool) -> Row:
+    """Removes a customer for good; answers 501 without force, as customers have no trash."""
     row = find(shop, customer_id, 404)
     if not force:
         raise errors.trash_unsupported("Customers")
-    shown = show(shop, row)
+    answered = show(shop, row)
     # The answer to this one write carries no hints (customers recording).
-    del shown["_links"]["self"][0]["targetHints"]
+    del answered["_links"]["self"][0]["targetHints"]
     del shop.customers[customer_id]
-    shop.touch("customer", customer_id, row, None, ("email",))
-    shop.tell("customer.deleted", customer_id)
-    return shown
+    shop.record_change("customer", customer_id, row, None, ("email",))
+    shop.record_event("customer.deleted", customer_id)
+    return answered

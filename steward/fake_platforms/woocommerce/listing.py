@@ -1,4 +1,4 @@
-"""Lists of the pretend shop: filters all resources share, order, pages, totals, `Link`, `_fields`."""
+"""Lists of the fake shop: shared filters, order, pages, totals, `Link`, `_fields`."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from steward.fake_platforms.exchange import Row
-from steward.fake_platforms.woocommerce.arguments import Arg, checked, moment
+from steward.fake_platforms.woocommerce.arguments import Arg, moment, validated
 
 LIST_ARGS: dict[str, Arg] = {
-    "page": Arg("integer", least=1),
-    "per_page": Arg("integer", least=1, most=100),
+    "page": Arg("integer", minimum=1),
+    "per_page": Arg("integer", minimum=1, maximum=100),
     "search": Arg("string"),
     "after": Arg("date"),
     "before": Arg("date"),
@@ -27,19 +27,19 @@ LIST_ARGS: dict[str, Arg] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What a route of the shop gives back: a status, a value for JSON, headers."""
+class RouteResult:
+    """The result of a route: a status, a value for JSON, headers."""
 
     status: int
     value: Any
     headers: dict[str, str] = field(default_factory=dict)
 
 
-def only_fields(row: Row, wanted: str | None, *, keep_links: bool) -> Row:
-    """The part of an answer that `_fields` names; single objects keep their links, lists do not."""
-    if not wanted:
+def only_fields(row: Row, fields: str | None, *, keep_links: bool) -> Row:
+    """Returns the fields that `_fields` names; single objects keep their links, lists do not."""
+    if not fields:
         return row
-    names = {name.strip() for name in wanted.split(",") if name.strip()}
+    names = {name.strip() for name in fields.split(",") if name.strip()}
     if keep_links:
         names.add("_links")
     whole = {name for name in names if "." not in name}
@@ -47,45 +47,45 @@ def only_fields(row: Row, wanted: str | None, *, keep_links: bool) -> Row:
     for name in names - whole:
         top, _, rest = name.partition(".")
         deep.setdefault(top, set()).add(rest)
-    kept: Row = {}
+    selected: Row = {}
     for key, value in row.items():
         if key in whole:
-            kept[key] = value
+            selected[key] = value
         elif key in deep and isinstance(value, dict):
-            kept[key] = only_fields(value, ",".join(deep[key]), keep_links=False)
-    return kept
+            selected[key] = only_fields(value, ",".join(deep[key]), keep_links=False)
+    return selected
 
 
 def _instant(text: str, *, gmt: bool, zone: ZoneInfo) -> str:
-    found = moment(text)
-    assert found is not None, "checked by LIST_ARGS"
-    if found.tzinfo is not None:
-        return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    shown = found if gmt else found.replace(tzinfo=zone).astimezone(UTC)
-    return shown.strftime("%Y-%m-%dT%H:%M:%S")
+    instant = moment(text)
+    assert instant is not None, "checked by LIST_ARGS"
+    if instant.tzinfo is not None:
+        return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    in_utc = instant if gmt else instant.replace(tzinfo=zone).astimezone(UTC)
+    return in_utc.strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _dated(rows: Iterable[Row], asked: Row, zone: ZoneInfo) -> Iterable[Row]:
-    gmt = asked.get("dates_are_gmt", False)
+def _dated(rows: Iterable[Row], arguments: Row, zone: ZoneInfo) -> Iterable[Row]:
+    gmt = arguments.get("dates_are_gmt", False)
     for name, column, later in (
         ("after", "date_created_gmt", True),
         ("before", "date_created_gmt", False),
         ("modified_after", "date_modified_gmt", True),
         ("modified_before", "date_modified_gmt", False),
     ):
-        if name in asked:
-            edge = _instant(asked[name], gmt=gmt, zone=zone)
+        if name in arguments:
+            edge = _instant(arguments[name], gmt=gmt, zone=zone)
             rows = [r for r in rows if r[column] and (r[column] > edge if later else r[column] < edge)]
     return rows
 
 
-def _ordered(rows: list[Row], asked: Row, keys: dict[str, str], *, default: str) -> list[Row]:
-    by = asked.get("orderby", default)
-    if by == "include" and asked.get("include"):
-        place = {wanted: n for n, wanted in enumerate(asked["include"])}
-        return sorted(rows, key=lambda row: place[row["id"]])
+def _ordered(rows: list[Row], arguments: Row, keys: dict[str, str], *, default: str) -> list[Row]:
+    by = arguments.get("orderby", default)
+    if by == "include" and arguments.get("include"):
+        positions = {object_id: n for n, object_id in enumerate(arguments["include"])}
+        return sorted(rows, key=lambda row: positions[row["id"]])
     column = keys.get(by, "id")
-    down = asked.get("order", "asc" if default in ("name", "") else "desc") == "desc"
+    down = arguments.get("order", "asc" if default in ("name", "") else "desc") == "desc"
     if column == "id":
         return sorted(rows, key=lambda row: int(row["id"]), reverse=down)
     if column == "price":
@@ -95,7 +95,7 @@ def _ordered(rows: list[Row], asked: Row, keys: dict[str, str], *, default: str)
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """How one resource is listed: its own arguments, its sort columns, its default order."""
+    """How one resource is listed: its own arguments, sort columns, default order."""
 
     args: dict[str, Arg]
     sort: dict[str, str]
@@ -104,31 +104,33 @@ class Listing:
     text: tuple[str, ...] = ("name",)
 
     def read(self, query: Row) -> Row:
-        """The arguments, checked; raises ShopError."""
+        """Returns the validated arguments. Raises ShopError."""
         allowed = Arg("string", (*self.sort, "include"))
-        return checked(query, {**LIST_ARGS, "orderby": allowed, **self.args})
+        return validated(query, {**LIST_ARGS, "orderby": allowed, **self.args})
 
     def answer(
-        self, rows: Iterable[Row], asked: Row, query: Row, *, url: str, show: Callable[[Row], Row]
-    ) -> Result:
-        """One page of `rows` after the shared filters, shown by `show`, with totals and links."""
-        if asked.get("include"):
-            wanted = set(asked["include"])
-            rows = [row for row in rows if row["id"] in wanted]
-        if asked.get("exclude"):
-            unwanted = set(asked["exclude"])
-            rows = [row for row in rows if row["id"] not in unwanted]
-        if asked.get("search"):
-            needle = asked["search"].casefold().split()
+        self, rows: Iterable[Row], arguments: Row, query: Row, *, url: str, show: Callable[[Row], Row]
+    ) -> RouteResult:
+        """Returns one page of `rows` after the shared filters, with totals and links."""
+        if arguments.get("include"):
+            included = set(arguments["include"])
+            rows = [row for row in rows if row["id"] in included]
+        if arguments.get("exclude"):
+            excluded = set(arguments["exclude"])
+            rows = [row for row in rows if row["id"] not in excluded]
+        if arguments.get("search"):
+            needle = arguments["search"].casefold().split()
             rows = [row for row in rows if self._matches(row, needle)]
-        chosen = _ordered(list(_dated(rows, asked, self.zone)), asked, self.sort, default=self.default)
-        size, page = asked.get("per_page", 10), asked.get("page", 1)
-        start = max(asked.get("offset", (page - 1) * size), 0)
+        chosen = _ordered(
+            list(_dated(rows, arguments, self.zone)), arguments, self.sort, default=self.default
+        )
+        size, page = arguments.get("per_page", 10), arguments.get("page", 1)
+        start = max(arguments.get("offset", (page - 1) * size), 0)
         fields = query.get("_fields")
         value = [only_fields(show(row), fields, keep_links=False) for row in chosen[start : start + size]]
         pages = -(-len(chosen) // size)
         headers = {"x-wp-total": str(len(chosen)), "x-wp-totalpages": str(pages)}
-        return Result(200, value, headers | _links(url, query, page, pages))
+        return RouteResult(200, value, headers | _links(url, query, page, pages))
 
     def _matches(self, row: Row, needle: list[str]) -> bool:
         text = " ".join(str(row.get(name, "")) for name in self.text).casefold()
@@ -144,6 +146,6 @@ def _links(url: str, query: Row, page: int, pages: int) -> dict[str, str]:
 
 
 def stamp(now: datetime, zone: ZoneInfo) -> tuple[str, str]:
-    """A moment as the shop shows it: in its own zone and in GMT, whole seconds."""
+    """Formats an instant as the shop does: in its own zone and in GMT, whole seconds."""
     local = now.astimezone(zone).strftime("%Y-%m-%dT%H:%M:%S")
     return local, now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,10 +1,10 @@
-"""Notes and refunds of the pretend shop's orders."""
+"""Notes and refunds of the fake shop's orders."""
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import errors, orders, stock
-from steward.fake_platforms.woocommerce.arguments import Arg, checked
-from steward.fake_platforms.woocommerce.listing import Listing, Result, only_fields
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.arguments import Arg, validated
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult, only_fields
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 _NOTE = {"note": Arg(), "customer_note": Arg("boolean"), "added_by_user": Arg("boolean")}
 _REFUND = {
@@ -18,26 +18,28 @@ _REFUND = {
 _SORT = {"date": "date_created_gmt", "id": "id", "modified": "date_created_gmt"}
 
 
-def _linked(shop: Shop, order_id: int, part: str, row: Row) -> Row:
+def _linked(shop: FakeShop, order_id: int, part: str, row: Row) -> Row:
     up = f"orders/{order_id}"
-    shown = {name: value for name, value in row.items() if name != "order_id"}
+    fields = {name: value for name, value in row.items() if name != "order_id"}
     links = shop.links(f"{up}/{part}/{row['id']}", collection=f"{up}/{part}", up=up, allow=("GET", "DELETE"))
-    return {**shown, "_links": links}
+    return {**fields, "_links": links}
 
 
-def notes_listed(shop: Shop, order_id: int, query: Row) -> Result:
-    """All notes of an order, newest first; not paged (recorded: no totals)."""
+def notes_listed(shop: FakeShop, order_id: int, query: Row) -> RouteResult:
+    """Returns all notes of an order, newest first, without pages."""
     orders.find(shop, order_id, 404)
-    asked = checked(query, {"type": Arg("string", ("any", "customer", "internal"))})
-    wanted = {"customer": (True,), "internal": (False,)}.get(asked.get("type", "any"), (True, False))
-    rows = [note for note in shop.notes.get(order_id, []) if note["customer_note"] in wanted]
+    arguments = validated(query, {"type": Arg("string", ("any", "customer", "internal"))})
+    customer_flags = {"customer": (True,), "internal": (False,)}.get(
+        arguments.get("type", "any"), (True, False)
+    )
+    rows = [note for note in shop.notes.get(order_id, []) if note["customer_note"] in customer_flags]
     rows.sort(key=lambda note: str(note["date_created_gmt"]), reverse=True)
-    shown = [_linked(shop, order_id, "notes", note) for note in rows]
-    return Result(200, [only_fields(row, query.get("_fields"), keep_links=False) for row in shown])
+    answered = [_linked(shop, order_id, "notes", note) for note in rows]
+    return RouteResult(200, [only_fields(row, query.get("_fields"), keep_links=False) for row in answered])
 
 
-def note_found(shop: Shop, order_id: int, note_id: int) -> Row:
-    """One note; raises ShopError 404."""
+def note_by_id(shop: FakeShop, order_id: int, note_id: int) -> Row:
+    """Returns one note. Raises ShopError 404."""
     _noted(shop, order_id)
     for note in shop.notes.get(order_id, []):
         if note["id"] == note_id:
@@ -45,33 +47,33 @@ def note_found(shop: Shop, order_id: int, note_id: int) -> Row:
     raise errors.ShopError(404, "woocommerce_rest_invalid_id", "Invalid resource ID.")
 
 
-def _noted(shop: Shop, order_id: int) -> None:
-    """Raises ShopError 404 for an unknown order, by another code than the list of notes."""
+def _noted(shop: FakeShop, order_id: int) -> None:
+    """Raises ShopError 404 for an unknown order, with another code than the list of notes."""
     if order_id not in shop.orders:
         raise errors.ShopError(404, "woocommerce_rest_order_invalid_id", "Invalid order ID.")
 
 
-def note_created(shop: Shop, order_id: int, body: Row) -> Row:
-    """A new note; neither moves the order's modified time nor tells a webhook (recorded)."""
-    values = checked(body, _NOTE, required=("note",))
+def create_note(shop: FakeShop, order_id: int, body: Row) -> Row:
+    """Creates a note; it neither moves the order's modified time nor sends a webhook."""
+    values = validated(body, _NOTE, required=("note",))
     _noted(shop, order_id)
     customer_note = bool(values.get("customer_note", False))
     note = orders.add_note(shop, order_id, values["note"], customer_note=customer_note)
-    shop.touch("order_note", note["id"], None, note, ("note", "customer_note"))
+    shop.record_change("order_note", note["id"], None, note, ("note", "customer_note"))
     return _linked(shop, order_id, "notes", note)
 
 
-def note_deleted(shop: Shop, order_id: int, note_id: int, *, force: bool) -> Row:
-    """Removes a note for good; without force 501."""
+def delete_note(shop: FakeShop, order_id: int, note_id: int, *, force: bool) -> Row:
+    """Removes a note for good; answers 501 without force."""
     if not force:
         raise errors.trash_unsupported("Webhooks")
-    shown = note_found(shop, order_id, note_id)
+    answered = note_by_id(shop, order_id, note_id)
     shop.notes[order_id] = [note for note in shop.notes[order_id] if note["id"] != note_id]
-    shop.touch("order_note", note_id, shown, None, ("note",))
-    return shown
+    shop.record_change("order_note", note_id, answered, None, ("note",))
+    return answered
 
 
-def _refund_row(shop: Shop, order_id: int, amount: str, values: Row) -> Row:
+def _refund_row(shop: FakeShop, order_id: int, amount: str, values: Row) -> Row:
     local, gmt = shop.stamp()
     meta = {"id": shop.next_id("meta"), "key": "_refund_type", "value": "partial"}
     return {
@@ -91,17 +93,19 @@ def _refund_row(shop: Shop, order_id: int, amount: str, values: Row) -> Row:
     }
 
 
-def refunds_listed(shop: Shop, order_id: int, query: Row) -> Result:
-    """The refunds of an order. The order is a filter: under an unknown one the list is empty."""
+def refunds_listed(shop: FakeShop, order_id: int, query: Row) -> RouteResult:
+    """Returns the refunds of an order; the list of an unknown order is empty."""
     listing = Listing({}, _SORT, "date", shop.zone)
-    asked = listing.read(query)
+    arguments = listing.read(query)
     rows = [row for row in shop.refunds.values() if row["order_id"] == order_id]
     url = f"{shop.url}/wp-json/wc/v3/orders/{order_id}/refunds"
-    return listing.answer(rows, asked, query, url=url, show=lambda r: _linked(shop, order_id, "refunds", r))
+    return listing.answer(
+        rows, arguments, query, url=url, show=lambda r: _linked(shop, order_id, "refunds", r)
+    )
 
 
-def refund_found(shop: Shop, order_id: int, refund_id: int) -> Row:
-    """One refund; raises ShopError: 404 where there is no such refund, 500 where the order is another."""
+def refund_by_id(shop: FakeShop, order_id: int, refund_id: int) -> Row:
+    """Returns one refund. Raises ShopError: 404 for an unknown one, 500 under another order."""
     row = shop.refunds.get(refund_id)
     if row is None and refund_id not in shop.orders:
         raise errors.invalid_id("shop_order_refund", 404)
@@ -117,43 +121,43 @@ def _noted_on_order(order: Row, refund: Row, amount: float) -> None:
     order["refunds"] = [*order["refunds"], {**entry, "total_tax": "0.00"}]
 
 
-def refund_created(shop: Shop, order_id: int, body: Row) -> Row:
-    """A new refund; one that is too high is 500 and leaves an empty refund behind (recorded)."""
-    values = checked(body, _REFUND)
+def create_refund(shop: FakeShop, order_id: int, body: Row) -> Row:
+    """Creates a refund; one that is too high is 500 and leaves an empty refund behind, as in WooCommerce."""
+    values = validated(body, _REFUND)
     order = shop.orders.get(order_id)
     if order is None:
         raise errors.refund_refused("invalid_order_id", "Invalid order ID.", 404)
     before = dict(order)
     amount = stock.number(values.get("amount", "")) or 0.0
-    left = float(order["total"]) + sum(float(held["total"]) for held in order["refunds"])
+    refundable = float(order["total"]) + sum(float(held["total"]) for held in order["refunds"])
     if amount < 0:
         words = "Refund amount must be greater than zero."
         raise errors.refund_refused("invalid_order_refund", words, 400)
-    if amount > round(left, 2):
+    if amount > round(refundable, 2):
         ghost = _refund_row(shop, order_id, "0.00", {})
         _noted_on_order(order, ghost, 0.0)
-        shop.touch("order", order_id, before, order, ("refunds",))
+        shop.record_change("order", order_id, before, order, ("refunds",))
         raise errors.refund_refused("cannot_create_order_refund", "Invalid refund amount.", 500)
     row = _refund_row(shop, order_id, orders.money(amount), values)
     if "meta_data" in values:
         shop.merge_meta(row, values["meta_data"])
     shop.refunds[row["id"]] = row
     _noted_on_order(order, row, amount)
-    if round(left - amount, 2) <= 0:
+    if round(refundable - amount, 2) <= 0:
         orders.set_status(shop, order, "refunded")
     shop.mark_modified(order)
-    shop.touch("refund", row["id"], None, row, [name for name in values if name in row])
-    shop.tell("order.updated", order_id)
+    shop.record_change("refund", row["id"], None, row, [name for name in values if name in row])
+    shop.record_event("order.updated", order_id)
     return _linked(shop, order_id, "refunds", row)
 
 
-def refund_deleted(shop: Shop, order_id: int, refund_id: int, *, force: bool) -> Row:
-    """Removes a refund for good; without force 501."""
-    shown = refund_found(shop, order_id, refund_id)
+def delete_refund(shop: FakeShop, order_id: int, refund_id: int, *, force: bool) -> Row:
+    """Removes a refund for good; answers 501 without force."""
+    answered = refund_by_id(shop, order_id, refund_id)
     if not force:
         raise errors.trash_unsupported("Refunds")
     del shop.refunds[refund_id]
     order = shop.orders[order_id]
     order["refunds"] = [held for held in order["refunds"] if held["id"] != refund_id]
-    shop.touch("refund", refund_id, shown, None, ("amount",))
-    return shown
+    shop.record_change("refund", refund_id, answered, None, ("amount",))
+    return answered

@@ -1,4 +1,4 @@
-"""Orders of the pretend shop: list, get, create, update, delete."""
+"""Orders of the fake shop: list, get, create, update, delete."""
 
 import hashlib
 from collections.abc import Iterable
@@ -6,9 +6,9 @@ from typing import Any
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import blank, errors, stock
-from steward.fake_platforms.woocommerce.arguments import Arg, checked, taken_loosely
-from steward.fake_platforms.woocommerce.listing import Listing, Result
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.arguments import Arg, coerced, validated
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 STATES: tuple[str, ...] = (
     "auto-draft",
@@ -78,15 +78,15 @@ _LIST = {
 _WORDS = {"pending": "Pending payment", "on-hold": "On hold"}
 
 
-def find(shop: Shop, order_id: int, status: int) -> Row:
-    """The order; raises ShopError with the given status."""
+def find(shop: FakeShop, order_id: int, status: int) -> Row:
+    """Returns the order. Raises ShopError with the given status."""
     if order_id not in shop.orders:
         raise errors.invalid_id("shop_order", status)
     return shop.orders[order_id]
 
 
-def show(shop: Shop, row: Row) -> Row:
-    """An order as the shop answers it."""
+def show(shop: FakeShop, row: Row) -> Row:
+    """Returns an order as the shop answers it."""
     links = shop.links(f"orders/{row['id']}", collection="orders")
     href = f"{links['self'][0]['href']}/actions/email_templates"
     links["email_templates"] = [{"embeddable": True, "href": href}]
@@ -95,33 +95,36 @@ def show(shop: Shop, row: Row) -> Row:
     return {**row, "_links": links}
 
 
-def listed(shop: Shop, query: Row) -> Result:
-    """The list of orders; the trash is left out unless asked for."""
+def listed(shop: FakeShop, query: Row) -> RouteResult:
+    """Returns the list of orders, without the trash by default."""
     listing = Listing(_LIST, _SORT, "date", shop.zone, ("number", "billing"))
-    asked = listing.read(query)
-    states = set(asked.get("status") or ["any"])
+    arguments = listing.read(query)
+    states = set(arguments.get("status") or ["any"])
     rows: Iterable[Row] = shop.orders.values()
     if "any" in states:
         rows = [row for row in rows if row["status"] != "trash"]
     else:
         rows = [row for row in rows if row["status"] in states]
-    if "customer" in asked:
-        rows = [row for row in rows if row["customer_id"] == asked["customer"]]
-    if "product" in asked:
-        wanted = asked["product"]
-        rows = [row for row in rows if any(line["product_id"] == wanted for line in row["line_items"])]
+    if "customer" in arguments:
+        rows = [row for row in rows if row["customer_id"] == arguments["customer"]]
+    if "product" in arguments:
+        product_id = arguments["product"]
+        rows = [row for row in rows if any(line["product_id"] == product_id for line in row["line_items"])]
     url = f"{shop.url}/wp-json/wc/v3/orders"
-    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
+    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def money(value: float) -> str:
-    """An amount with two decimals."""
+    """Formats an amount with two decimals."""
     return f"{value:.2f}"
 
 
-def _product_meant(shop: Shop, ask: Row) -> Row | None:
-    """The product or variation a line names, by SKU, then by variation, then by product; None when the shop
-    has none such, which it does not refuse. Raises ShopError when the line names nothing."""
+def _product_meant(shop: FakeShop, ask: Row) -> Row | None:
+    """Returns the product or variation a line names, or null for an unknown one.
+
+    The SKU has precedence, then the variation, then the product. Raises ShopError when the line names
+    nothing.
+    """
     if ask.get("sku"):
         return next(shop.with_sku(str(ask["sku"])), None)
     number = ask.get("variation_id") or ask.get("product_id")
@@ -132,8 +135,8 @@ def _product_meant(shop: Shop, ask: Row) -> Row | None:
     return shop.variations.get(key) or shop.products.get(key)
 
 
-def line(shop: Shop, ask: Row) -> Row:
-    """A new order line; one for an unknown product is empty (recorded by its totals of 0.00)."""
+def line(shop: FakeShop, ask: Row) -> Row:
+    """Returns a new order line; one for an unknown product is empty."""
     sold = _product_meant(shop, ask)
     is_variation = sold is not None and sold["type"] == "variation"
     parent = shop.products[sold["parent_id"]] if sold is not None and is_variation else sold
@@ -174,12 +177,12 @@ def _unit(total: float, quantity: int) -> float | int:
     return int(unit) if unit == int(unit) else unit
 
 
-def _set_lines(shop: Shop, row: Row, wanted: list[Row]) -> None:
-    """Lines as written: with an id changed, without one ADDED, each time anew (recorded)."""
+def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
+    """Writes lines: those with an id are changed, those without are added each time."""
     lines: list[Row] = [dict(line) for line in row["line_items"]]
-    for ask in wanted:
+    for ask in requested:
         is_removed = ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
-        held = next((one for one in lines if one["id"] == ask.get("id")), None)
+        held = next((existing for existing in lines if existing["id"] == ask.get("id")), None)
         if held is None and (ask.get("id") or is_removed):
             words = "Order item ID provided is not associated with order."
             raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", words)
@@ -203,20 +206,25 @@ def _change_line(held: Row, ask: Row) -> None:
         held["name"] = str(ask["name"])
 
 
-def needs_processing(shop: Shop, row: Row) -> bool:
-    """Whether something is to be shipped: a line with a product that is not both virtual and downloadable."""
-    sold = [shop.sellable(each["product_id"], each["variation_id"]) for each in row["line_items"]]
-    return any(one is not None and not (one["virtual"] and one["downloadable"]) for one in sold)
+def needs_processing(shop: FakeShop, row: Row) -> bool:
+    """Returns whether a line has a product to ship: one that is not both virtual and downloadable."""
+    sold = [
+        shop.sellable(order_line["product_id"], order_line["variation_id"])
+        for order_line in row["line_items"]
+    ]
+    return any(
+        product is not None and not (product["virtual"] and product["downloadable"]) for product in sold
+    )
 
 
-def _paid_status(shop: Shop, row: Row) -> str:
-    """The status a payment leads to: cash on delivery counts as paid once completed (recorded)."""
+def _paid_status(shop: FakeShop, row: Row) -> str:
+    """Returns the status after payment; cash on delivery counts as paid once completed."""
     ships = row["payment_method"] != "cod" and needs_processing(shop, row)
     return "processing" if ships else "completed"
 
 
-def derive(shop: Shop, row: Row) -> None:
-    """Totals and what may be done with the order."""
+def derive(shop: FakeShop, row: Row) -> None:
+    """Sets totals and the flags of what may be done with the order."""
     parts = [*row["line_items"], *row["shipping_lines"], *row["fee_lines"]]
     total = sum((stock.number(line.get("total", "")) or 0.0) for line in parts)
     row["total"] = money(total)
@@ -228,28 +236,28 @@ def derive(shop: Shop, row: Row) -> None:
     row["needs_processing"] = needs_processing(shop, row)
 
 
-def reduce_stock(shop: Shop, row: Row) -> None:
-    """Takes stock once for each line (recorded: when the order becomes processing, completed or on hold)."""
+def reduce_stock(shop: FakeShop, row: Row) -> None:
+    """Takes stock once for each line, when the order becomes processing, completed or on hold."""
     for line in row["line_items"]:
         sold = shop.sellable(line["product_id"], line["variation_id"])
-        taken = any(entry["key"] == "_reduced_stock" for entry in line["meta_data"])
-        if sold is not None and not taken and stock.move_stock(shop, sold, -line["quantity"]):
-            shown = str(line["quantity"])
-            entry = {"id": shop.next_id("meta"), "key": "_reduced_stock", "value": shown}
-            line["meta_data"] = [{**entry, "display_key": "_reduced_stock", "display_value": shown}]
+        is_reduced = any(entry["key"] == "_reduced_stock" for entry in line["meta_data"])
+        if sold is not None and not is_reduced and stock.move_stock(shop, sold, -line["quantity"]):
+            quantity_text = str(line["quantity"])
+            entry = {"id": shop.next_id("meta"), "key": "_reduced_stock", "value": quantity_text}
+            line["meta_data"] = [{**entry, "display_key": "_reduced_stock", "display_value": quantity_text}]
 
 
-def _restore_stock(shop: Shop, row: Row) -> None:
+def _restore_stock(shop: FakeShop, row: Row) -> None:
     for line in row["line_items"]:
         sold = shop.sellable(line["product_id"], line["variation_id"])
-        taken = [entry for entry in line["meta_data"] if entry["key"] == "_reduced_stock"]
-        if taken and sold is not None:
-            stock.move_stock(shop, sold, int(taken[0]["value"]))
-            line["meta_data"] = [entry for entry in line["meta_data"] if entry not in taken]
+        reductions = [entry for entry in line["meta_data"] if entry["key"] == "_reduced_stock"]
+        if reductions and sold is not None:
+            stock.move_stock(shop, sold, int(reductions[0]["value"]))
+            line["meta_data"] = [entry for entry in line["meta_data"] if entry not in reductions]
 
 
-def add_note(shop: Shop, order_id: int, text: str, *, customer_note: bool = False) -> Row:
-    """A note on an order."""
+def add_note(shop: FakeShop, order_id: int, text: str, *, customer_note: bool = False) -> Row:
+    """Adds a note to an order."""
     local, gmt = shop.stamp()
     note = {"id": shop.next_id("comment"), "author": "WooCommerce", "date_created": local}
     note |= {"date_created_gmt": gmt, "note": text, "customer_note": customer_note}
@@ -257,8 +265,8 @@ def add_note(shop: Shop, order_id: int, text: str, *, customer_note: bool = Fals
     return note
 
 
-def set_status(shop: Shop, row: Row, status: str, *, noted: bool = True) -> None:
-    """Moves an order: dates, stock and a note follow."""
+def set_status(shop: FakeShop, row: Row, status: str, *, noted: bool = True) -> None:
+    """Sets the status of an order with its dates, stock and note."""
     old, row["status"] = row["status"], status
     local, gmt = shop.stamp()
     if status in (_paid_status(shop, row), "completed") and not row["date_paid_gmt"]:
@@ -274,7 +282,7 @@ def set_status(shop: Shop, row: Row, status: str, *, noted: bool = True) -> None
         add_note(shop, row["id"], f"Order status changed from {names[0]} to {names[1]}.")
 
 
-def _apply(shop: Shop, row: Row, values: Row) -> None:
+def _apply(shop: FakeShop, row: Row, values: Row) -> None:
     if values.get("customer_id") and values["customer_id"] not in shop.customers:
         raise errors.ShopError(400, "woocommerce_rest_invalid_customer_id", "Customer ID is invalid.")
     if "line_items" in values:
@@ -283,8 +291,8 @@ def _apply(shop: Shop, row: Row, values: Row) -> None:
         if name in values:
             row[name] = values[name]
     for name in ("billing", "shipping"):
-        known = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
-        row[name] = {**row[name], **known}
+        fields = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
+        row[name] = {**row[name], **fields}
     for name in ("shipping_lines", "fee_lines"):
         if name in values:
             row[name] = [{"id": shop.next_id("line"), **line} for line in values[name]]
@@ -294,13 +302,13 @@ def _apply(shop: Shop, row: Row, values: Row) -> None:
 
 def _values(body: Row, *, loose: bool) -> Row:
     if not loose:
-        return checked(body, ARGS)
-    values = taken_loosely(body, ARGS, fallback="pending")
+        return validated(body, ARGS)
+    values = coerced(body, ARGS, fallback="pending")
     return values | ({"status": "trash"} if body.get("status") == "trash" else {})
 
 
-def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
-    """A new order; nothing hinders a second one by the same words (recorded); raises ShopError."""
+def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
+    """Creates an order; nothing prevents a second equal one. Raises ShopError."""
     values = _values(body, loose=loose)
     row = blank.order()
     shop.mark_created(row)
@@ -312,13 +320,13 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     pay = f"{shop.url}/checkout/order-pay/{row['id']}/?pay_for_order=true&key={row['order_key']}"
     row["payment_url"] = pay
     shop.orders[row["id"]] = row
-    wanted = values.get("status") or "pending"
-    if values.get("set_paid") and wanted in ("pending", "on-hold", "failed", "cancelled"):
-        wanted = _paid_status(shop, row)
-    shop.touch("order", row["id"], None, {**row, "status": wanted}, _written(values))
-    shop.tell("order.created", row["id"])
-    shop.tell("order.updated", row["id"])
-    set_status(shop, row, wanted)
+    status = values.get("status") or "pending"
+    if values.get("set_paid") and status in ("pending", "on-hold", "failed", "cancelled"):
+        status = _paid_status(shop, row)
+    shop.record_change("order", row["id"], None, {**row, "status": status}, _written(values))
+    shop.record_event("order.created", row["id"])
+    shop.record_event("order.updated", row["id"])
+    set_status(shop, row, status)
     derive(shop, row)
     return show(shop, row)
 
@@ -327,8 +335,8 @@ def _written(values: Row) -> Iterable[Any]:
     return [name for name in values if name != "set_paid"]
 
 
-def update(shop: Shop, order_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes an order; metadata alone does not move its modified time where orders are posts (recorded)."""
+def update(shop: FakeShop, order_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes an order; where orders are posts, metadata alone does not move its modified time."""
     values = _values(body, loose=loose)
     row = find(shop, order_id, 400)
     before, draft = dict(row), dict(row)
@@ -339,8 +347,10 @@ def update(shop: Shop, order_id: int, body: Row, *, loose: bool = False) -> Row:
         derive(shop, row)
         is_open = (status or row["status"]) in ("pending", "failed")
         status = _paid_status(shop, row) if is_open and float(row["total"]) > 0 else status
-    shop.touch("order", order_id, before, {**row, "status": status or row["status"]}, _written(values))
-    shop.tell("order.updated", order_id)
+    shop.record_change(
+        "order", order_id, before, {**row, "status": status or row["status"]}, _written(values)
+    )
+    shop.record_event("order.updated", order_id)
     if status is not None:
         set_status(shop, row, status)
     derive(shop, row)
@@ -349,20 +359,20 @@ def update(shop: Shop, order_id: int, body: Row, *, loose: bool = False) -> Row:
     return show(shop, row)
 
 
-def delete(shop: Shop, order_id: int, *, force: bool) -> Row:
-    """Trashes an order, or removes it for good; where orders are posts a false product.deleted goes out."""
+def delete(shop: FakeShop, order_id: int, *, force: bool) -> Row:
+    """Trashes an order, or removes it for good; where orders are posts it also sends product.deleted."""
     row = find(shop, order_id, 404)
-    shown, before = show(shop, dict(row)), dict(row)
+    answered, before = show(shop, dict(row)), dict(row)
     if force:
         del shop.orders[order_id]
-        shop.touch("order", order_id, before, None, ("status",))
-        return shown
+        shop.record_change("order", order_id, before, None, ("status",))
+        return answered
     if row["status"] == "trash":
         raise errors.already_trashed("shop_order")
     row["status"] = "trash"
     shop.mark_modified(row)
-    shop.touch("order", order_id, before, row, ("status",))
-    shop.tell("order.deleted", order_id)
+    shop.record_change("order", order_id, before, row, ("status",))
+    shop.record_event("order.deleted", order_id)
     if not shop.orders_in_own_tables:
-        shop.tell("product.deleted", order_id)
-    return shown
+        shop.record_event("product.deleted", order_id)
+    return answered

@@ -1,13 +1,13 @@
-"""Products of the pretend shop: list, get, create, update, delete."""
+"""Products of the fake shop: list, get, create, update, delete."""
 
 from collections.abc import Iterable
 from datetime import UTC
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import blank, errors, stock, terms
-from steward.fake_platforms.woocommerce.arguments import Arg, checked, moment, taken_loosely
-from steward.fake_platforms.woocommerce.listing import Listing, Result
-from steward.fake_platforms.woocommerce.shop import Shop, price_html, slug
+from steward.fake_platforms.woocommerce.arguments import Arg, coerced, moment, validated
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.shop import FakeShop, price_html, slug
 
 STATES = ("draft", "pending", "private", "publish", "future", "auto-draft", "trash")
 STOCK = ("instock", "outofstock", "onbackorder")
@@ -107,135 +107,139 @@ _LIST = {
 }
 
 
-def find(shop: Shop, product_id: int, status: int) -> Row:
-    """The product; raises ShopError with the given status."""
+def find(shop: FakeShop, product_id: int, status: int) -> Row:
+    """Returns the product. Raises ShopError with the given status."""
     if product_id not in shop.products:
         raise errors.invalid_id("product", status)
     return shop.products[product_id]
 
 
-def show(shop: Shop, row: Row, *, edit: bool = False) -> Row:
-    """A product as the shop answers it; an answer to a write carries two fields more (recorded)."""
+def show(shop: FakeShop, row: Row, *, edit: bool = False) -> Row:
+    """Returns a product as the shop answers it; an answer to a write has two fields more."""
     path = f"products/{row['id']}"
-    shown = dict(row)
+    answered = dict(row)
     # Variations in other states are not named here, and are in their own list all the same.
-    live = [one for one in row["variations"] if shop.variations[one]["status"] in ("publish", "private")]
-    shown["variations"] = live
+    live = [
+        variation_id
+        for variation_id in row["variations"]
+        if shop.variations[variation_id]["status"] in ("publish", "private")
+    ]
+    answered["variations"] = live
     if edit:
-        shown["permalink_template"] = f"{shop.url}/product/%pagename%/"
-        shown["generated_slug"] = row["slug"] or slug(row["name"])
+        answered["permalink_template"] = f"{shop.url}/product/%pagename%/"
+        answered["generated_slug"] = row["slug"] or slug(row["name"])
     else:
         for name in ("description", "short_description"):
             if row[name] and not row[name].startswith("<"):
-                shown[name] = f"<p>{row[name]}</p>\n"
-    shown["_links"] = shop.links(path, collection="products")
-    return shown
+                answered[name] = f"<p>{row[name]}</p>\n"
+    answered["_links"] = shop.links(path, collection="products")
+    return answered
 
 
-def variation_as_product(shop: Shop, row: Row) -> Row:
-    """A variation read on the product path or told by a webhook: the product's form (recorded)."""
+def variation_as_product(shop: FakeShop, row: Row) -> Row:
+    """Returns a variation in the product's form, as product paths and webhooks show it."""
     parent = shop.products[row["parent_id"]]
-    shown = blank.product() | {name: value for name, value in row.items() if name != "image"}
-    shown.pop("gallery_image_ids", None)
-    shown["name"] = f"{parent['name']} - {row['name']}"
-    shown["slug"] = slug(shown["name"])
-    shown["price_html"] = price_html(row["price"])
-    shown["total_sales"] = "0"
-    shown["reviews_allowed"] = False
+    answered = blank.product() | {name: value for name, value in row.items() if name != "image"}
+    answered.pop("gallery_image_ids", None)
+    answered["name"] = f"{parent['name']} - {row['name']}"
+    answered["slug"] = slug(answered["name"])
+    answered["price_html"] = price_html(row["price"])
+    answered["total_sales"] = "0"
+    answered["reviews_allowed"] = False
     up = f"products/{parent['id']}"
-    shown["_links"] = shop.links(f"products/{row['id']}", collection="products", up=up)
-    return shown
+    answered["_links"] = shop.links(f"products/{row['id']}", collection="products", up=up)
+    return answered
 
 
-def _filtered(shop: Shop, asked: Row) -> Iterable[Row]:
+def _filtered(shop: FakeShop, arguments: Row) -> Iterable[Row]:
     rows: Iterable[Row] = shop.products.values()
-    if asked.get("sku"):
-        wanted = {sku.strip() for sku in asked["sku"].split(",")}
+    if arguments.get("sku"):
+        skus = {sku.strip() for sku in arguments["sku"].split(",")}
         every = (*shop.products.values(), *shop.variations.values())
-        rows = [row for row in every if row["sku"] in wanted]
-    state = asked.get("status", "any")
+        rows = [row for row in every if row["sku"] in skus]
+    state = arguments.get("status", "any")
     rows = [row for row in rows if (row["status"] != "trash" if state == "any" else row["status"] == state)]
     for name in ("type", "slug", "featured", "on_sale", "stock_status"):
-        if name in asked:
-            rows = [row for row in rows if row.get(name) == asked[name]]
+        if name in arguments:
+            rows = [row for row in rows if row.get(name) == arguments[name]]
     for name, column in (("category", "categories"), ("tag", "tags")):
-        if asked.get(name):
-            ids = {int(part) for part in asked[name].split(",") if part.strip().isdigit()}
+        if arguments.get(name):
+            ids = {int(part) for part in arguments[name].split(",") if part.strip().isdigit()}
             rows = [row for row in rows if any(term["id"] in ids for term in row.get(column, ()))]
-    least, most = (stock.number(asked.get(name, "")) for name in ("min_price", "max_price"))
-    if least is not None:
-        rows = [row for row in rows if (stock.number(row["price"]) or 0.0) >= least]
-    if most is not None:
-        rows = [row for row in rows if (stock.number(row["price"]) or 0.0) <= most]
+    min_price, max_price = (stock.number(arguments.get(name, "")) for name in ("min_price", "max_price"))
+    if min_price is not None:
+        rows = [row for row in rows if (stock.number(row["price"]) or 0.0) >= min_price]
+    if max_price is not None:
+        rows = [row for row in rows if (stock.number(row["price"]) or 0.0) <= max_price]
     return rows
 
 
-def listed(shop: Shop, query: Row) -> Result:
-    """The list of products; variations are in it only when asked for by SKU (recorded)."""
+def listed(shop: FakeShop, query: Row) -> RouteResult:
+    """Returns the list of products; variations are in it only when requested by SKU."""
     listing = Listing(_LIST, _SORT, "date", shop.zone, ("name", "description", "sku"))
-    asked = listing.read(query)
+    arguments = listing.read(query)
 
     def shown(row: Row) -> Row:
         return variation_as_product(shop, row) if row["type"] == "variation" else show(shop, row)
 
     url = f"{shop.url}/wp-json/wc/v3/products"
-    return listing.answer(_filtered(shop, asked), asked, query, url=url, show=shown)
+    return listing.answer(_filtered(shop, arguments), arguments, query, url=url, show=shown)
 
 
-def get(shop: Shop, product_id: int) -> Row:
-    """One product, or a variation in the product's form; raises ShopError 404."""
+def get(shop: FakeShop, product_id: int) -> Row:
+    """Returns one product, or a variation in the product's form. Raises ShopError 404."""
     if product_id in shop.variations:
         return variation_as_product(shop, shop.variations[product_id])
     return show(shop, find(shop, product_id, 404))
 
 
-def _attributes(wanted: list[Row]) -> list[Row]:
+def _attributes(requested: list[Row]) -> list[Row]:
     return [
         {
-            "id": int(one.get("id") or 0),
-            "name": str(one.get("name", "")),
-            "slug": str(one.get("name", "")),
-            "position": int(one.get("position", place)),
-            "visible": bool(one.get("visible", False)),
-            "variation": bool(one.get("variation", False)),
-            "options": [str(option) for option in one.get("options", [])],
+            "id": int(attribute.get("id") or 0),
+            "name": str(attribute.get("name", "")),
+            "slug": str(attribute.get("name", "")),
+            "position": int(attribute.get("position", index)),
+            "visible": bool(attribute.get("visible", False)),
+            "variation": bool(attribute.get("variation", False)),
+            "options": [str(option) for option in attribute.get("options", [])],
         }
-        for place, one in enumerate(wanted)
+        for index, attribute in enumerate(requested)
     ]
 
 
-def images(shop: Shop, wanted: list[Row]) -> list[Row]:
-    """Images as stored; nothing is fetched."""
+def images(shop: FakeShop, requested: list[Row]) -> list[Row]:
+    """Returns images as stored; nothing is fetched."""
     local, gmt = shop.stamp()
     dates = {"date_created": local, "date_created_gmt": gmt, "date_modified": local, "date_modified_gmt": gmt}
     return [
         {
-            "id": int(one.get("id") or shop.next_id("post")),
+            "id": int(image.get("id") or shop.next_id("post")),
             **dates,
-            "src": str(one.get("src", "")),
-            "name": str(one.get("name", "")),
-            "alt": str(one.get("alt", "")),
+            "src": str(image.get("src", "")),
+            "name": str(image.get("name", "")),
+            "alt": str(image.get("alt", "")),
         }
-        for one in wanted
+        for image in requested
     ]
 
 
-def set_sale_dates(shop: Shop, row: Row, values: Row) -> None:
-    """Keeps both forms of the sale's dates in step."""
+def set_sale_dates(shop: FakeShop, row: Row, values: Row) -> None:
+    """Sets both forms of the sale's dates."""
     for name in ("date_on_sale_from", "date_on_sale_to"):
-        for given in (name, f"{name}_gmt"):
-            if values.get(given) is None:
+        for field in (name, f"{name}_gmt"):
+            if values.get(field) is None:
                 continue
-            found = moment(values[given])
-            if found is None:
+            instant = moment(values[field])
+            if instant is None:
                 row[name] = row[f"{name}_gmt"] = None
             else:
-                zone = None if found.tzinfo else (shop.zone if given == name else UTC)
-                row[name], row[f"{name}_gmt"] = shop.stamp(found.replace(tzinfo=zone) if zone else found)
+                zone = None if instant.tzinfo else (shop.zone if field == name else UTC)
+                row[name], row[f"{name}_gmt"] = shop.stamp(instant.replace(tzinfo=zone) if zone else instant)
 
 
-def set_common(shop: Shop, row: Row, values: Row, *, derived: set[str]) -> None:
-    """Takes over what products and variations share; an emptied choice falls back to its default."""
+def set_common(shop: FakeShop, row: Row, values: Row, *, derived: set[str]) -> None:
+    """Sets the fields products and variations share; an emptied choice gets its default."""
     if values.get("catalog_visibility") == "":
         words = "Invalid catalog visibility option."
         raise errors.ShopError(400, "product_invalid_catalog_visibility", words)
@@ -256,11 +260,11 @@ def set_common(shop: Shop, row: Row, values: Row, *, derived: set[str]) -> None:
         shop.merge_meta(row, values["meta_data"])
 
 
-def _apply(shop: Shop, row: Row, values: Row) -> None:
+def _apply(shop: FakeShop, row: Row, values: Row) -> None:
     set_common(shop, row, values, derived=_DERIVED)
     for kind in ("tags", "categories"):
         if kind in values:
-            row[kind] = terms.named(shop, kind, values[kind])
+            row[kind] = terms.resolve(shop, kind, values[kind])
     if "attributes" in values:
         row["attributes"] = _attributes(values["attributes"])
     if "images" in values:
@@ -273,21 +277,21 @@ def _apply(shop: Shop, row: Row, values: Row) -> None:
     stock.derive(shop, row)
 
 
-def _free_slug(shop: Shop, wanted: str) -> str:
-    taken = {row["slug"] for row in shop.products.values()}
-    number, free = 1, wanted
-    while free in taken:
+def _free_slug(shop: FakeShop, stem: str) -> str:
+    used_slugs = {row["slug"] for row in shop.products.values()}
+    number, free = 1, stem
+    while free in used_slugs:
         number += 1
-        free = f"{wanted}-{number}"
+        free = f"{stem}-{number}"
     return free
 
 
 def _values(body: Row, *, loose: bool) -> Row:
-    return taken_loosely(body, ARGS, fallback="draft") if loose else checked(body, ARGS)
+    return coerced(body, ARGS, fallback="draft") if loose else validated(body, ARGS)
 
 
-def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
-    """A new product; raises ShopError."""
+def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
+    """Creates a product. Raises ShopError."""
     values = _values(body, loose=loose)
     shop.refuse_taken_sku(values.get("sku", ""), 0)
     row = blank.product()
@@ -295,13 +299,13 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     shop.mark_created(row)
     _apply(shop, row, {"categories": [], **values})
     shop.products[row["id"]] = row
-    shop.touch("product", row["id"], None, row, values)
-    shop.tell("product.created", row["id"])
+    shop.record_change("product", row["id"], None, row, values)
+    shop.record_event("product.created", row["id"])
     return show(shop, row, edit=True)
 
 
-def update(shop: Shop, product_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes a product; raises ShopError."""
+def update(shop: FakeShop, product_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes a product. Raises ShopError."""
     values = _values(body, loose=loose)
     if product_id in shop.variations:
         words = "To manipulate product variations you should use the "
@@ -313,28 +317,28 @@ def update(shop: Shop, product_id: int, body: Row, *, loose: bool = False) -> Ro
     _apply(shop, draft, values)
     row.update(draft)
     shop.mark_modified(row)
-    shop.touch("product", product_id, before, row, values)
-    shop.tell("product.updated", product_id)
+    shop.record_change("product", product_id, before, row, values)
+    shop.record_event("product.updated", product_id)
     return show(shop, row, edit=True)
 
 
-def delete(shop: Shop, product_id: int, *, force: bool) -> Row:
-    """Trashes a product, or removes it for good; the answer shows the state before (recorded)."""
+def delete(shop: FakeShop, product_id: int, *, force: bool) -> Row:
+    """Trashes a product, or removes it for good; the answer shows the state before."""
     row = find(shop, product_id, 404)
-    shown = show(shop, row, edit=True)
+    answered = show(shop, row, edit=True)
     before = dict(row)
     if force:
         del shop.products[product_id]
-        for one in row["variations"]:
-            shop.variations.pop(one, None)
-        shop.touch("product", product_id, before, None, ("status",))
-        return shown
+        for variation_id in row["variations"]:
+            shop.variations.pop(variation_id, None)
+        shop.record_change("product", product_id, before, None, ("status",))
+        return answered
     if row["status"] == "trash":
         raise errors.already_trashed("product")
     row["status"] = "trash"
-    for one in row["variations"]:
-        shop.variations[one]["status"] = "trash"
+    for variation_id in row["variations"]:
+        shop.variations[variation_id]["status"] = "trash"
     shop.mark_modified(row)
-    shop.touch("product", product_id, before, row, ("status",))
-    shop.tell("product.deleted", product_id)
-    return shown
+    shop.record_change("product", product_id, before, row, ("status",))
+    shop.record_event("product.deleted", product_id)
+    return answered

@@ -1,8 +1,8 @@
-"""What the pretend shop tells of itself: index, general settings, currency, system status."""
+"""The fake shop's description of itself: index, general settings, currency, system status."""
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import errors
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 _EDIT = ["GET", "POST", "PUT", "PATCH"]
 _CURRENCIES = {"CHF": "Swiss franc (&#67;&#72;&#70;) — CHF", "EUR": "Euro (&euro;) — EUR"}
@@ -23,7 +23,13 @@ _GENERAL: dict[str, tuple[str, str, str, object, dict[str, str] | None]] = {
     "woocommerce_specific_allowed_countries": ("Only to", "multiselect", "", "", {"DE": "Germany"}),
     "woocommerce_ship_to_countries": ("Shipping location(s)", "select", "", "", {"": "Where we sell"}),
     "woocommerce_specific_ship_to_countries": ("Ship only to", "multiselect", "", "", {"DE": "Germany"}),
-    "woocommerce_default_customer_address": ("Customer's place", "select", "base", "base", {"base": "Shop"}),
+    "woocommerce_default_customer_address": (
+        "Customer's place",
+        "select",
+        "base",
+        "base",
+        {"base": "FakeShop"},
+    ),
     "woocommerce_address_autocomplete_enabled": ("Address completion", _YES, "no", "no", None),
     "woocommerce_calc_taxes": ("Taxes", _YES, "no", "no", None),
     "woocommerce_enable_coupons": ("Coupons", _YES, "yes", "yes", None),
@@ -55,7 +61,7 @@ _WITHOUT_TIP: tuple[str, ...] = ("woocommerce_all_except_countries",)
 _WITHOUT_TIP += ("woocommerce_specific_allowed_countries", "woocommerce_specific_ship_to_countries")
 
 
-def _setting(shop: Shop, group: str, name: str) -> Row:
+def _setting(shop: FakeShop, group: str, name: str) -> Row:
     label, kind, default, value, options = _GROUPS[group][name]
     row: Row = {"id": name, "label": label, "description": label + ".", "type": kind, "default": default}
     if options is not None:
@@ -66,31 +72,31 @@ def _setting(shop: Shop, group: str, name: str) -> Row:
     return {**row, "value": value, "_links": links}
 
 
-def group_listed(shop: Shop, group: str) -> list[Row]:
-    """All settings of a group; raises ShopError 404."""
+def group_listed(shop: FakeShop, group: str) -> list[Row]:
+    """Returns all settings of a group. Raises ShopError 404."""
     if group not in _GROUPS:
         raise errors.ShopError(404, "rest_setting_setting_group_invalid", "Invalid setting group.")
     return [_setting(shop, group, name) for name in _GROUPS[group]]
 
 
-def one(shop: Shop, group: str, name: str) -> Row:
-    """One setting; raises ShopError 404."""
+def setting(shop: FakeShop, group: str, name: str) -> Row:
+    """Returns one setting. Raises ShopError 404."""
     if name not in _GROUPS.get(group, {}):
         raise errors.ShopError(404, "rest_setting_setting_invalid", "Invalid setting.")
-    shown = _setting(shop, group, name)
-    links = shown.pop("_links")
-    return {**shown, "group_id": group, "_links": links}
+    row = _setting(shop, group, name)
+    links = row.pop("_links")
+    return {**row, "group_id": group, "_links": links}
 
 
-def current_currency(shop: Shop) -> Row:
-    """The currency in words."""
+def current_currency(shop: FakeShop) -> Row:
+    """Returns the currency with its name and symbol."""
     links = shop.links("data/currencies/EUR", collection="data/currencies", allow=("GET",))
     return {"code": "EUR", "name": "Euro", "symbol": "&euro;", "_links": links}
 
 
-def system_status(shop: Shop) -> Row:
-    """Versions and the settings that tell how orders are stored."""
-    own = shop.orders_in_own_tables
+def system_status(shop: FakeShop) -> Row:
+    """Returns versions and the settings that say how orders are stored."""
+    in_tables = shop.orders_in_own_tables
     store = "Automattic\\WooCommerce\\Internal\\DataStores\\Orders\\OrdersTableDataStore"
     states: tuple[str, ...] = ("exclude-from-catalog", "exclude-from-search", "featured", "outofstock")
     states += tuple(f"rated-{n}" for n in range(1, 6))
@@ -108,8 +114,8 @@ def system_status(shop: Shop) -> Row:
         "product_visibility_terms": {state: state for state in states},
         "woocommerce_com_connected": "no",
         "enforce_approved_download_dirs": True,
-        "order_datastore": store if own else "WC_Order_Data_Store_CPT",
-        "HPOS_enabled": own,
+        "order_datastore": store if in_tables else "WC_Order_Data_Store_CPT",
+        "HPOS_enabled": in_tables,
         "HPOS_sync_enabled": False,
         "enabled_features": ["analytics", "order_attribution"],
     }
@@ -118,8 +124,8 @@ def system_status(shop: Shop) -> Row:
     return {"environment": environment, "settings": settings}
 
 
-def site_index(shop: Shop) -> Row:
-    """What the site tells without a key: name, zone, namespaces."""
+def site_index(shop: FakeShop) -> Row:
+    """Returns what the site serves without a key: name, zone, namespaces."""
     offset = shop.now().astimezone(shop.zone).utcoffset()
     hours = offset.total_seconds() / 3600 if offset is not None else 0.0
     return {

@@ -1,4 +1,4 @@
-"""The pretend shop's memory: its tables, numbers, clock, and what happened that others want to hear of."""
+"""The fake shop's data: tables, numbers, clock, and the changes and events of the current request."""
 
 import copy
 import re
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from steward.fake_platforms.exchange import Row, Touched
+from steward.fake_platforms.exchange import ChangedObject, Row
 from steward.fake_platforms.woocommerce import errors
 from steward.fake_platforms.woocommerce.listing import stamp
 
@@ -25,15 +25,15 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
-    """Something a webhook may tell: a topic and the object, or a ping of one hook (`ping`)."""
+class ShopEvent:
+    """An event for webhooks: a topic and the object, or a ping of one webhook (`ping`)."""
 
     topic: str
     object_id: int
 
 
-class Shop:
-    """All of one shop; every method that changes something is called within one request."""
+class FakeShop:
+    """All data of one shop."""
 
     def __init__(self, url: str, now: Callable[[], datetime], *, zone: str = "Europe/Berlin") -> None:
         self.url = url
@@ -56,62 +56,64 @@ class Shop:
         self.webhook_secrets: dict[int, str] = {}
         self.webhook_failures: dict[int, int] = {}
         self._numbers: dict[str, int] = {}
-        self._touched: list[Touched] = []
-        self._happened: list[Happened] = []
+        self._changes: list[ChangedObject] = []
+        self._events: list[ShopEvent] = []
 
     # Numbers and time
 
     def next_id(self, kind: str) -> int:
-        """The next number of a kind: post, term, user, comment, webhook, meta, line."""
+        """Returns the next number of a kind: post, term, user, comment, webhook, meta, line."""
         self._numbers[kind] = self._numbers.get(kind, 0) + 1
         return self._numbers[kind]
 
     def set_next_id(self, kind: str, number: int) -> None:
-        """Makes `number` the next one given out: for loading a recorded shop."""
+        """Makes `number` the next one, to load a recorded shop."""
         self._numbers[kind] = number - 1
 
-    def stamp(self, at: datetime | None = None) -> tuple[str, str]:
-        """Now, or `at`, as the shop shows it: local and GMT."""
-        return stamp(at or self.now(), self.zone)
+    def stamp(self, instant: datetime | None = None) -> tuple[str, str]:
+        """Formats an instant, or now, as the shop does: local and GMT."""
+        return stamp(instant or self.now(), self.zone)
 
-    def mark_modified(self, row: Row, at: datetime | None = None) -> None:
-        """Moves an object's modified time."""
-        row["date_modified"], row["date_modified_gmt"] = self.stamp(at)
+    def mark_modified(self, row: Row, instant: datetime | None = None) -> None:
+        """Sets an object's modified time."""
+        row["date_modified"], row["date_modified_gmt"] = self.stamp(instant)
 
-    def mark_created(self, row: Row, at: datetime | None = None) -> None:
+    def mark_created(self, row: Row, instant: datetime | None = None) -> None:
         """Sets an object's created and modified time."""
-        row["date_created"], row["date_created_gmt"] = self.stamp(at)
-        self.mark_modified(row, at)
+        row["date_created"], row["date_created_gmt"] = self.stamp(instant)
+        self.mark_modified(row, instant)
 
     # What happened
 
-    def touch(self, kind: str, object_id: int, before: Row | None, after: Row | None, fields: Any) -> None:
-        """Notes for the ledger that a write stored these fields of an object."""
+    def record_change(
+        self, kind: str, object_id: int, before: Row | None, after: Row | None, fields: Any
+    ) -> None:
+        """Records for the ledger that a write stored these fields of an object."""
         names = tuple(fields)
         old = {name: before[name] for name in names if name in before} if before else {}
         new = {name: after[name] for name in names if name in after} if after else {}
-        self._touched.append(Touched(kind, object_id, names, copy.deepcopy(old), copy.deepcopy(new)))
+        self._changes.append(ChangedObject(kind, object_id, names, copy.deepcopy(old), copy.deepcopy(new)))
 
-    def tell(self, topic: str, object_id: int) -> None:
-        """Notes for the webhooks that something happened; once per request and object."""
-        happened = Happened(topic, object_id)
-        if happened not in self._happened:
-            self._happened.append(happened)
+    def record_event(self, topic: str, object_id: int) -> None:
+        """Records an event for the webhooks, once per request and object."""
+        event = ShopEvent(topic, object_id)
+        if event not in self._events:
+            self._events.append(event)
 
-    def take_touched(self) -> tuple[Touched, ...]:
-        """What the request just served has stored; empties the note."""
-        taken, self._touched = tuple(self._touched), []
-        return taken
+    def pop_changes(self) -> tuple[ChangedObject, ...]:
+        """Returns and clears the changes of the current request."""
+        changes, self._changes = tuple(self._changes), []
+        return changes
 
-    def take_happened(self) -> tuple[Happened, ...]:
-        """What the request just served has caused; empties the note."""
-        taken, self._happened = tuple(self._happened), []
-        return taken
+    def pop_events(self) -> tuple[ShopEvent, ...]:
+        """Returns and clears the events of the current request."""
+        events, self._events = tuple(self._events), []
+        return events
 
     # Shared parts of objects
 
     def links(self, path: str, *, collection: str, up: str | None = None, allow: Any = CHANGE_ITEM) -> Row:
-        """The `_links` of an object."""
+        """Returns the `_links` of an object."""
         root = f"{self.url}/wp-json/wc/v3/"
         row: Row = {
             "self": [{"href": root + path, "targetHints": {"allow": list(allow)}}],
@@ -120,7 +122,7 @@ class Shop:
         return row | {"up": [{"href": root + up}]} if up else row
 
     def merge_meta(self, row: Row, entries: list[Row]) -> None:
-        """`meta_data` as written: the same key replaces, null removes, another key is added (recorded)."""
+        """Writes `meta_data`: an existing key is replaced, null removes, another key is added."""
         held: list[Row] = [dict(entry) for entry in row["meta_data"]]
         row["meta_data"] = held
         for entry in entries:
@@ -135,18 +137,18 @@ class Shop:
                 held.append({"id": self.next_id("meta"), "key": str(key), "value": value})
 
     def sellable(self, product_id: int, variation_id: int = 0) -> Row | None:
-        """The variation or product an order line means."""
+        """Returns the variation or product of an order line."""
         return self.variations.get(variation_id) if variation_id else self.products.get(product_id)
 
     def with_sku(self, sku: str) -> Iterator[Row]:
-        """Every product and variation that has this SKU, the trash left out."""
+        """Yields every product and variation with this SKU, the trash excluded."""
         for table in (self.products, self.variations):
             for row in table.values():
                 if row["sku"] == sku and row["status"] != "trash":
                     yield row
 
     def refuse_taken_sku(self, sku: str, own_id: int) -> None:
-        """Raises product_invalid_sku when another product or variation has it."""
+        """Raises product_invalid_sku when another product or variation has the SKU."""
         other = next((row for row in self.with_sku(sku) if row["id"] != own_id), None) if sku else None
         if other is not None:
             number = 1
@@ -156,25 +158,25 @@ class Shop:
 
 
 def slug(text: str) -> str:
-    """A name as the shop writes it in addresses."""
+    """Returns a name as the shop writes it in addresses."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
 
 
 def price_text(value: str) -> str:
-    """A price as the shop stores it: `abc` becomes "", `-3` stays (recorded)."""
-    kept = re.sub(r"\.(?=[^.]*\.)|[^0-9.-]", "", value.strip())
-    return kept if re.fullmatch(r"-?\d*\.?\d+|-?\d+\.", kept) else ""
+    """Returns a price as the shop stores it: `abc` becomes "", `-3` stays."""
+    digits = re.sub(r"\.(?=[^.]*\.)|[^0-9.-]", "", value.strip())
+    return digits if re.fullmatch(r"-?\d*\.?\d+|-?\d+\.", digits) else ""
 
 
 def price_html(price: str, *, hidden: bool = False) -> str:
-    """A price as the shop's pages show it."""
+    """Returns a price as the shop's pages show it."""
     if not price:
         return ""
     try:
-        shown = f"{float(price):,.2f}"
+        amount = f"{float(price):,.2f}"
     except ValueError:
-        shown = price
+        amount = price
     start = '<span class="woocommerce-Price-amount amount"' + (' aria-hidden="true">' if hidden else ">")
     symbol = '<span class="woocommerce-Price-currencySymbol" translate="no">&euro;</span>'
-    return f"{start}<bdi>{symbol}{shown}</bdi></span>"
+    return f"{start}<bdi>{symbol}{amount}</bdi></span>"

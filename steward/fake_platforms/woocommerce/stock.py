@@ -1,11 +1,11 @@
-"""Prices and stock of products and variations: what follows from what was written."""
+"""Prices and stock of products and variations: the fields derived from written ones."""
 
 from steward.fake_platforms.exchange import Row
-from steward.fake_platforms.woocommerce.shop import Shop, price_html, price_text
+from steward.fake_platforms.woocommerce.shop import FakeShop, price_html, price_text
 
 
 def number(text: str) -> float | None:
-    """A stored price as a number, or None."""
+    """Returns a stored price as a number, or null."""
     try:
         return float(text)
     except ValueError:
@@ -13,7 +13,7 @@ def number(text: str) -> float | None:
 
 
 def set_prices(row: Row, values: Row) -> None:
-    """Takes over regular and sale price; a sale price that is not lower is dropped (recorded)."""
+    """Sets regular and sale price; a sale price that is not lower is dropped."""
     if row["type"] == "variable":
         return
     for name in ("regular_price", "sale_price"):
@@ -25,7 +25,7 @@ def set_prices(row: Row, values: Row) -> None:
 
 
 def derive_price(row: Row, *, today: str) -> None:
-    """price, on_sale and purchasable from the regular and the sale price."""
+    """Sets price, on_sale and purchasable from the regular and the sale price."""
     starts, ends = row["date_on_sale_from_gmt"], row["date_on_sale_to_gmt"]
     within = (not starts or starts <= today) and (not ends or ends >= today)
     row["on_sale"] = row["sale_price"] != "" and within
@@ -34,7 +34,7 @@ def derive_price(row: Row, *, today: str) -> None:
 
 
 def set_stock(row: Row, values: Row) -> None:
-    """Takes over stock fields: a quantity counts only where stock is managed, and then decides (recorded)."""
+    """Sets the stock fields; a quantity counts only where stock is managed, and then decides."""
     if "manage_stock" in values:
         row["manage_stock"] = values["manage_stock"] is True
     if "backorders" in values:
@@ -50,21 +50,21 @@ def set_stock(row: Row, values: Row) -> None:
 
 
 def derive_stock(row: Row) -> None:
-    """stock_status and the backorder flags from the quantity."""
+    """Sets stock_status and the backorder flags from the quantity."""
     row["backorders_allowed"] = row["backorders"] != "no"
     if row["manage_stock"]:
-        left = (row["stock_quantity"] or 0) > 0
+        is_available = (row["stock_quantity"] or 0) > 0
         short = "onbackorder" if row["backorders_allowed"] else "outofstock"
-        row["stock_status"] = "instock" if left else short
+        row["stock_status"] = "instock" if is_available else short
     quantity = row["stock_quantity"] or 0
     row["backordered"] = row["backorders_allowed"] and row["manage_stock"] and quantity < 0
 
 
-def derive_parent(shop: Shop, parent: Row) -> None:
-    """A variable product's price is its lowest variation's, its status that of any variation (recorded)."""
-    rows = [shop.variations[one] for one in parent["variations"]]
+def derive_parent(shop: FakeShop, parent: Row) -> None:
+    """Sets a variable product's price to its lowest variation's, its status to that of any variation."""
+    rows = [shop.variations[variation_id] for variation_id in parent["variations"]]
     live = [row for row in rows if row["status"] == "publish"]
-    priced = [(found, row["price"]) for row in live if (found := number(row["price"])) is not None]
+    priced = [(entry, row["price"]) for row in live if (entry := number(row["price"])) is not None]
     parent["price"] = min(priced)[1] if priced else ""
     parent["regular_price"] = parent["sale_price"] = ""
     parent["on_sale"] = any(row["on_sale"] for row in live)
@@ -74,14 +74,14 @@ def derive_parent(shop: Shop, parent: Row) -> None:
         states = {row["stock_status"] for row in live}
         parent["stock_status"] = next((s for s in ("instock", "onbackorder") if s in states), "outofstock")
     if priced and min(priced)[1] != max(priced)[1]:
-        low, high = (price_html(found[1], hidden=True) for found in (min(priced), max(priced)))
+        low, high = (price_html(entry[1], hidden=True) for entry in (min(priced), max(priced)))
         parent["price_html"] = f'{low} <span aria-hidden="true">&ndash;</span> {high}'
     else:
         parent["price_html"] = price_html(parent["price"])
 
 
-def derive(shop: Shop, row: Row) -> None:
-    """Everything that follows, after any write of a product or a variation."""
+def derive(shop: FakeShop, row: Row) -> None:
+    """Sets every derived field after a write of a product or a variation."""
     derive_stock(row)
     if row["type"] == "variable":
         derive_parent(shop, row)
@@ -91,8 +91,8 @@ def derive(shop: Shop, row: Row) -> None:
         row["price_html"] = price_html(row["price"])
 
 
-def move_stock(shop: Shop, row: Row, by: int) -> bool:
-    """Takes (or with a positive number gives back) stock for an order; False where it is not managed."""
+def move_stock(shop: FakeShop, row: Row, by: int) -> bool:
+    """Adds `by` to the stock for an order; returns false where stock is not managed."""
     holder = row
     if not row["manage_stock"] and row["type"] == "variation":
         holder = shop.products[row["parent_id"]]
@@ -103,6 +103,6 @@ def move_stock(shop: Shop, row: Row, by: int) -> bool:
     derive_stock(holder)
     shop.mark_modified(holder)
     kind = "variation" if holder["type"] == "variation" else "product"
-    shop.touch(kind, holder["id"], before, holder, ("stock_quantity", "stock_status"))
-    shop.tell("product.updated", holder["id"])
+    shop.record_change(kind, holder["id"], before, holder, ("stock_quantity", "stock_status"))
+    shop.record_event("product.updated", holder["id"])
     return True

@@ -1,4 +1,4 @@
-"""Tags and categories of the pretend shop."""
+"""Tags and categories of the fake shop."""
 
 import html
 import re
@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 from steward.fake_platforms.exchange import Row
-from steward.fake_platforms.woocommerce.arguments import Arg, checked
+from steward.fake_platforms.woocommerce.arguments import Arg, validated
 from steward.fake_platforms.woocommerce.errors import ShopError, trash_unsupported
-from steward.fake_platforms.woocommerce.listing import Listing, Result
-from steward.fake_platforms.woocommerce.shop import Shop, slug
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.shop import FakeShop, slug
 
 _TEXTS = {"name": Arg(), "slug": Arg(), "description": Arg()}
 ARGS: dict[str, dict[str, Arg]] = {
@@ -25,15 +25,15 @@ _SORT = {"id": "id", "name": "name", "slug": "slug", "description": "description
 _LIST = {"hide_empty": Arg("boolean"), "parent": Arg("integer"), "product": Arg("integer"), "slug": Arg()}
 
 
-def find(shop: Shop, kind: str, term_id: int) -> Row:
-    """The term; raises ShopError 404."""
+def find(shop: FakeShop, kind: str, term_id: int) -> Row:
+    """Returns the term. Raises ShopError 404."""
     if term_id not in shop.terms[kind]:
         raise ShopError(404, "woocommerce_rest_term_invalid", "Resource does not exist.")
     return shop.terms[kind][term_id]
 
 
-def counts(shop: Shop, kind: str) -> Counter[int]:
-    """How many published products carry each term."""
+def counts(shop: FakeShop, kind: str) -> Counter[int]:
+    """Counts the published products of each term."""
     seen: Counter[int] = Counter()
     for product in shop.products.values():
         if product["status"] == "publish":
@@ -41,35 +41,37 @@ def counts(shop: Shop, kind: str) -> Counter[int]:
     return seen
 
 
-def show(shop: Shop, kind: str, term: Row, count: int) -> Row:
-    """A term as the shop answers it."""
+def show(shop: FakeShop, kind: str, term: Row, count: int) -> Row:
+    """Returns a term as the shop answers it."""
     path = f"products/{kind}/{term['id']}"
     links = shop.links(path, collection=f"products/{kind}")
     return {**term, "count": count, "_links": links}
 
 
-def show_one(shop: Shop, kind: str, term: Row) -> Row:
-    """A term with its count looked up."""
+def show_one(shop: FakeShop, kind: str, term: Row) -> Row:
+    """Returns a term with its count."""
     return show(shop, kind, term, counts(shop, kind)[term["id"]])
 
 
-def listed(shop: Shop, kind: str, query: Row) -> Result:
-    """The list of terms, by name unless asked otherwise."""
+def listed(shop: FakeShop, kind: str, query: Row) -> RouteResult:
+    """Returns the list of terms, by name by default."""
     seen = counts(shop, kind)
     listing = Listing(_LIST, _SORT, "name", shop.zone)
-    asked = listing.read(query)
+    arguments = listing.read(query)
     rows: Iterable[Row] = ({**term, "count": seen[term["id"]]} for term in shop.terms[kind].values())
-    if asked.get("hide_empty"):
+    if arguments.get("hide_empty"):
         rows = (row for row in rows if row["count"])
-    if "parent" in asked:
-        rows = (row for row in rows if row.get("parent", 0) == asked["parent"])
-    if "product" in asked:
-        carried = {term["id"] for term in shop.products.get(asked["product"], {}).get(kind, [])}
+    if "parent" in arguments:
+        rows = (row for row in rows if row.get("parent", 0) == arguments["parent"])
+    if "product" in arguments:
+        carried = {term["id"] for term in shop.products.get(arguments["product"], {}).get(kind, [])}
         rows = (row for row in rows if row["id"] in carried)
-    if asked.get("slug"):
-        rows = (row for row in rows if row["slug"] in asked["slug"].split(","))
+    if arguments.get("slug"):
+        rows = (row for row in rows if row["slug"] in arguments["slug"].split(","))
     url = f"{shop.url}/wp-json/wc/v3/products/{kind}"
-    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, kind, row, row["count"]))
+    return listing.answer(
+        rows, arguments, query, url=url, show=lambda row: show(shop, kind, row, row["count"])
+    )
 
 
 _UNCLOSED = re.compile(r"<[^>]*?(?:(?=<)|>|$)")
@@ -78,28 +80,28 @@ _OCTET = re.compile(r"%[0-9a-fA-F]{2}")
 _AMPERSAND = re.compile(r"&(?!(?:[A-Za-z]{2,8}[0-9]{0,2}|#0*[0-9]{1,7}|#[xX]0*[0-9A-Fa-f]{1,6});)")
 
 
-def kept_name(shop: Shop, name: str) -> str:
-    """A name as WordPress stores it: without markup and escaped bytes, one blank at a time, with entities.
+def stored_name(shop: FakeShop, name: str) -> str:
+    """Returns a name as WordPress stores it: no markup or escaped bytes, single blanks, entities.
 
     Where the database holds no characters of four bytes, they are left out.
     """
-    kept = _UNCLOSED.sub(lambda found: found[0] if ">" in found[0] else html.escape(found[0]), name)
-    kept = re.sub(r"<(?!\s)[^>]*>", "", _SCRIPTS.sub("", kept))
-    kept = re.sub(r"[\r\n\t ]+", " ", kept).strip()
-    while _OCTET.search(kept):
-        kept = re.sub(r" +", " ", _OCTET.sub("", kept)).strip()
+    text = _UNCLOSED.sub(lambda match: match[0] if ">" in match[0] else html.escape(match[0]), name)
+    text = re.sub(r"<(?!\s)[^>]*>", "", _SCRIPTS.sub("", text))
+    text = re.sub(r"[\r\n\t ]+", " ", text).strip()
+    while _OCTET.search(text):
+        text = re.sub(r" +", " ", _OCTET.sub("", text)).strip()
     if not shop.holds_four_bytes:
-        kept = re.sub("[\U00010000-\U0010ffff]", "", kept).strip()
-    return _AMPERSAND.sub("&amp;", kept).replace("<", "&lt;").replace(">", "&gt;")
+        text = re.sub("[\U00010000-\U0010ffff]", "", text).strip()
+    return _AMPERSAND.sub("&amp;", text).replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _same_name(shop: Shop, kind: str, name: str) -> Row | None:
-    folded = kept_name(shop, name).casefold()
+def _same_name(shop: FakeShop, kind: str, name: str) -> Row | None:
+    folded = stored_name(shop, name).casefold()
     return next((t for t in shop.terms[kind].values() if t["name"].casefold() == folded), None)
 
 
-def _refuse_empty(shop: Shop, name: str) -> None:
-    if not kept_name(shop, name):
+def _refuse_empty(shop: FakeShop, name: str) -> None:
+    if not stored_name(shop, name):
         raise ShopError(400, "empty_term_name", "A name is required for this term.")
 
 
@@ -108,9 +110,9 @@ def _exists(term: Row) -> ShopError:
     return ShopError(400, "term_exists", words, {"resource_id": term["id"]})
 
 
-def add(shop: Shop, kind: str, values: Row) -> Row:
-    """Stores a new term, its name as WordPress keeps it."""
-    row: Row = {"id": shop.next_id("term"), "name": kept_name(shop, values["name"])}
+def add(shop: FakeShop, kind: str, values: Row) -> Row:
+    """Stores a new term, its name as WordPress stores it."""
+    row: Row = {"id": shop.next_id("term"), "name": stored_name(shop, values["name"])}
     row["slug"] = values.get("slug") or slug(html.unescape(row["name"])) or str(row["id"])
     if kind == "categories":
         row["parent"] = values.get("parent", 0)
@@ -121,62 +123,62 @@ def add(shop: Shop, kind: str, values: Row) -> Row:
     return row
 
 
-def create(shop: Shop, kind: str, body: Row) -> Row:
-    """A new term; raises ShopError `term_exists` when the name is taken, whatever its case."""
-    values = checked(body, ARGS[kind], required=("name",))
+def create(shop: FakeShop, kind: str, body: Row) -> Row:
+    """Creates a term. Raises ShopError `term_exists` when the name is in use, ignoring case."""
+    values = validated(body, ARGS[kind], required=("name",))
     _refuse_empty(shop, values["name"])
-    taken = _same_name(shop, kind, values["name"])
-    if taken is not None:
-        raise _exists(taken)
+    existing = _same_name(shop, kind, values["name"])
+    if existing is not None:
+        raise _exists(existing)
     row = add(shop, kind, values)
-    shop.touch(_word(kind), row["id"], None, row, values)
+    shop.record_change(_word(kind), row["id"], None, row, values)
     return row
 
 
-def update(shop: Shop, kind: str, term_id: int, body: Row) -> Row:
-    """Changes a term; raises ShopError."""
-    term, values = find(shop, kind, term_id), checked(body, ARGS[kind])
-    taken = _same_name(shop, kind, values["name"]) if values.get("name") else None
-    if taken is not None and taken is not term:
-        raise _exists(taken)
+def update(shop: FakeShop, kind: str, term_id: int, body: Row) -> Row:
+    """Changes a term. Raises ShopError."""
+    term, values = find(shop, kind, term_id), validated(body, ARGS[kind])
+    existing = _same_name(shop, kind, values["name"]) if values.get("name") else None
+    if existing is not None and existing is not term:
+        raise _exists(existing)
     before = dict(term)
     if "name" in values:
         _refuse_empty(shop, values["name"])
-        values["name"] = kept_name(shop, values["name"])
+        values["name"] = stored_name(shop, values["name"])
     term.update(values)
-    shop.touch(_word(kind), term_id, before, term, values)
+    shop.record_change(_word(kind), term_id, before, term, values)
     return term
 
 
-def delete(shop: Shop, kind: str, term_id: int, *, force: bool) -> Row:
-    """Removes a term for good, from the products too; without force 501, for there is no trash."""
+def delete(shop: FakeShop, kind: str, term_id: int, *, force: bool) -> Row:
+    """Removes a term for good, from products too; answers 501 without force."""
     term = find(shop, kind, term_id)
     if not force:
         raise trash_unsupported("Resource")
-    shown = show_one(shop, kind, term)
+    answered = show_one(shop, kind, term)
     del shop.terms[kind][term_id]
     for product in shop.products.values():
         product[kind] = [held for held in product[kind] if held["id"] != term_id]
-    shop.touch(_word(kind), term_id, term, None, ("name",))
-    return shown
+    shop.record_change(_word(kind), term_id, term, None, ("name",))
+    return answered
 
 
-def named(shop: Shop, kind: str, wanted: list[Row]) -> list[Row]:
-    """The terms a product is given, by id or by name; an unknown name is made, an unknown id left out."""
-    found: dict[int, Row] = {}
-    for ask in wanted:
+def resolve(shop: FakeShop, kind: str, requested: list[Row]) -> list[Row]:
+    """Returns a product's terms by id or name; unknown names are created, unknown ids left out."""
+    resolved: dict[int, Row] = {}
+    for ask in requested:
         if ask.get("id"):
             term = shop.terms[kind].get(int(ask["id"]))
-        elif ask.get("name") and kept_name(shop, str(ask["name"])):
+        elif ask.get("name") and stored_name(shop, str(ask["name"])):
             term = _same_name(shop, kind, str(ask["name"])) or add(shop, kind, {"name": str(ask["name"])})
         else:
             continue
         if term is not None:
-            found[term["id"]] = {name: term[name] for name in ("id", "name", "slug")}
-    if not found and kind == "categories":
+            resolved[term["id"]] = {name: term[name] for name in ("id", "name", "slug")}
+    if not resolved and kind == "categories":
         plain = _same_name(shop, kind, "Uncategorized") or add(shop, kind, {"name": "Uncategorized"})
         return [{name: plain[name] for name in ("id", "name", "slug")}]
-    return list(found.values())
+    return list(resolved.values())
 
 
 def _word(kind: str) -> str:

@@ -1,12 +1,12 @@
-"""Variations of the pretend shop's variable products."""
+"""Variations of the fake shop's variable products."""
 
 from urllib.parse import quote_plus
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import blank, errors, products, stock
-from steward.fake_platforms.woocommerce.arguments import Arg, checked, taken_loosely
-from steward.fake_platforms.woocommerce.listing import Listing, Result
-from steward.fake_platforms.woocommerce.shop import Shop, slug
+from steward.fake_platforms.woocommerce.arguments import Arg, coerced, validated
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.shop import FakeShop, slug
 
 ARGS: dict[str, Arg] = {
     **products.PRICED,
@@ -33,88 +33,90 @@ _LIST = {
 }
 
 
-def find(shop: Shop, parent_id: int, variation_id: int) -> Row:
-    """The variation of that very parent; raises ShopError 404, on a write too (recorded)."""
+def find(shop: FakeShop, parent_id: int, variation_id: int) -> Row:
+    """Returns the variation of that parent. Raises ShopError 404, on a write too."""
     row = shop.variations.get(variation_id)
     if row is None or row["parent_id"] != parent_id:
         raise errors.invalid_id("product_variation", 404)
     return row
 
 
-def show(shop: Shop, row: Row) -> Row:
-    """A variation as the shop answers it; stock managed by the parent shows as `parent` (recorded)."""
+def show(shop: FakeShop, row: Row) -> Row:
+    """Returns a variation as the shop answers it; stock managed by the parent shows as `parent`."""
     parent = shop.products[row["parent_id"]]
-    shown = dict(row)
+    answered = dict(row)
     if not row["manage_stock"] and parent["manage_stock"]:
-        shown |= {"manage_stock": "parent", "stock_quantity": parent["stock_quantity"]}
-        shown["stock_status"] = parent["stock_status"]
+        answered |= {"manage_stock": "parent", "stock_quantity": parent["stock_quantity"]}
+        answered["stock_status"] = parent["stock_status"]
     up = f"products/{parent['id']}"
     path = f"{up}/variations/{row['id']}"
-    shown["_links"] = shop.links(path, collection=f"{up}/variations", up=up)
-    return shown
+    answered["_links"] = shop.links(path, collection=f"{up}/variations", up=up)
+    return answered
 
 
-def listed(shop: Shop, parent_id: int, query: Row) -> Result:
-    """The variations of one product. The parent is a filter: under an unknown one the list is empty."""
+def listed(shop: FakeShop, parent_id: int, query: Row) -> RouteResult:
+    """Returns the variations of one product; the list of an unknown product is empty."""
     parent = shop.products.get(parent_id, {})
-    rows = [shop.variations[one] for one in parent.get("variations", ())]
+    rows = [shop.variations[variation_id] for variation_id in parent.get("variations", ())]
     return _answer(shop, rows, query, path=f"products/{parent_id}/variations")
 
 
-def listed_of_all(shop: Shop, query: Row) -> Result:
-    """The variations of all products, which shops have from WooCommerce 10.3 on."""
+def listed_of_all(shop: FakeShop, query: Row) -> RouteResult:
+    """Returns the variations of all products, which shops have from WooCommerce 10.3 on."""
     if shop.version < (10, 3):
         raise errors.no_route()
     return _answer(shop, list(shop.variations.values()), query, path="variations")
 
 
-def _answer(shop: Shop, rows: list[Row], query: Row, *, path: str) -> Result:
+def _answer(shop: FakeShop, rows: list[Row], query: Row, *, path: str) -> RouteResult:
     listing = Listing(_LIST, _SORT, "date", shop.zone)
-    asked = listing.read(query)
-    if asked.get("sku"):
-        wanted = {sku.strip() for sku in asked["sku"].split(",")}
-        rows = [row for row in rows if row["sku"] in wanted]
-    if asked.get("parent"):
-        rows = [row for row in rows if row["parent_id"] in asked["parent"]]
-    state = asked.get("status", "any")
+    arguments = listing.read(query)
+    if arguments.get("sku"):
+        skus = {sku.strip() for sku in arguments["sku"].split(",")}
+        rows = [row for row in rows if row["sku"] in skus]
+    if arguments.get("parent"):
+        rows = [row for row in rows if row["parent_id"] in arguments["parent"]]
+    state = arguments.get("status", "any")
     rows = [row for row in rows if (row["status"] != "trash" if state == "any" else row["status"] == state)]
     for name in ("on_sale", "stock_status"):
-        if name in asked:
-            rows = [row for row in rows if row[name] == asked[name]]
+        if name in arguments:
+            rows = [row for row in rows if row[name] == arguments[name]]
     url = f"{shop.url}/wp-json/wc/v3/{path}"
-    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
+    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def _values(body: Row, *, loose: bool) -> Row:
-    values = taken_loosely(body, ARGS, fallback="draft") if loose else checked(body, ARGS)
+    values = coerced(body, ARGS, fallback="draft") if loose else validated(body, ARGS)
     if "manage_stock" in values and values["manage_stock"] != "parent":
-        values["manage_stock"] = checked(values, {"manage_stock": Arg("boolean")})["manage_stock"]
+        values["manage_stock"] = validated(values, {"manage_stock": Arg("boolean")})["manage_stock"]
     return values
 
 
-def _apply(shop: Shop, row: Row, values: Row) -> None:
+def _apply(shop: FakeShop, row: Row, values: Row) -> None:
     parent = shop.products[row["parent_id"]]
     products.set_common(shop, row, values, derived=_DERIVED)
     if "attributes" in values:
         row["attributes"] = [
             {
-                "id": int(one.get("id") or 0),
-                "name": str(one.get("name", "")),
-                "slug": slug(str(one.get("name", ""))),
-                "option": str(one.get("option", "")),
+                "id": int(attribute.get("id") or 0),
+                "name": str(attribute.get("name", "")),
+                "slug": slug(str(attribute.get("name", ""))),
+                "option": str(attribute.get("option", "")),
             }
-            for one in values["attributes"]
+            for attribute in values["attributes"]
         ]
     if "image" in values:
         row["image"] = products.images(shop, [values["image"]])[0] if values["image"] else None
-    row["name"] = ", ".join(one["option"] for one in row["attributes"])
-    chosen = "&".join(f"attribute_{one['slug']}={quote_plus(one['option'])}" for one in row["attributes"])
+    row["name"] = ", ".join(attribute["option"] for attribute in row["attributes"])
+    chosen = "&".join(
+        f"attribute_{attribute['slug']}={quote_plus(attribute['option'])}" for attribute in row["attributes"]
+    )
     row["permalink"] = f"{parent['permalink']}?{chosen}"
     stock.derive(shop, row)
 
 
-def create(shop: Shop, parent_id: int, body: Row, *, loose: bool = False) -> Row:
-    """A new variation; raises ShopError."""
+def create(shop: FakeShop, parent_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Creates a variation. Raises ShopError."""
     values = _values(body, loose=loose)
     parent = shop.products.get(parent_id)
     if parent is None:
@@ -131,13 +133,13 @@ def create(shop: Shop, parent_id: int, body: Row, *, loose: bool = False) -> Row
     shop.variations[row["id"]] = row
     parent["variations"] = [*parent["variations"], row["id"]]
     stock.derive(shop, parent)
-    shop.touch("variation", row["id"], None, row, values)
-    shop.tell("product.created", row["id"])
+    shop.record_change("variation", row["id"], None, row, values)
+    shop.record_event("product.created", row["id"])
     return show(shop, row)
 
 
-def update(shop: Shop, parent_id: int, variation_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes a variation; raises ShopError."""
+def update(shop: FakeShop, parent_id: int, variation_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes a variation. Raises ShopError."""
     values = _values(body, loose=loose)
     row = find(shop, parent_id, variation_id)
     shop.refuse_taken_sku(values.get("sku", ""), variation_id)
@@ -146,20 +148,20 @@ def update(shop: Shop, parent_id: int, variation_id: int, body: Row, *, loose: b
     row.update(draft)
     shop.mark_modified(row)
     stock.derive(shop, shop.products[parent_id])
-    shop.touch("variation", variation_id, before, row, values)
-    shop.tell("product.updated", variation_id)
+    shop.record_change("variation", variation_id, before, row, values)
+    shop.record_event("product.updated", variation_id)
     return show(shop, row)
 
 
-def delete(shop: Shop, parent_id: int, variation_id: int, *, force: bool) -> Row:
-    """Removes a variation for good; without force 501, for they know no trash."""
+def delete(shop: FakeShop, parent_id: int, variation_id: int, *, force: bool) -> Row:
+    """Removes a variation for good; answers 501 without force, as variations have no trash."""
     row = find(shop, parent_id, variation_id)
     if not force:
         raise errors.trash_unsupported("product_variation")
-    shown = show(shop, row)
+    answered = show(shop, row)
     parent = shop.products[parent_id]
     del shop.variations[variation_id]
-    parent["variations"] = [one for one in parent["variations"] if one != variation_id]
+    parent["variations"] = [other_id for other_id in parent["variations"] if other_id != variation_id]
     stock.derive(shop, parent)
-    shop.touch("variation", variation_id, row, None, ("status",))
-    return shown
+    shop.record_change("variation", variation_id, row, None, ("status",))
+    return answered

@@ -1,12 +1,12 @@
-"""Webhooks of the pretend shop: keeping them; sending is left to deliveries.py."""
+"""Webhooks of the fake shop; deliveries.py sends them."""
 
 import re
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import errors
-from steward.fake_platforms.woocommerce.arguments import Arg, checked, taken_loosely
-from steward.fake_platforms.woocommerce.listing import Listing, Result
-from steward.fake_platforms.woocommerce.shop import Shop
+from steward.fake_platforms.woocommerce.arguments import Arg, coerced, validated
+from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.shop import FakeShop
 
 PING = "ping"
 STATES = ("active", "paused", "disabled")
@@ -47,38 +47,38 @@ _SORT = {"date": "date_created_gmt", "id": "id", "title": "name"}
 _LIST = {"status": Arg("string", ("all", *STATES))}
 
 
-def find(shop: Shop, webhook_id: int, status: int) -> Row:
-    """The webhook; raises ShopError, in the words the recording has for each method."""
+def find(shop: FakeShop, webhook_id: int, status: int) -> Row:
+    """Returns the webhook. Raises ShopError, in the words of WooCommerce for each method."""
     if webhook_id not in shop.webhooks:
         raise errors.invalid_id("shop_webhook", status)
     return shop.webhooks[webhook_id]
 
 
-def get(shop: Shop, webhook_id: int) -> Row:
-    """One webhook; a read of an unknown one says "ID is invalid." with 404 (recorded)."""
+def get(shop: FakeShop, webhook_id: int) -> Row:
+    """Returns one webhook; an unknown one is 404 with "ID is invalid."."""
     if webhook_id not in shop.webhooks:
         code = "woocommerce_rest_shop_webhook_invalid_id"
         raise errors.ShopError(404, code, "ID is invalid.")
     return show(shop, shop.webhooks[webhook_id])
 
 
-def show(shop: Shop, row: Row) -> Row:
-    """A webhook as the shop answers it: never with its secret, nor with a count of failures (recorded)."""
+def show(shop: FakeShop, row: Row) -> Row:
+    """Returns a webhook as the shop answers it: without its secret or a count of failures."""
     return {**row, "_links": shop.links(f"webhooks/{row['id']}", collection="webhooks")}
 
 
-def listed(shop: Shop, query: Row) -> Result:
-    """The list of webhooks."""
+def listed(shop: FakeShop, query: Row) -> RouteResult:
+    """Returns the list of webhooks."""
     listing = Listing(_LIST, _SORT, "date", shop.zone)
-    asked = listing.read(query)
-    state = asked.get("status", "all")
+    arguments = listing.read(query)
+    state = arguments.get("status", "all")
     rows = [row for row in shop.webhooks.values() if state in ("all", row["status"])]
     url = f"{shop.url}/wp-json/wc/v3/webhooks"
-    return listing.answer(rows, asked, query, url=url, show=lambda row: show(shop, row))
+    return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 
 
 def _refuse_bad(values: Row, *, new: bool) -> None:
-    """Raises ShopError for what a webhook cannot have; a change leaves alone what it names empty."""
+    """Raises ShopError for invalid values; a change ignores fields it names empty."""
     if (new or values.get("topic")) and values.get("topic") not in HOOKS:
         code = "woocommerce_rest_shop_webhook_invalid_topic"
         raise errors.ShopError(400, code, "Webhook topic is required and must be valid.")
@@ -97,10 +97,10 @@ def _set_topic(row: Row, topic: str) -> None:
     row["hooks"] = list(HOOKS[topic])
 
 
-def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
-    """A new webhook, doubles included; a ping goes out before the answer (recorded); raises ShopError."""
+def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
+    """Creates a webhook, duplicates included; a ping is sent before the answer. Raises ShopError."""
     required = ("topic", "delivery_url")
-    values = taken_loosely(body, ARGS, fallback="active") if loose else checked(body, ARGS, required=required)
+    values = coerced(body, ARGS, fallback="active") if loose else validated(body, ARGS, required=required)
     _refuse_bad(values, new=True)
     local, gmt = shop.stamp()
     named = shop.now().strftime("Webhook created on %b %d, %Y @ %I:%M %p")
@@ -113,16 +113,16 @@ def create(shop: Shop, body: Row, *, loose: bool = False) -> Row:
     row |= {"date_modified": None, "date_modified_gmt": None}
     shop.webhooks[row["id"]] = row
     shop.webhook_secrets[row["id"]] = values.get("secret") or f"chosen-by-the-shop-{row['id']}"
-    shop.touch("webhook", row["id"], None, row, [name for name in values if name != "secret"])
-    shop.tell(PING, row["id"])
+    shop.record_change("webhook", row["id"], None, row, [name for name in values if name != "secret"])
+    shop.record_event(PING, row["id"])
     return show(shop, dict(row))
 
 
-def update(shop: Shop, webhook_id: int, body: Row, *, loose: bool = False) -> Row:
-    """Changes a webhook; a new address and enabling it send a ping; the failure count stays (recorded)."""
+def update(shop: FakeShop, webhook_id: int, body: Row, *, loose: bool = False) -> Row:
+    """Changes a webhook; a new address and activating it send a ping; the failure count stays."""
     if loose and body.get("status") not in (None, "", *STATES):
         _refuse_bad({"status": body["status"]}, new=False)
-    values = taken_loosely(body, ARGS, fallback="") if loose else checked(body, ARGS)
+    values = coerced(body, ARGS, fallback="") if loose else validated(body, ARGS)
     row = find(shop, webhook_id, 400)
     _refuse_bad(values, new=False)
     before = dict(row)
@@ -134,21 +134,21 @@ def update(shop: Shop, webhook_id: int, body: Row, *, loose: bool = False) -> Ro
     if values.get("secret"):
         shop.webhook_secrets[webhook_id] = values["secret"]
     shop.mark_modified(row)
-    shop.touch("webhook", webhook_id, before, row, [name for name in values if name != "secret"])
+    shop.record_change("webhook", webhook_id, before, row, [name for name in values if name != "secret"])
     enabled = row["status"] == "active" and before["status"] != "active"
     if enabled or row["delivery_url"] != before["delivery_url"]:
-        shop.tell(PING, webhook_id)
+        shop.record_event(PING, webhook_id)
     return show(shop, row)
 
 
-def delete(shop: Shop, webhook_id: int, *, force: bool) -> Row:
-    """Removes a webhook for good; without force 501, for they know no trash."""
+def delete(shop: FakeShop, webhook_id: int, *, force: bool) -> Row:
+    """Removes a webhook for good; answers 501 without force, as webhooks have no trash."""
     if not force:
         raise errors.trash_unsupported("Webhooks")
     row = find(shop, webhook_id, 404)
-    shown = show(shop, row)
+    answered = show(shop, row)
     del shop.webhooks[webhook_id]
     shop.webhook_secrets.pop(webhook_id, None)
     shop.webhook_failures.pop(webhook_id, None)
-    shop.touch("webhook", webhook_id, row, None, ("status",))
-    return shown
+    shop.record_change("webhook", webhook_id, row, None, ("status",))
+    return answered

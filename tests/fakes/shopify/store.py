@@ -17,11 +17,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from steward.fake_platforms.exchange import Answer as Done
-from steward.fake_platforms.exchange import Asked, Dropped, Row
-from steward.fake_platforms.faults import Fault, Faults
-from steward.fake_platforms.ledger import Entry, Ledger
-from steward.fake_platforms.world import InProcess
+from steward.fake_platforms.exchange import ConnectionDropped, FakeRequest, Row
+from steward.fake_platforms.exchange import FakeResponse as Done
+from steward.fake_platforms.faults import FaultList, InjectedFault
+from steward.fake_platforms.ledger import Ledger, LedgerEntry
+from steward.fake_platforms.world import InProcessTransport
 from tests.fakes.shopify import cost
 from tests.fakes.shopify.bulk import BulkOperations
 from tests.fakes.shopify.execution import Keys, Running, checked, operation_of, roots_of, run
@@ -67,7 +67,7 @@ class ShopifyFake(Goods):
         self.domain, self.app, self.deliver = domain, App(), deliver
         self.url = f"https://{domain}"
         self.zone, self.name = "Europe/Berlin", "Teapots"
-        self.bucket, self.keys, self.faults, self.ledger = cost.Bucket(now), Keys(), Faults(), Ledger()
+        self.bucket, self.keys, self.faults, self.ledger = cost.Bucket(now), Keys(), FaultList(), Ledger()
         self.bulk = BulkOperations(self.url)
         self.tokens: dict[str, datetime] = {}
         self.exchanges = 0
@@ -93,7 +93,7 @@ class ShopifyFake(Goods):
 
     def transport(self) -> httpx.AsyncBaseTransport:
         """Leads an httpx client here without a socket; a dropped connection is httpx's own error."""
-        return InProcess(self)  # type: ignore[arg-type]  # any ASGI application will do
+        return InProcessTransport(self)  # type: ignore[arg-type]  # any ASGI application will do
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI entry."""
@@ -161,12 +161,12 @@ class ShopifyFake(Goods):
             entry, done, answered=None if fault and fault.kind == "drop_after" else answer.status_code
         )
         if fault is not None and fault.kind == "drop_after":
-            raise Dropped("the pretend store closed the connection without answering")
+            raise ConnectionDropped("the pretend store closed the connection without answering")
         if fault is not None and fault.kind == "status_after":
             return self._failed(entry, fault, version)
         return answer
 
-    def _struck(self, name: str) -> Fault | None:
+    def _struck(self, name: str) -> InjectedFault | None:
         """The fault that hits this document; one for another document is not counted as hit."""
         for fault in self.faults.all():
             wanted = self.hits.get(fault.id)
@@ -178,10 +178,10 @@ class ShopifyFake(Goods):
                 return fault
         return None
 
-    def _arrived(self, request: Request, body: bytes, is_write: bool, roots: list[str]) -> Entry:
+    def _arrived(self, request: Request, body: bytes, is_write: bool, roots: list[str]) -> LedgerEntry:
         upkeep = all(each.startswith("webhookSubscription") for each in roots)
         service = "upkeep" if is_write and upkeep else "shopify"
-        heard = Asked(
+        heard = FakeRequest(
             "POST" if is_write else "GET",
             request.url.path,
             request.url.path,
@@ -192,10 +192,10 @@ class ShopifyFake(Goods):
         )
         return self.ledger.arrive(heard, service, at=self.now())
 
-    def _failed(self, entry: Entry, fault: Fault, version: str) -> Response:
+    def _failed(self, entry: LedgerEntry, fault: InjectedFault, version: str) -> Response:
         if fault.kind == "drop_before":
             self.ledger.finish(entry, None, answered=None)
-            raise Dropped("the pretend store closed the connection without answering")
+            raise ConnectionDropped("the pretend store closed the connection without answering")
         status = 429 if fault.kind == "throttle" else fault.status or 500
         entry.answered = status
         headers = {"retry-after": str(fault.retry_after)} if fault.kind == "throttle" else {}

@@ -32,7 +32,7 @@ async def bought(standing: Standing, *lines: tuple[int, int]) -> str:
     """An order of products by their numbers and quantities, told to the service; its number."""
     service = Service(standing.shop.service.context, standing.shop.clock, lines=[], told=[])
     world = standing.shop.world
-    world.deliver_through(httpx.ASGITransport(app=service.app))
+    world.set_webhook_transport(httpx.ASGITransport(app=service.app))
     keys = world.described()["woocommerce"]
     asked = {"line_items": [{"product_id": number, "quantity": quantity} for number, quantity in lines]}
     auth = (keys["consumer_key"], keys["consumer_secret"])
@@ -49,7 +49,7 @@ async def test_a_flow_runs_on_a_shop_where_its_steps_have_counterparts(standing:
     shop = standing.shop
     await connect_all(shop)
     service = Service(shop.service.context, shop.clock, lines=[], told=[])
-    shop.world.deliver_through(httpx.ASGITransport(app=service.app))
+    shop.world.set_webhook_transport(httpx.ASGITransport(app=service.app))
     automation = await standing.automation(SOLD, "orders/create", on="woocommerce")
     access = shop.service.worker_context.access
     reader = await access.reader(shop.owner.org, shop.connections["woocommerce"])
