@@ -156,7 +156,7 @@ def _fill_orders(shop: FakeShop, chance: random.Random, start: datetime) -> None
 
 
 def add_order(shop: FakeShop, chance: random.Random, created_at: datetime, *, status: str) -> Row:
-    """A new order of a known customer; stock is left as it is, so that nothing else changes beside it."""
+    """Adds an order of an existing customer; stock stays, so that nothing else changes."""
     buyer = shop.customers[chance.choice(sorted(shop.customers))] if shop.customers else blank.customer()
     row = blank.order()
     row |= {"id": shop.next_id("post"), "customer_id": buyer["id"], "created_via": "checkout"}
@@ -167,30 +167,29 @@ def add_order(shop: FakeShop, chance: random.Random, created_at: datetime, *, st
     pay = f"{shop.url}/checkout/order-pay/{row['id']}/?pay_for_order=true&key={row['order_key']}"
     row["payment_url"] = pay
     _aged(shop, row, created_at)
-    sellable = [
-        variation_id
-        for variation_id in sorted(shop.products)
-        if shop.products[variation_id]["status"] == "publish"
-    ]
+    sellable = sorted(number for number, product in shop.products.items() if product["status"] == "publish")
     for product_id in chance.sample(sellable, min(len(sellable), chance.randint(1, 3))):
         choices = shop.products[product_id]["variations"]
-        ask = {"product_id": product_id, "quantity": chance.randint(1, 4)}
+        fields = {"product_id": product_id, "quantity": chance.randint(1, 4)}
         if choices:
-            ask["variation_id"] = chance.choice(choices)
-        row["line_items"].append(orders.line(shop, ask))
+            fields["variation_id"] = chance.choice(choices)
+        row["line_items"].append(orders.line(shop, fields))
+    _set_order_status(row, status, shop.stamp(created_at + timedelta(minutes=chance.randint(5, 50))))
+    orders.derive(shop, row)
+    if row["date_paid"] and buyer["id"]:
+        buyer["is_paying_customer"] = True
+    shop.orders[row["id"]] = row
+    return row
+
+
+def _set_order_status(row: Row, status: str, later: tuple[str, str]) -> None:
     row["status"] = status
-    later = [*shop.stamp(created_at + timedelta(minutes=chance.randint(5, 50)))]
     if status == "completed" or (status == "processing" and row["payment_method"] != "cod"):
         row["date_paid"], row["date_paid_gmt"] = later
     if status == "completed":
         row["date_completed"], row["date_completed_gmt"] = later
     if status in ("completed", "cancelled"):
         row["date_modified"], row["date_modified_gmt"] = later
-    orders.derive(shop, row)
-    if row["date_paid"] and buyer["id"]:
-        buyer["is_paying_customer"] = True
-    shop.orders[row["id"]] = row
-    return row
 
 
 def load_products(shop: FakeShop, count: int, seed: int, start: datetime) -> None:

@@ -1,7 +1,7 @@
 """The control surface below `/sandbox`: ledger, faults, events, state."""
 
 import json
-import re
+from collections.abc import Callable
 from typing import Any
 
 from steward.fake_platforms import catalogue
@@ -157,27 +157,34 @@ def _slow(state: PlatformState, request: FakeRequest) -> FakeResponse:
 async def control(state: PlatformState, request: FakeRequest) -> FakeResponse:
     """Serves one call of the control surface but the reset. Raises BadControlRequest."""
     path = request.path.rstrip("/")
-    if path == "/sandbox/faults" and request.method in ("GET", "POST", "DELETE"):
-        return _faults(state, request)
-    if path == "/sandbox/slow" and request.method in ("GET", "POST", "DELETE"):
-        return _slow(state, request)
     if path == "/sandbox/events" and request.method == "POST":
         return await _events(state, request)
-    fault_path = re.fullmatch(r"/sandbox/faults/([^/]+)", path)
-    if fault_path and request.method == "DELETE":
-        if not state.faults.remove(fault_path[1]):
-            raise BadControlRequest(f"there is no fault {fault_path[1]}", 404)
-        return json_response(200, {})
-    if request.method == "GET":
-        if path == "/sandbox":
-            return json_response(200, state.keys.described())
-        if path == "/sandbox/ledger":
-            return _ledger(state, request)
-        if path == "/sandbox/state":
-            return json_response(200, state_snapshot(state))
-        workflow_path = re.fullmatch(r"/sandbox/teams/([^/]+)", path)
-        if workflow_path:
-            if workflow_path[1] not in state.teams.inbox:
-                raise BadControlRequest(f"there is no workflow {workflow_path[1]}", 404)
-            return json_response(200, {"messages": state.teams.inbox[workflow_path[1]]})
+    if path in _SETTINGS and request.method in ("GET", "POST", "DELETE"):
+        return _SETTINGS[path](state, request)
+    if path.startswith("/sandbox/faults/") and request.method == "DELETE":
+        return _remove_fault(state, path.removeprefix("/sandbox/faults/"))
+    if path in _READS and request.method == "GET":
+        return _READS[path](state, request)
+    if path.startswith("/sandbox/teams/") and request.method == "GET":
+        return _messages(state, path.removeprefix("/sandbox/teams/"))
     raise BadControlRequest(f"there is nothing at {request.method} {path}", 404)
+
+
+def _remove_fault(state: PlatformState, fault_id: str) -> FakeResponse:
+    if not state.faults.remove(fault_id):
+        raise BadControlRequest(f"there is no fault {fault_id}", 404)
+    return json_response(200, {})
+
+
+def _messages(state: PlatformState, workflow: str) -> FakeResponse:
+    if workflow not in state.teams.inbox:
+        raise BadControlRequest(f"there is no workflow {workflow}", 404)
+    return json_response(200, {"messages": state.teams.inbox[workflow]})
+
+
+_SETTINGS = {"/sandbox/faults": _faults, "/sandbox/slow": _slow}
+_READS: dict[str, Callable[[PlatformState, FakeRequest], FakeResponse]] = {
+    "/sandbox": lambda state, request: json_response(200, state.keys.described()),
+    "/sandbox/ledger": _ledger,
+    "/sandbox/state": lambda state, request: json_response(200, state_snapshot(state)),
+}

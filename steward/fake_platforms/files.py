@@ -19,7 +19,7 @@ def _unsold(row: Row) -> bool:
 
 
 def books(shop: FakeShop, keys: Keys) -> list[FakeSpreadsheet]:
-    """Returns `sheet-prices` (10 prices changed, 8 equal, one unknown SKU, one empty) and empty `sheet-log`."""
+    """Returns `sheet-prices` (10 changed, 8 equal, one unknown, one empty) and an empty `sheet-log`."""
     chance = dice(keys.seed, "sheet-prices")
     rows = chance.sample([row for row in priced(shop) if _unsold(row)], CHANGED + EQUAL + 1)
     cells: list[list[str | float | int]] = []

@@ -65,7 +65,7 @@ class SignInCode:
 
 @functools.cache
 def _public_key(private_key: str) -> rsa.RSAPublicKey:
-    """Returns the key that assertions are verified with; cached, since loading takes longer than verifying."""
+    """Returns the key that verifies assertions; cached, since loading it takes longest."""
     private = serialization.load_pem_private_key(private_key.encode(), None)
     assert isinstance(private, rsa.RSAPrivateKey)
     return private.public_key()

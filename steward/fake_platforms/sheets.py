@@ -369,32 +369,39 @@ def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[
 def _request(book: FakeSpreadsheet, request: Any) -> Row:
     if not isinstance(request, dict) or len(request) != 1:
         raise invalid("Invalid requests[0]: exactly one kind of request is needed.")
-    kind, ask = next(iter(request.items()))
-    inner = list(ask.values()) if isinstance(ask, dict) else [None]
+    kind, fields = next(iter(request.items()))
+    inner = list(fields.values()) if isinstance(fields, dict) else [None]
     if any(not isinstance(value, dict) for value in inner) and kind != "deleteSheet":
         raise invalid(f"Invalid value at 'requests[0].{kind}'")
     match kind:
         case "addSheet":
-            return _add_tab(book, ask.get("properties", {}))
+            return _add_tab(book, fields.get("properties", {}))
         case "createDeveloperMetadata":
-            return _add_metadata(book, ask.get("developerMetadata", {}))
+            return _add_metadata(book, fields.get("developerMetadata", {}))
         case "deleteSheet":
-            remaining = [tab for tab in book.tabs if tab.sheet_id != ask.get("sheetId")]
-            if len(remaining) == len(book.tabs) or not remaining:
-                raise invalid(f"Invalid requests[0].deleteSheet: No grid with id: {ask.get('sheetId')}")
-            book.tabs = remaining
-            return {}
+            return _delete_tab(book, fields.get("sheetId"))
         case "deleteDimension":
-            return _delete_rows(book, ask.get("range", {}))
+            return _delete_rows(book, fields.get("range", {}))
         case "updateSheetProperties":
-            properties = ask.get("properties", {})
-            for tab in book.tabs:
-                if tab.sheet_id == properties.get("sheetId"):
-                    tab.title = str(properties.get("title", tab.title))
-                    return {}
-            raise invalid("Invalid requests[0].updateSheetProperties: No grid with that id")
+            return _rename_tab(book, fields.get("properties", {}))
     words = f"Unknown name \"{kind}\" at 'requests[0]': Cannot find field."
     raise invalid(f"Invalid JSON payload received. {words}")
+
+
+def _delete_tab(book: FakeSpreadsheet, sheet_id: Any) -> Row:
+    remaining = [tab for tab in book.tabs if tab.sheet_id != sheet_id]
+    if len(remaining) == len(book.tabs) or not remaining:
+        raise invalid(f"Invalid requests[0].deleteSheet: No grid with id: {sheet_id}")
+    book.tabs = remaining
+    return {}
+
+
+def _rename_tab(book: FakeSpreadsheet, properties: Row) -> Row:
+    for tab in book.tabs:
+        if tab.sheet_id == properties.get("sheetId"):
+            tab.title = str(properties.get("title", tab.title))
+            return {}
+    raise invalid("Invalid requests[0].updateSheetProperties: No grid with that id")
 
 
 def _delete_rows(book: FakeSpreadsheet, span: Row) -> Row:

@@ -143,7 +143,7 @@ class FullStore:
         if self.platform == "shopify":
             return [json.dumps(each.body) for each in self.fake.ledger.entries(reads=True)]
         entries = self.place.world.state.ledger.entries(service="woocommerce", reads=True)
-        return [f"{each.asked.path} {each.asked.query}" for each in entries]
+        return [f"{each.request.path} {each.request.query}" for each in entries]
 
     def written(self) -> int:
         """How many writes arrived anywhere."""

@@ -1,6 +1,7 @@
 """Validates arguments as the shop's REST server does: types, enumerations, bounds, dates, addresses."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -114,40 +115,66 @@ def _within(name: str, value: Row, arg: Arg) -> Row:
 
 
 def _typed(name: str, value: Any, arg: Arg) -> Any:
-    match arg.kind:
-        case "string" | "email":
-            if not isinstance(value, str):
-                raise _wrong_type(name, "string")
-            if arg.kind == "email" and not is_email(value):
-                raise _Problem("rest_invalid_email", "Invalid email address.")
-            return _choice(name, value, arg.choices)
-        case "integer":
-            return _bounded(name, _integer(name, value), arg)
-        case "boolean":
-            return _boolean(name, value)
-        case "object":
-            if not isinstance(value, dict):
-                raise _wrong_type(name, "object")
-            return _within(name, value, arg)
-        case "objects":
-            for index, item in enumerate(_items(value)):
-                if not isinstance(item, dict):
-                    raise _wrong_type(f"{name}[{index}]", "object")
-            return [_within(f"{name}[{index}]", item, arg) for index, item in enumerate(_items(value))]
-        case "integers":
-            return [_integer(f"{name}[{index}]", item) for index, item in enumerate(_items(value))]
-        case "texts":
-            return [_choice(f"{name}[{n}]", str(item), arg.choices) for n, item in enumerate(_items(value))]
-        case "text date":
-            # The shop takes any text here: one that is no date is the same as none.
-            if not isinstance(value, str):
-                raise _wrong_type(name, "null,string")
-            return value
-        case "date":
-            if not isinstance(value, str) or moment(value) is None:
-                raise _Problem("rest_invalid_date", "Invalid date.")
-            return value
+    convert = _CONVERSIONS.get(arg.kind)
+    return value if convert is None else convert(name, value, arg)
+
+
+def _text(name: str, value: Any, arg: Arg) -> str:
+    if not isinstance(value, str):
+        raise _wrong_type(name, "string")
+    if arg.kind == "email" and not is_email(value):
+        raise _Problem("rest_invalid_email", "Invalid email address.")
+    return _choice(name, value, arg.choices)
+
+
+def _object(name: str, value: Any, arg: Arg) -> Row:
+    if not isinstance(value, dict):
+        raise _wrong_type(name, "object")
+    return _within(name, value, arg)
+
+
+def _objects(name: str, value: Any, arg: Arg) -> list[Row]:
+    items = _items(value)
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise _wrong_type(f"{name}[{index}]", "object")
+    return [_within(f"{name}[{index}]", item, arg) for index, item in enumerate(items)]
+
+
+def _integers(name: str, value: Any, arg: Arg) -> list[int]:
+    return [_integer(f"{name}[{index}]", item) for index, item in enumerate(_items(value))]
+
+
+def _texts(name: str, value: Any, arg: Arg) -> list[str]:
+    items = enumerate(_items(value))
+    return [_choice(f"{name}[{index}]", str(item), arg.choices) for index, item in items]
+
+
+def _text_date(name: str, value: Any, arg: Arg) -> str:
+    """Accepts any text, as the shop does: one that is no date is the same as none."""
+    if not isinstance(value, str):
+        raise _wrong_type(name, "null,string")
     return value
+
+
+def _date(name: str, value: Any, arg: Arg) -> str:
+    if not isinstance(value, str) or moment(value) is None:
+        raise _Problem("rest_invalid_date", "Invalid date.")
+    return value
+
+
+_CONVERSIONS: dict[str, Callable[[str, Any, Arg], Any]] = {
+    "string": _text,
+    "email": _text,
+    "integer": lambda name, value, arg: _bounded(name, _integer(name, value), arg),
+    "boolean": lambda name, value, arg: _boolean(name, value),
+    "object": _object,
+    "objects": _objects,
+    "integers": _integers,
+    "texts": _texts,
+    "text date": _text_date,
+    "date": _date,
+}
 
 
 def validated(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = ()) -> Row:

@@ -39,20 +39,18 @@ def only_fields(row: Row, fields: str | None, *, keep_links: bool) -> Row:
     """Returns the fields that `_fields` names; single objects keep their links, lists do not."""
     if not fields:
         return row
-    names = {name.strip() for name in fields.split(",") if name.strip()}
-    if keep_links:
-        names.add("_links")
-    whole = {name for name in names if "." not in name}
-    deep: dict[str, set[str]] = {}
-    for name in names - whole:
+    inner: dict[str, set[str]] = {}
+    for name in filter(None, comma_separated(fields)):
         top, _, rest = name.partition(".")
-        deep.setdefault(top, set()).add(rest)
+        inner.setdefault(top, set()).add(rest)
+    if keep_links:
+        inner["_links"] = {""}
     selected: Row = {}
     for key, value in row.items():
-        if key in whole:
+        if "" in inner.get(key, ()):
             selected[key] = value
-        elif key in deep and isinstance(value, dict):
-            selected[key] = only_fields(value, ",".join(deep[key]), keep_links=False)
+        elif key in inner and isinstance(value, dict):
+            selected[key] = only_fields(value, ",".join(inner[key]), keep_links=False)
     return selected
 
 
@@ -112,18 +110,8 @@ class Listing:
         self, rows: Iterable[Row], arguments: Row, query: Row, *, url: str, show: Callable[[Row], Row]
     ) -> RouteResult:
         """Returns one page of `rows` after the shared filters, with totals and links."""
-        if arguments.get("include"):
-            included = set(arguments["include"])
-            rows = [row for row in rows if row["id"] in included]
-        if arguments.get("exclude"):
-            excluded = set(arguments["exclude"])
-            rows = [row for row in rows if row["id"] not in excluded]
-        if arguments.get("search"):
-            needle = arguments["search"].casefold().split()
-            rows = [row for row in rows if self._matches(row, needle)]
-        chosen = _ordered(
-            list(_dated(rows, arguments, self.zone)), arguments, self.sort, default=self.default
-        )
+        rows = _dated(self._filtered(rows, arguments), arguments, self.zone)
+        chosen = _ordered(list(rows), arguments, self.sort, default=self.default)
         size, page = arguments.get("per_page", 10), arguments.get("page", 1)
         start = max(arguments.get("offset", (page - 1) * size), 0)
         fields = query.get("_fields")
@@ -131,6 +119,16 @@ class Listing:
         pages = -(-len(chosen) // size)
         headers = {"x-wp-total": str(len(chosen)), "x-wp-totalpages": str(pages)}
         return RouteResult(200, value, headers | _links(url, query, page, pages))
+
+    def _filtered(self, rows: Iterable[Row], arguments: Row) -> Iterable[Row]:
+        if arguments.get("include"):
+            rows = [row for row in rows if row["id"] in set(arguments["include"])]
+        if arguments.get("exclude"):
+            rows = [row for row in rows if row["id"] not in set(arguments["exclude"])]
+        if arguments.get("search"):
+            words = arguments["search"].casefold().split()
+            rows = [row for row in rows if self._matches(row, words)]
+        return rows
 
     def _matches(self, row: Row, needle: list[str]) -> bool:
         text = " ".join(str(row.get(name, "")) for name in self.text).casefold()
@@ -143,6 +141,23 @@ def _links(url: str, query: Row, page: int, pages: int) -> dict[str, str]:
         if 1 <= number <= pages and pages > 0:
             links.append(f'<{url}?{urlencode({**query, "page": number})}>; rel="{name}"')
     return {"link": ", ".join(links)} if links else {}
+
+
+def comma_separated(text: str) -> set[str]:
+    """Returns the parts of a list in one query parameter."""
+    return {part.strip() for part in text.split(",")}
+
+
+def in_status(rows: Iterable[Row], arguments: Row) -> list[Row]:
+    """Returns the rows of the requested status, or all but the trash."""
+    status = arguments.get("status", "any")
+    return [row for row in rows if (row["status"] != "trash" if status == "any" else row["status"] == status)]
+
+
+def with_values(rows: Iterable[Row], arguments: Row, names: Iterable[str]) -> list[Row]:
+    """Returns the rows whose fields equal those arguments that are given."""
+    expected = {name: arguments[name] for name in names if name in arguments}
+    return [row for row in rows if all(row.get(name) == value for name, value in expected.items())]
 
 
 def stamp(now: datetime, zone: ZoneInfo) -> tuple[str, str]:

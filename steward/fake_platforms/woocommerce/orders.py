@@ -99,19 +99,23 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
     """Returns the list of orders, without the trash by default."""
     listing = Listing(_LIST, _SORT, "date", shop.zone, ("number", "billing"))
     arguments = listing.read(query)
-    states = set(arguments.get("status") or ["any"])
-    rows: Iterable[Row] = shop.orders.values()
-    if "any" in states:
-        rows = [row for row in rows if row["status"] != "trash"]
-    else:
-        rows = [row for row in rows if row["status"] in states]
+    rows = _in_states(shop.orders.values(), set(arguments.get("status") or ["any"]))
     if "customer" in arguments:
         rows = [row for row in rows if row["customer_id"] == arguments["customer"]]
     if "product" in arguments:
-        product_id = arguments["product"]
-        rows = [row for row in rows if any(line["product_id"] == product_id for line in row["line_items"])]
+        rows = [row for row in rows if _has_product(row, arguments["product"])]
     url = f"{shop.url}/wp-json/wc/v3/orders"
     return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
+
+
+def _in_states(rows: Iterable[Row], states: set[str]) -> list[Row]:
+    if "any" in states:
+        return [row for row in rows if row["status"] != "trash"]
+    return [row for row in rows if row["status"] in states]
+
+
+def _has_product(row: Row, product_id: int) -> bool:
+    return any(order_line["product_id"] == product_id for order_line in row["line_items"])
 
 
 def money(value: float) -> str:

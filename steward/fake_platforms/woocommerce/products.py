@@ -6,7 +6,13 @@ from datetime import UTC
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import blank, errors, stock, terms
 from steward.fake_platforms.woocommerce.arguments import Arg, coerced, moment, validated
-from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.listing import (
+    Listing,
+    RouteResult,
+    comma_separated,
+    in_status,
+    with_values,
+)
 from steward.fake_platforms.woocommerce.shop import FakeShop, price_html, slug
 
 STATES = ("draft", "pending", "private", "publish", "future", "auto-draft", "trash")
@@ -154,24 +160,25 @@ def variation_as_product(shop: FakeShop, row: Row) -> Row:
 def _filtered(shop: FakeShop, arguments: Row) -> Iterable[Row]:
     rows: Iterable[Row] = shop.products.values()
     if arguments.get("sku"):
-        skus = {sku.strip() for sku in arguments["sku"].split(",")}
+        skus = comma_separated(arguments["sku"])
         every = (*shop.products.values(), *shop.variations.values())
         rows = [row for row in every if row["sku"] in skus]
-    state = arguments.get("status", "any")
-    rows = [row for row in rows if (row["status"] != "trash" if state == "any" else row["status"] == state)]
-    for name in ("type", "slug", "featured", "on_sale", "stock_status"):
-        if name in arguments:
-            rows = [row for row in rows if row.get(name) == arguments[name]]
+    names = ("type", "slug", "featured", "on_sale", "stock_status")
+    rows = with_values(in_status(rows, arguments), arguments, names)
     for name, column in (("category", "categories"), ("tag", "tags")):
         if arguments.get(name):
-            ids = {int(part) for part in arguments[name].split(",") if part.strip().isdigit()}
-            rows = [row for row in rows if any(term["id"] in ids for term in row.get(column, ()))]
+            rows = _with_terms(rows, column, arguments[name])
     min_price, max_price = (stock.number(arguments.get(name, "")) for name in ("min_price", "max_price"))
-    if min_price is not None:
-        rows = [row for row in rows if (stock.number(row["price"]) or 0.0) >= min_price]
-    if max_price is not None:
-        rows = [row for row in rows if (stock.number(row["price"]) or 0.0) <= max_price]
-    return rows
+    return [row for row in rows if _is_between(stock.number(row["price"]) or 0.0, min_price, max_price)]
+
+
+def _with_terms(rows: Iterable[Row], column: str, ids_text: str) -> list[Row]:
+    ids = {int(part) for part in comma_separated(ids_text) if part.isdigit()}
+    return [row for row in rows if any(term["id"] in ids for term in row.get(column, ()))]
+
+
+def _is_between(price: float, minimum: float | None, maximum: float | None) -> bool:
+    return (minimum is None or price >= minimum) and (maximum is None or price <= maximum)
 
 
 def listed(shop: FakeShop, query: Row) -> RouteResult:

@@ -5,7 +5,13 @@ from urllib.parse import quote_plus
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce import blank, errors, products, stock
 from steward.fake_platforms.woocommerce.arguments import Arg, coerced, validated
-from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
+from steward.fake_platforms.woocommerce.listing import (
+    Listing,
+    RouteResult,
+    comma_separated,
+    in_status,
+    with_values,
+)
 from steward.fake_platforms.woocommerce.shop import FakeShop, slug
 
 ARGS: dict[str, Arg] = {
@@ -72,15 +78,11 @@ def _answer(shop: FakeShop, rows: list[Row], query: Row, *, path: str) -> RouteR
     listing = Listing(_LIST, _SORT, "date", shop.zone)
     arguments = listing.read(query)
     if arguments.get("sku"):
-        skus = {sku.strip() for sku in arguments["sku"].split(",")}
+        skus = comma_separated(arguments["sku"])
         rows = [row for row in rows if row["sku"] in skus]
     if arguments.get("parent"):
         rows = [row for row in rows if row["parent_id"] in arguments["parent"]]
-    state = arguments.get("status", "any")
-    rows = [row for row in rows if (row["status"] != "trash" if state == "any" else row["status"] == state)]
-    for name in ("on_sale", "stock_status"):
-        if name in arguments:
-            rows = [row for row in rows if row[name] == arguments[name]]
+    rows = with_values(in_status(rows, arguments), arguments, ("on_sale", "stock_status"))
     url = f"{shop.url}/wp-json/wc/v3/{path}"
     return listing.answer(rows, arguments, query, url=url, show=lambda row: show(shop, row))
 

@@ -157,7 +157,7 @@ class ShopifyFake(Goods):
             return self._failed(entry, fault, version)
         self.documents.append(name)
         answer, done = self._answered(request, document, asked.get("variables") or {}, version)
-        self.ledger.finish(
+        self.ledger.complete(
             entry, done, answered=None if fault and fault.kind == "drop_after" else answer.status_code
         )
         if fault is not None and fault.kind == "drop_after":
@@ -190,11 +190,11 @@ class ShopifyFake(Goods):
             body,
             "https",
         )
-        return self.ledger.arrive(heard, service, at=self.now())
+        return self.ledger.record_arrival(heard, service, at=self.now())
 
     def _failed(self, entry: LedgerEntry, fault: InjectedFault, version: str) -> Response:
         if fault.kind == "drop_before":
-            self.ledger.finish(entry, None, answered=None)
+            self.ledger.complete(entry, None, answered=None)
             raise ConnectionDropped("the pretend store closed the connection without answering")
         status = 429 if fault.kind == "throttle" else fault.status or 500
         entry.answered = status
@@ -231,7 +231,7 @@ class ShopifyFake(Goods):
         if errors:
             body["errors"] = [error.formatted for error in errors]
         self._waiting += running.write.caused
-        return self._told(body, version), Done(200, touched=tuple(running.write.touched))
+        return self._told(body, version), Done(200, changed_objects=tuple(running.write.touched))
 
     def _running(self, version: str) -> Running:
         held = frozenset(self.app.scopes)
