@@ -103,9 +103,23 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
         return {unit: -value for unit, value in difference(end, start, units).items()}
     sorted_units = [unit for unit in UNITS if unit in units]
     low = [unit for unit in sorted_units if unit in _LOW]
+    amounts, cursor, ahead = _by_calendar(start, end, [unit for unit in sorted_units if unit in _HIGH])
+    remaining_ms = _apart(end, cursor)
+    if not low and sorted_units:
+        if ahead < end:
+            ahead = plus(cursor, {sorted_units[-1]: 1})
+        if ahead != cursor:
+            amounts[sorted_units[-1]] += remaining_ms / _apart(ahead, cursor)
+    return {unit: js.plain_number(value) for unit, value in (amounts | _by_clock(remaining_ms, low)).items()}
+
+
+def _by_calendar(
+    start: datetime, end: datetime, units: Sequence[str]
+) -> tuple[dict[str, float], datetime, datetime]:
+    """Returns the whole units, the date that they lead to, and the date of one more unit if it is known."""
     amounts: dict[str, float] = {}
     cursor = ahead = start
-    for unit in (unit for unit in sorted_units if unit in _HIGH):
+    for unit in units:
         amounts[unit] = _rough(cursor, end, unit)
         ahead = plus(start, amounts)
         if ahead <= end:
@@ -115,13 +129,7 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
             last, amounts[unit] = ahead, amounts[unit] - 1
             ahead = plus(start, amounts)
         cursor, ahead = ahead, last
-    remaining_ms = _apart(end, cursor)
-    if not low and sorted_units:
-        if ahead < end:
-            ahead = plus(cursor, {sorted_units[-1]: 1})
-        if ahead != cursor:
-            amounts[sorted_units[-1]] += remaining_ms / _apart(ahead, cursor)
-    return {unit: js.plain_number(value) for unit, value in (amounts | _by_clock(remaining_ms, low)).items()}
+    return amounts, cursor, ahead
 
 
 def _rough(start: datetime, end: datetime, unit: str) -> int:

@@ -185,7 +185,11 @@ class _Writer:
         elif tag not in _BLOCKS:
             for child in node.iter(include_text=True):
                 self.visit(child, around, depth + 1)
-        elif tag in ("ul", "ol"):
+        else:
+            self._plain_block(node, tag, around, depth)
+
+    def _plain_block(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
+        if tag in ("ul", "ol"):
             level = around.list.level + 1 if around.list else 0
             inner = replace(around, list=_List(tag == "ol", level))
             self._flow(node, inner, depth, 1)
@@ -218,23 +222,33 @@ class _Writer:
             self.add("---" if tag == "hr" and around.within == "code" else "\n")
         elif tag == "a" and around.within == "cell":
             self._link(node, around, depth)
-        elif tag == "tr" and around.within == "table":
+        elif around.within in ("table", "row"):
+            self._within_table(node, tag, around, depth)
+        elif around.within == "code" and tag in _IGNORED:
+            return
+        elif around.within == "code" and tag in _BLOCKS:
+            prefix, postfix = ("[", "]") if tag in _HEADINGS else ("", "")
+            self._block(lambda: prefix + self._children(node, around, depth) + postfix)
+        else:
+            self._visit_children(node, around, depth)
+
+    def _within_table(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
+        if tag == "tr" and around.within == "table":
             row = self._children(node, replace(around, within="row"), depth)
             self.add(f"| {row}\n" if re.search(r" \|\s*\Z", row) else "")
-        elif tag in ("td", "th") and around.within in ("table", "row"):
+        elif tag in ("td", "th"):
             cell = self._children(node, replace(around, within="cell"), depth)
             cell = cell.strip("\n").replace("|", "\\|", 1)
             self.add(" " + re.sub(r"(?:\r?\n)+", " ", cell).strip() + " |")
         elif tag == "caption" and around.within == "table":
             caption = self._children(node, replace(around, within="cell"), depth)
             self.captions.append(re.sub(r"(?:\r?\n)+", " ", caption).strip())
-        elif around.within == "code" and (tag in _BLOCKS or tag in _IGNORED):
-            if tag not in _IGNORED:
-                prefix, postfix = ("[", "]") if tag in _HEADINGS else ("", "")
-                self._block(lambda: prefix + self._children(node, around, depth) + postfix)
         else:
-            for child in node.iter(include_text=True):
-                self.visit(child, around, depth + 1)
+            self._visit_children(node, around, depth)
+
+    def _visit_children(self, node: LexborNode, around: _Around, depth: int) -> None:
+        for child in node.iter(include_text=True):
+            self.visit(child, around, depth + 1)
 
     def _entry(self, node: LexborNode, around: _Around, depth: int) -> None:
         around_list, level = around.list, around.list.level if around.list else 0

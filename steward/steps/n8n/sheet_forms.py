@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
 from steward.connectors.base.records import Cell
+from steward.model.json import JsonObject
 from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
 from steward.steps.workflow.effects import Effects
@@ -46,21 +47,20 @@ def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]
 _PART = "It works on a part of the tab. Here rows are told by the first row’s heads: use the whole tab."
 
 
+def _is_part_of_tab(values: JsonObject) -> bool:
+    definition = values.get("rangeDefinition", "detectAutomatically")
+    return (
+        definition not in ("detectAutomatically", "specifyRange")
+        or (values.get("headerRow", 1), values.get("firstDataRow", 2)) != (1, 2)
+        or bool(values.get("range"))
+    )
+
+
 def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields unsupported ranges, header rows and value formats."""
     for name in ("dataLocationOnSheet", "locationDefine"):
         values = node.get(f"options.{name}.values", {})
-        value_fields = values if isinstance(values, dict) else {}
-        is_part = value_fields.get("rangeDefinition", "detectAutomatically") not in (
-            "detectAutomatically",
-            "specifyRange",
-        )
-        if (
-            is_part
-            or value_fields.get("headerRow", 1) != 1
-            or value_fields.get("firstDataRow", 2) != 2
-            or value_fields.get("range")
-        ):
+        if isinstance(values, dict) and _is_part_of_tab(values):
             yield StepProblem("error", "parameter", _PART)
     if node.version < 3:
         area = str(node.literal("range", "")).rpartition("!")[2]

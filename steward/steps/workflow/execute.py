@@ -126,24 +126,14 @@ async def execute(context: ExecutionContext, execution: Execution) -> ExecutionR
     """Runs the step. A CallError of a reader propagates to the walk."""
     step, origin = execution.step, origin_of(execution.step)
     if origin.disabled:
-        indexed_items = enumerate(execution.inputs[0])
-        return ExecutionResult(
-            [[replace(item, paired=((index, 0),), error=None) for index, item in indexed_items]]
-        )
+        return _passed_through(execution.inputs[0])
     step_type = context.types[origin.source_type]
     inputs = [items[:1] for items in execution.inputs] if origin.once else execution.inputs
     retry = origin.retry if step.kind in (StepKind.DECIDE, StepKind.READ) else None
     attempts = retry.tries if retry is not None else 1
-    memory = context.memory.setdefault(step.name, {})
     for attempt in range(1, attempts + 1):
         try:
-            refuse_partial(step_type, step, inputs, execution.sources)
-            call = await _call(context, execution, inputs, step_type, memory)
-            check_choices(step_type, call)
-            result = await step_type.run(call)
-            result.outputs = fill_pairing(result.outputs, inputs)
-            result.outputs = context.partials.mark_outputs(step_type, step, inputs, result.outputs)
-            return _finished(execution, origin, result)
+            return await _attempt(context, execution, inputs, step_type)
         except UnknownInTest as unknown:
             return ExecutionResult(
                 outputs_when_left_out(step_type, step, inputs), error=str(unknown), code=UNKNOWN_IN_TEST
@@ -154,6 +144,26 @@ async def execute(context: ExecutionContext, execution: Execution) -> ExecutionR
             if retry is not None and retry.wait_ms:
                 await context.sleep(retry.wait_ms / 1000)
     raise AssertionError("a step is tried at least once")
+
+
+def _passed_through(items: Items) -> ExecutionResult:
+    return ExecutionResult(
+        [[replace(item, paired=((index, 0),), error=None) for index, item in enumerate(items)]]
+    )
+
+
+async def _attempt(
+    context: ExecutionContext, execution: Execution, inputs: Sequence[Items], step_type: StepType
+) -> ExecutionResult:
+    step = execution.step
+    refuse_partial(step_type, step, inputs, execution.sources)
+    memory = context.memory.setdefault(step.name, {})
+    call = await _call(context, execution, inputs, step_type, memory)
+    check_choices(step_type, call)
+    result = await step_type.run(call)
+    outputs = fill_pairing(result.outputs, inputs)
+    result.outputs = context.partials.mark_outputs(step_type, step, inputs, outputs)
+    return _finished(execution, origin_of(step), result)
 
 
 def check_choices(kind: StepType, call: StepCall) -> None:
@@ -424,6 +434,12 @@ def _apart(read: ParameterTemplate, templates: list[ParameterTemplate]) -> _Part
     return _Parts(tuple(parts), read.typed)
 
 
+def _filled_parts(text: _Parts, column: Sequence[Any]) -> UnjoinedText | FailedExpression:
+    parts = tuple(_filled(part, column) for part in text.parts)
+    failed = next((part for part in parts if isinstance(part, FailedExpression)), None)
+    return failed or UnjoinedText(parts, text.typed)
+
+
 def _filled(tree: Any, column: Sequence[Any]) -> Any:
     kind = type(tree)
     if kind in SCALARS:
@@ -434,9 +450,7 @@ def _filled(tree: Any, column: Sequence[Any]) -> Any:
         value = column[tree.number]
         return FailedExpression(value.message) if isinstance(value, ExpressionError) else value
     if isinstance(tree, _Parts):
-        parts = tuple(_filled(part, column) for part in tree.parts)
-        broken = next((part for part in parts if isinstance(part, FailedExpression)), None)
-        return broken or UnjoinedText(parts, tree.typed)
+        return _filled_parts(tree, column)
     if isinstance(tree, dict):
         return {name: _filled(member, column) for name, member in tree.items()}
     if isinstance(tree, list):

@@ -307,20 +307,21 @@ async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) ->
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not finish.")
     last = last_ran(walked.history, journal.ran, entry.name)
-    items_ = [item for output in last.outputs or [] for item in output]
+    return _sub_workflow_result(last, journal.acted)
+
+
+def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> SubWorkflowResult:
     proposals: list[Proposal] = []
     item_of: list[int] = []
     counts = Counts()
-    for done in journal.acted:
-        result = done.result
-        if result is None:
+    for done in acted:
+        if done.result is None:
             continue
-        proposals += result.proposals
-        item_of += result.item_of if done.outputs is last.outputs else [-1] * len(result.proposals)
-        counts = counts.plus(result.counts)
-    return SubWorkflowResult(
-        [Item(item.json, None, item.error, item.partial) for item in items_],
-        tuple(proposals),
-        tuple(item_of),
-        counts,
-    )
+        proposals += done.result.proposals
+        is_last = done.outputs is last.outputs
+        item_of += done.result.item_of if is_last else [-1] * len(done.result.proposals)
+        counts = counts.plus(done.result.counts)
+    items = [
+        Item(item.json, None, item.error, item.partial) for output in last.outputs or [] for item in output
+    ]
+    return SubWorkflowResult(items, tuple(proposals), tuple(item_of), counts)

@@ -26,6 +26,7 @@ from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
     NodeResult,
+    Params,
     StepCall,
     StepProblem,
     StepType,
@@ -151,11 +152,7 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     out: Items = []
     for number in range(len(call.items)):
         params = call.params(number)
-        filters = [
-            (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
-        ]
-        if params.text("operation", "read") == "lookup":
-            filters.append((params.text("lookupColumn"), params.get("lookupValue", "")))
+        filters = _filters(params)
         any_ = params.text("combineFilters", "AND") == "OR"
         matching_rows = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
         if (
@@ -169,6 +166,16 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
         if not filters:
             break  # a read without filters is made once
     return NodeResult([out], counts=Counts(read=len(rows)))
+
+
+def _filters(params: Params) -> list[tuple[str, Any]]:
+    """Returns the columns and values by which rows are looked up."""
+    filters = [
+        (row.text("lookupColumn"), row.get("lookupValue", "")) for row in params.rows("filtersUI.values")
+    ]
+    if params.text("operation", "read") == "lookup":
+        filters.append((params.text("lookupColumn"), params.get("lookupValue", "")))
+    return filters
 
 
 def _unnumbered(row: dict[str, Any], version: float) -> dict[str, Any]:

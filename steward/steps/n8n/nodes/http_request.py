@@ -1,7 +1,7 @@
 """The node httpRequest: GET and HEAD are reads, all other methods sends."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -71,7 +71,6 @@ _SENT_IN_READS = (
     *("url", "queryParameters", "queryParametersUi", "jsonQuery", "queryParametersJson"),
     *("headerParameters", "headerParametersUi", "jsonHeaders", "headerParametersJson"),
 )
-_REDIRECTS = frozenset(("redirect", "followRedirect", "followAllRedirects"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
@@ -111,7 +110,9 @@ class HttpRequestNode(StepType):
             )
         yield from authentication_problems(node, reads=method in _READS)
         yield from removed_key_problems(node)
-        yield from _options(node)
+        options = node.get("options", {})
+        yield from _option_problems(options if isinstance(options, Mapping) else {})
+        yield from _format_problems(node)
         yield from pages_problems(node, reads=method in _READS)
         if method in _READS:
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
@@ -131,26 +132,46 @@ def _method(node: NodeDefinition) -> str:
     return str(node.get(name, "GET")).upper()
 
 
-def _options(node: NodeDefinition) -> Iterable[StepProblem]:
-    options = node.get("options", {})
-    for name, value in options.items() if isinstance(options, Mapping) else ():
+_REDIRECTS = (
+    bool,
+    "warning",
+    "It says how redirects are followed; here reads follow three on their own host. Check them.",
+)
+# By option: whether a value of it is a problem, and the level and words of the problem.
+_OPTION_PROBLEMS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
+    "allowUnauthorizedCerts": (
+        bool,
+        "warning",
+        "It would accept any certificate; here certificates are always checked. Nothing to do.",
+    ),
+    "redirect": _REDIRECTS,
+    "followRedirect": _REDIRECTS,
+    "followAllRedirects": _REDIRECTS,
+    "lowercaseHeaders": (
+        lambda value: value is False,
+        "warning",
+        "It keeps the case of header names; here they are in small letters. Check later steps.",
+    ),
+    "queryParameterArrays": (
+        lambda value: value not in ("", "repeat"),
+        "error",
+        "It writes lists with brackets into the query, which is not supported. Write them out.",
+    ),
+}
+
+
+def _option_problems(options: Mapping[str, Any]) -> Iterable[StepProblem]:
+    for name, value in options.items():
         if name == "proxy" or name not in _OPTIONS:
             words = f"Its option “{str(name)[:60]}” is not supported. Remove it."
             yield StepProblem("error", "parameter", words)
-        elif name == "allowUnauthorizedCerts" and value:
-            words = "It would accept any certificate; here certificates are always checked. Nothing to do."
-            yield StepProblem("warning", "parameter", words)
-        elif name in _REDIRECTS and value:
-            words = (
-                "It says how redirects are followed; here reads follow three on their own host. Check them."
-            )
-            yield StepProblem("warning", "parameter", words)
-        elif (name, value) == ("lowercaseHeaders", False):
-            words = "It keeps the case of header names; here they are in small letters. Check later steps."
-            yield StepProblem("warning", "parameter", words)
-        elif name == "queryParameterArrays" and value not in ("", "repeat"):
-            words = "It writes lists with brackets into the query, which is not supported. Write them out."
-            yield StepProblem("error", "parameter", words)
+        elif name in _OPTION_PROBLEMS:
+            is_problem, level, words = _OPTION_PROBLEMS[name]
+            if is_problem(value):
+                yield StepProblem(level, "parameter", words)
+
+
+def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     is_json = node.version < 3 and node.literal("responseFormat", "json") == "json"
     if is_json and not node.get("options.splitIntoItems"):
         words = "A list the address answers with is one item there, here an item for each of its elements."

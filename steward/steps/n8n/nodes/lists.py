@@ -70,25 +70,26 @@ def split_out(params: Params, item_index: int, item: Item) -> Items:
     lists = [_elements(field_at(item.json, field, dots=dots)) for field in fields]
     rest = _rest(params, item, fields, include, dots=dots)
     out: Items = []
-    count = max(len(values_) for values_ in lists)
+    count = max(len(elements) for elements in lists)
     if json_size(rest) * count > STEP_BYTES:
         raise MemoryBudgetExceeded
+    is_spread = include == "noOtherFields" and len(fields) == 1 and not renamed
     for number in range(count):
         into = dict(rest)
-        for index, field in enumerate(fields):
-            if number >= len(lists[index]):
-                continue
-            value = lists[index][number]
-            target = renamed[index] if renamed else field
-            alone = include == "noOtherFields" and len(fields) == 1 and not renamed
-            if alone and js.is_object(value):
-                into |= value
-            elif alone and js.is_list(value):
-                into |= {str(position): values_ for position, values_ in enumerate(value)}
-            else:
-                into[target] = value
+        for target, elements in zip(renamed or fields, lists, strict=True):
+            if number < len(elements):
+                into |= _element_fields(elements[number], target, is_spread=is_spread)
         out.append(Item(into, paired_with(item_index)))
     return out
+
+
+def _element_fields(value: Any, target: str, *, is_spread: bool) -> Mapping[str, Any]:
+    """Returns the fields of one element: its own members if `is_spread`, else the element at `target`."""
+    if is_spread and js.is_object(value):
+        return value
+    if is_spread and js.is_list(value):
+        return {str(position): member for position, member in enumerate(value)}
+    return {target: value}
 
 
 def _elements(value: Any) -> Sequence[Any]:

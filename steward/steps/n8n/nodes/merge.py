@@ -235,21 +235,24 @@ def _by_position(call: StepCall, params: Params) -> Items:
     lengths = [len(items) for items in inputs]
     count = max(lengths) if params.flag("options.includeUnpaired") else min(lengths)
     out: Items = []
+    incomplete = Clash("preferLast", clash.deep, clash.fill_empty)
     for index in range(count):
-        there = [(number, items[index]) for number, items in enumerate(inputs) if index < len(items)]
-        objects = [item.json for _, item in there]
-        links = tuple((index, number) for number, _ in there)
+        row = [(number, items[index]) for number, items in enumerate(inputs) if index < len(items)]
+        links = tuple((index, number) for number, _ in row)
         if clash.resolve == "addSuffix":
-            into: dict[str, Any] = {}
-            for number, item in there:
-                into |= _suffixed(item.json, number)
-            into |= objects[-1] if len(there) > 1 else {}  # the last input's own names stay beside (case 3)
-            out.append(Item(into, links))
-        elif len(there) < len(inputs):
-            out.append(Item(Clash("preferLast", clash.deep, clash.fill_empty).joined(objects), links))
+            out.append(Item(_with_suffixes(row), links))
         else:
-            out.append(Item(clash.joined(objects), links))
+            resolving = clash if len(row) == len(inputs) else incomplete
+            out.append(Item(resolving.joined([item.json for _, item in row]), links))
     return out
+
+
+def _with_suffixes(row: Sequence[tuple[int, Item]]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for number, item in row:
+        fields |= _suffixed(item.json, number)
+    # n8n also keeps the last input's fields under their own names.
+    return {**fields, **row[-1][1].json} if len(row) > 1 else fields
 
 
 def _crossed(outer: Items, inner: Items) -> Iterator[tuple[tuple[int, Item], tuple[int, Item]]]:

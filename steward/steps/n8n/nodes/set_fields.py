@@ -1,7 +1,7 @@
 """The node set: sets fields one by one or as JSON."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -159,20 +159,24 @@ def _included(call: StepCall, params: Params, item: Item) -> dict[str, Any]:
         return dict(js.deep_copy(item.json))
     dots = params.flag("options.dotNotation", default=True)
     names = _names(params.get("includeFields" if include == "selected" else "excludeFields", ""))
-    included: dict[str, Any] = {}
     if include == "selected":
-        for name in names:
-            value = js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
-            if value is not js.UNDEFINED:
-                _putter(dots)(included, name, js.deep_copy(value))
-        return included
-    included = dict(js.deep_copy(item.json))
+        return _selected(item, names, dots=dots)
+    included: dict[str, Any] = dict(js.deep_copy(item.json))
     for name in names:
         if dots:
             js.delete_path(included, name)
         else:
             included.pop(name, None)
     return included
+
+
+def _selected(item: Item, names: Sequence[str], *, dots: bool) -> dict[str, Any]:
+    selected: dict[str, Any] = {}
+    for name in names:
+        value = js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
+        if value is not js.UNDEFINED:
+            _putter(dots)(selected, name, js.deep_copy(value))
+    return selected
 
 
 def _names(value: object) -> list[str]:

@@ -30,6 +30,9 @@ _NAMES = {
 }
 
 
+_Group = tuple[tuple[Any, ...], list[int]]
+
+
 class SummarizeNode(StepType):
     """Returns an item for each group, or one item with nested groups."""
 
@@ -72,13 +75,7 @@ def summarized(params: Params, items: Items) -> Items:
     skip = params.flag("options.skipEmptySplitFields")
     groups = _groups(items, split, dots=dots, skip=skip)
     if params.text("options.outputFormat", "separateItems") == "singleItem" and split:
-        tree: dict[str, Any] = {}
-        for values, places in groups:
-            branch = tree
-            for value in values[:-1]:
-                branch = branch.setdefault(js.text(value), {})
-            branch[js.text(values[-1])] = _figures(rows, [items[index] for index in places], dots=dots)
-        return [Item(tree, tuple((index, 0) for _, places in groups for index in places))]
+        return [_nested(groups, rows, items, dots=dots)]
     out: Items = []
     for values, places in groups:
         json = _figures(rows, [items[index] for index in places], dots=dots)
@@ -89,15 +86,22 @@ def summarized(params: Params, items: Items) -> Items:
     return out
 
 
+def _nested(groups: Sequence[_Group], rows: Sequence[Params], items: Items, *, dots: bool) -> Item:
+    tree: dict[str, Any] = {}
+    for values, places in groups:
+        branch = tree
+        for value in values[:-1]:
+            branch = branch.setdefault(js.text(value), {})
+        branch[js.text(values[-1])] = _figures(rows, [items[index] for index in places], dots=dots)
+    return Item(tree, tuple((index, 0) for _, places in groups for index in places))
+
+
 def _check_field(row: Params, items: Items, params: Params, *, dots: bool) -> None:
     name = row.text("field")
     if params.flag("options.continueIfFieldNotFound"):
         return
     if all(field_at(item.json, name, dots=dots) is js.UNDEFINED for item in items):
         raise ItemFailed(f"No item has the field “{name}” to summarize.")
-
-
-_Group = tuple[tuple[Any, ...], list[int]]
 
 
 def _groups(items: Items, split: Sequence[str], *, dots: bool, skip: bool) -> list[_Group]:

@@ -6,7 +6,7 @@ run calls `Evaluator.evaluate` once per step, with all templates and items of th
 that ran (`ExpressionContext`); nothing here knows plans, runs or storage.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -59,16 +59,18 @@ class Evaluator:
             body = {"chunks": codes, "scripts": scripts}
             reply = await self._ask(JAVASCRIPT, {"op": "check"}, body, SCRIPT_SECONDS)
             compiled = message.single_part(reply)
-        liquid: list[JsonValue] = []
-        texts = [template.text for template in request.liquid]
-        if texts:
-            reply = await self._ask(LIQUID, {"op": "check"}, texts, EXPRESSION_SECONDS)
-            liquid = message.all_parts(reply, len(texts))
+        liquid = await self._check_liquid([template.text for template in request.liquid])
         return CheckResult(
             problems.template_problems(chunks, compiled["chunks"]),
             problems.script_problems(compiled["scripts"], len(scripts)),
             problems.liquid_problems(liquid),
         )
+
+    async def _check_liquid(self, texts: list[str]) -> list[JsonValue]:
+        if not texts:
+            return []
+        reply = await self._ask(LIQUID, {"op": "check"}, texts, EXPRESSION_SECONDS)
+        return message.all_parts(reply, len(texts))
 
     async def evaluate(
         self,
@@ -92,14 +94,11 @@ class Evaluator:
                 text_budget -= sum(len(outcome) for outcome in answer if isinstance(outcome, str))
             if text_budget < 0:
                 raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
-        remaining_numbers = [number for number, answer in enumerate(answers) if answer is None]
-        if remaining_numbers and indexes:
-            evaluated = await self._evaluate_in_sandbox(
-                [templates[number] for number in remaining_numbers], context, indexes
-            )
-            for number, outcomes in zip(remaining_numbers, evaluated, strict=True):
-                answers[number] = outcomes
-        return [[] if answer is None else answer for answer in answers]
+        remaining = [template for template, answer in zip(templates, answers, strict=True) if answer is None]
+        evaluated: Iterator[list[Outcome]] = iter(())
+        if remaining and indexes:
+            evaluated = iter(await self._evaluate_in_sandbox(remaining, context, indexes))
+        return [next(evaluated, []) if answer is None else answer for answer in answers]
 
     async def run_code(self, script: Script, context: ExpressionContext) -> CodeResult:
         """Runs a script over all items of the context. Raises CodeFailed, CodeStopped.

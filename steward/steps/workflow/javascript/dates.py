@@ -152,16 +152,18 @@ def _month(name: str) -> int | None:
 def _built(year: int, month: int, day: int, clock: Sequence[str | None]) -> datetime:
     """Days up to the 31st overflow into the next month, as in JavaScript."""
     hour, minute, second, half, offset = clock
-    hours = int(hour or 0)
-    if half and half.lower() == "pm" and hours < 12:
-        hours += 12
-    if half and half.lower() == "am" and hours == 12:
-        hours = 0
+    hours = _hours(int(hour or 0), (half or "").lower())
     if not 1 <= day <= 31:
         raise ValueError(day)
     zone = UTC if offset is None or offset[0] not in "+-" else _offset(offset)
     first = datetime(year, month, 1, hours, int(minute or 0), int(second or 0), tzinfo=zone)
     return first + timedelta(days=day - 1)
+
+
+def _hours(hour: int, half: str) -> int:
+    if half == "pm" and hour < 12:
+        return hour + 12
+    return 0 if half == "am" and hour == 12 else hour
 
 
 def from_millis(value: float, zone: tzinfo) -> datetime | None:
