@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from steward.connectors.base.connector import Reader, WriteOperation
+from steward.connectors.base.connector import PlannedChanges, Reader, WriteOperation
 from steward.model.change import Outcome, Proposal
 from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
@@ -84,7 +84,7 @@ class JsonRecord(msgspec.Struct, frozen=True):
 
     def to_json(self) -> JsonObject:
         """Returns the record as plain JSON."""
-        json: JsonObject = msgspec.to_builtins(self, enc_hook=_encode)
+        json: JsonObject = plain_json(self)
         return json
 
     @classmethod
@@ -117,6 +117,12 @@ class StepOutput(JsonRecord, frozen=True):
         )
 
 
+def plain_json(value: object) -> Any:
+    """Returns plain JSON of values that may hold records."""
+    # Through its text, so that tuples become lists: a step's output is refused otherwise.
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=_encode))
+
+
 def _encode(value: object) -> JsonValue:
     if isinstance(value, RecordTable):
         return value.json
@@ -134,6 +140,10 @@ class AccountAccess:
     connection: Connection
     reader: Reader
     changes: Mapping[str, WriteOperation[Any]]
+
+    def plan(self, operation: str, commands: Sequence[object]) -> PlannedChanges:
+        """Plans changes of this connection, in the order of the commands."""
+        return self.changes[operation].plan(commands, integration_id=self.connection.integration_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,9 @@
-"""Rows of a sheet: its header, its named columns, and rows refused with a code (templates E4).
-
-Leaves what a cell means to numbers.py and skus.py.
-"""
+"""Rows of a sheet: its header, its named columns, and cells as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias
 
 from steward.connectors.base.queries import VALUES, ValuesQuery
 from steward.connectors.base.records import Cell, SheetTable
@@ -13,6 +11,9 @@ from steward.model.json import JsonValue
 from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.skus import key_of
+
+# A cell in a step's output: a number is a tuple of its text, so that it stays exact and stays a number.
+StoredCell: TypeAlias = str | bool | tuple[str] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,14 @@ class NamedRow:
 async def read_table(
     account: AccountAccess, tab: str | None, spreadsheet_id: str | None = None
 ) -> SheetTable:
-    """A whole tab. Raises StepFailed `tab_missing` when it is gone or renamed (templates 1, "sheet")."""
+    """Reads a whole tab. Raises StepFailed `tab_missing` when it was deleted or renamed."""
     try:
         async for page in account.reader.read(VALUES, ValuesQuery(tab, spreadsheet_id=spreadsheet_id)):
             return page.items[0]
-    except RemoteNotFound as gone:
+    except RemoteNotFound as error:
         if tab is not None:
             words = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
-            raise StepFailed("tab_missing", words) from gone
+            raise StepFailed("tab_missing", words) from error
         raise
     raise StepFailed("sheet_empty", "The sheet is empty. Its first row must name the columns.")
 
@@ -41,60 +42,59 @@ async def read_table(
 def named_rows(
     table: SheetTable, columns: Sequence[str | None], *, what: str = "sheet"
 ) -> tuple[NamedRow, ...]:
-    """The rows below the header with the cells of `columns` (null: no such column is wanted).
+    """Returns the rows below the header with the cells of `columns`; a null column gives null cells.
 
-    Wholly empty rows are skipped (E2). Raises StepFailed `sheet_empty`, `column_missing`,
-    `column_repeated` (E4).
+    Leaves out rows that are wholly empty. Raises StepFailed `sheet_empty`, `column_missing`,
+    `column_repeated`.
     """
     header = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
     heads = [key_of(cell).casefold() for cell in header]
     if not any(heads):
         words = f"The {what} has no header. Its first row must name the columns."
         raise StepFailed("sheet_empty", words)
-    places = [None if name is None else _place(heads, name, what) for name in columns]
+    indexes = [None if name is None else _column_index(heads, name, what) for name in columns]
     return tuple(
-        NamedRow(row.number, tuple(None if at is None else _cell(row.cells, at) for at in places))
+        NamedRow(row.number, tuple(_cell(row.cells, index) for index in indexes))
         for row in table.rows[1:]
         if any(not is_blank(cell) for cell in row.cells)
     )
 
 
 def is_blank(cell: Cell) -> bool:
-    """Whether a cell holds nothing, or nothing but blanks."""
+    """Says whether a cell holds nothing, or nothing but blanks."""
     return cell is None or (isinstance(cell, str) and not key_of(cell))
 
 
-def cell_to_json(cell: Cell) -> JsonValue:
-    """A cell as JSON; a number becomes a list of its text, so that it stays exact and stays a number."""
-    return [str(cell)] if isinstance(cell, Decimal) else cell
+def cell_to_json(cell: Cell) -> StoredCell:
+    """Returns a cell as a step's output stores it."""
+    return (str(cell),) if isinstance(cell, Decimal) else cell
 
 
-def cell_from_json(kept: JsonValue) -> Cell:
-    """A cell back from JSON."""
-    if isinstance(kept, list | tuple):
-        return Decimal(str(kept[0]))
-    return kept if isinstance(kept, str | bool) else None
+def cell_from_json(stored: JsonValue) -> Cell:
+    """Reads what `cell_to_json` returned."""
+    if isinstance(stored, list | tuple):
+        return Decimal(str(stored[0]))
+    return stored if isinstance(stored, str | bool) else None
 
 
 def column_letters(column: int) -> str:
-    """A column of a sheet by its letters; 0 is A."""
-    found = ""
+    """Returns a sheet's column by its letters; 0 is A."""
+    letters = ""
     column += 1
     while column:
         column, rest = divmod(column - 1, 26)
-        found = chr(65 + rest) + found
-    return found
+        letters = chr(65 + rest) + letters
+    return letters
 
 
-def _place(heads: Sequence[str], name: str, what: str) -> int:
-    wanted = key_of(name).casefold()
-    places = [at for at, head in enumerate(heads) if head == wanted]
-    if not places:
+def _column_index(heads: Sequence[str], name: str, what: str) -> int:
+    head = key_of(name).casefold()
+    if head not in heads:
         raise StepFailed("column_missing", f"The {what} has no column named {name}. Check its first row.")
-    if len(places) > 1:
+    if heads.count(head) > 1:
         raise StepFailed("column_repeated", f"The {what} has more than one column named {name}.")
-    return places[0]
+    return heads.index(head)
 
 
-def _cell(cells: Sequence[Cell], at: int) -> Cell:
-    return cells[at] if at < len(cells) else None
+def _cell(cells: Sequence[Cell], index: int | None) -> Cell:
+    return cells[index] if index is not None and index < len(cells) else None

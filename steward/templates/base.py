@@ -18,7 +18,7 @@ from steward.model.refusals import FieldErrors
 from steward.model.run import Counts, Mode
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
-from steward.steps.base import JsonRecord, StepFunction
+from steward.steps.base import JsonRecord, StepFunction, plain_json
 from steward.templates.parts.inputs import SHEET_OR_TEAMS, CheckedInputs, check, named_accounts
 from steward.templates.parts.results import RESULT_ENTRIES
 
@@ -65,7 +65,8 @@ class ConnectionNeed:
 
 TEAMS = ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1)
 OPTIONAL_TEAMS = ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1)
-OPTIONAL_SHEET = ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1)
+# Of a report's connections the inputs name at least one.
+REPORT_NEEDS = (ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1), OPTIONAL_TEAMS)
 SHEET_TO_READ = ConnectionNeed("spreadsheet", ConnectionUse.READ, 1, 1)
 STORES_TO_READ = ConnectionNeed("store", ConnectionUse.READ, 2, 10)
 
@@ -234,11 +235,6 @@ class EndedRun:
         """Returns the output of a step; a record of defaults when the step did not run."""
         return kind.from_json(self.outputs.get(step, {}))
 
-    def output_of(self, step: str) -> Mapping[str, JsonValue]:
-        """Returns the output of a step as JSON; empty when it did not run."""
-        output = self.outputs.get(step)
-        return output if isinstance(output, Mapping) else {}
-
     def ran(self, step: str) -> bool:
         """Says whether the step ended, so that what it did not propose needed no change."""
         return step in self.outputs
@@ -328,11 +324,14 @@ class RunSummary:
     result: JsonObject
 
 
-def run_summary(text: str, result: Mapping[str, JsonValue]) -> RunSummary:
-    """Returns the summary with its result's lists cut to 200 entries and to what fits into 64 KiB."""
+def run_summary(text: str, result: Mapping[str, object]) -> RunSummary:
+    """Returns the summary; cuts the result's lists to 200 entries each and to 64 KiB together.
+
+    `result` holds JSON values and records.
+    """
     fitting = {
         name: list(value[:RESULT_ENTRIES]) if isinstance(value, list | tuple) else value
-        for name, value in result.items()
+        for name, value in plain_json(result).items()
     }
     lists = [value for value in fitting.values() if isinstance(value, list)]
     while len(json.dumps(fitting, ensure_ascii=False).encode("utf-8")) > RESULT_BYTES and any(lists):
@@ -527,11 +526,6 @@ def verb(number: int, singular: str, plural: str) -> str:
 def if_any(number: int, sentence: str) -> str | None:
     """Returns the sentence when there is something to count, for `sentences`."""
     return sentence if number else None
-
-
-def whole(value: JsonValue) -> int:
-    """Returns a count of a step's output; 0 when the step did not run."""
-    return value if isinstance(value, int) else 0
 
 
 def sentences(*words: str | None) -> str:

@@ -1,184 +1,148 @@
-"""Cancel unpaid orders: cancels orders that stay unpaid too long (templates 5.8)."""
+"""Cancel unpaid orders: cancels orders that stay unpaid too long."""
 
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import CancelOrder
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Fulfilment, Order, Payment
 from steward.model.change import Action, FieldKind
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.tag_lists import has_any_tag
-from steward.templates.base import (
-    Category,
-    ChangeField,
-    ChangeRow,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
 from steward.templates.parts.ages import whole_hours
-from steward.templates.parts.inputs import inputs_schema, shared
 from steward.templates.parts.orders import read_orders, total_text
-from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
-from steward.templates.parts.stored_orders import kept_orders, orders_of
+from steward.templates.parts.stored_orders import OrderTable
 
 READ, PICK, CANCEL = "read-unpaid", "pick-old", "cancel-orders"
-# What only one platform has, by the store's kind (templates 5.8, `statuses`).
-_FOREIGN = {"shopify": "on_hold", "woocommerce": "authorized"}
-
-_INPUTS = inputs_schema(
-    ["older_than_hours"],
-    {
-        "older_than_hours": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 2160,
-            "default": 48,
-            "description": "Unpaid for more than this",
-        },
-        "statuses": {
-            "type": "array",
-            "items": {"enum": ["pending", "on_hold", "authorized"]},
-            "uniqueItems": True,
-            "minItems": 1,
-            "default": ["pending"],
-            "description": "Payment states that count as unpaid (on_hold: WooCommerce; authorized: Shopify)",
-        },
-        "except_tags": shared("tags", "Orders with one of these are left alone"),
-        "restock": {"type": "boolean", "default": True, "description": "Put the items back in stock"},
-        "notify_customer": {
-            "type": "boolean",
-            "default": False,
-            "description": "Let the store send its cancellation e-mail",
-        },
-        "limit": {"$ref": "#/$defs/limit", "default": 100},
-    },
-)
-
-_COUNTS = ("checked", "cancelled", "excepted", "partly_paid")
-_RESULT = result_schema(
-    {
-        **dict.fromkeys(_COUNTS, COUNT),
-        "orders": list_of({"number": TEXT, "total": AMOUNT, "hours": COUNT}),
-    }
-)
+# The payment state that a platform does not have.
+_FOREIGN_STATUS = {"shopify": "on_hold", "woocommerce": "authorized"}
 
 
-async def read_unpaid(at: StepContext) -> StepResult:
-    """The open orders whose payment counts as unpaid, and those paid in part."""
-    statuses: Any = at.inputs["statuses"]
-    wanted = {Payment(each) for each in statuses} | {Payment.PARTLY_PAID}
+class CancelInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    older_than_hours: int
+    statuses: tuple[str, ...]
+    except_tags: tuple[str, ...]
+    restock: bool
+    notify_customer: bool
+
+
+class UnpaidOrders(StepOutput, frozen=True):
+    """The open orders that are unpaid or paid in part."""
+
+    orders: OrderTable
+
+
+class CancelledRow(JsonRecord, frozen=True):
+    """An order to cancel, as the result lists it."""
+
+    number: str
+    total: str
+    hours: int
+
+
+class OldUnpaidOrders(StepOutput, frozen=True):
+    """The orders unpaid for too long."""
+
+    checked: int = 0
+    excepted: int = 0
+    partly_paid: int = 0
+    cancel: OrderTable = OrderTable()
+    orders: tuple[CancelledRow, ...] = ()
+
+
+async def read_unpaid(context: StepContext) -> StepResult:
+    """Reads the open orders whose payment counts as unpaid, and those paid in part."""
+    options = CancelInputs.from_json(context.inputs)
+    payments = {Payment(status) for status in options.statuses} | {Payment.PARTLY_PAID}
     orders = [
         order
-        async for order in read_orders(at, OrdersQuery(open_only=True))
-        if order.payment in wanted and not order.paid and order.cancelled_at is None
+        async for order in read_orders(context, OrdersQuery(open_only=True))
+        if order.payment in payments and not order.paid and order.cancelled_at is None
     ]
-    return StepResult(
-        {"orders": kept_orders(orders)},
-        counts=Counts(read=len(orders)),
-        title=f"Read {counted(len(orders), 'unpaid order')}",
+    title = f"Read {counted(len(orders), 'unpaid order')}"
+    return UnpaidOrders(OrderTable(orders)).as_result(title, read=len(orders))
+
+
+async def pick_old(context: StepContext) -> StepResult:
+    """Picks the orders unpaid for too long, and leaves out those that are never cancelled."""
+    options = CancelInputs.from_json(context.inputs)
+    orders = list(context.output(READ, UnpaidOrders).orders)
+    before = context.now - timedelta(hours=options.older_than_hours)
+    old = [order for order in orders if order.created_at is not None and order.created_at < before]
+    untouched = [order for order in old if not _is_begun(order)]
+    due = [order for order in untouched if not has_any_tag(order.tags, options.except_tags)]
+    planned = _plan(context, due)
+    plannable = {proposal.object.id for proposal in planned.proposals}
+    cancel = [order for order in due if order.id in plannable]
+    reasons = [f"{problem.item}: {problem.message}" for problem in planned.problems]
+    output = OldUnpaidOrders(
+        checked=len(orders),
+        excepted=len(untouched) - len(due),
+        partly_paid=len(old) - len(untouched),
+        cancel=OrderTable(cancel),
+        orders=tuple(
+            CancelledRow(order.number, total_text(order), _hours(context, order)) for order in cancel
+        ),
+    )
+    age = counted(options.older_than_hours, "hour")
+    return output.as_result(
+        f"Found {counted(len(cancel), 'order')} unpaid for more than {age}",
+        matched=len(cancel),
+        message=f"Left alone: {'; '.join(reasons[:5])}" if reasons else None,
     )
 
 
-async def pick_old(at: StepContext) -> StepResult:
-    """Which of them are unpaid for too long, and which of those are never cancelled."""
-    read: Any = at.outputs[READ]
-    orders = orders_of(read["orders"])
-    hours: Any = at.inputs["older_than_hours"]
-    excepting: Any = at.inputs["except_tags"]
-    old = [
-        order
-        for order in orders
-        if order.created_at is not None and order.created_at < at.now - timedelta(hours=hours)
-    ]
-    begun = [order for order in old if _has_begun(order)]
-    left = [order for order in old if not _has_begun(order)]
-    excepted = [order for order in left if has_any_tag(order.tags, excepting)]
-    asked = [order for order in left if not has_any_tag(order.tags, excepting)]
-    planned = _plan(at, asked)
-    fits = {proposal.object.id for proposal in planned.proposals}
-    cancel = [order for order in asked if order.id in fits]
-    why = [f"{problem.item}: {problem.message}" for problem in planned.problems]
-    return StepResult(
-        {
-            "checked": len(orders),
-            "excepted": len(excepted),
-            "partly_paid": len(begun),
-            "cancel": kept_orders(cancel),
-            "orders": [
-                {"number": order.number, "total": total_text(order), "hours": _hours(at, order)}
-                for order in cancel
-            ],
-        },
-        counts=Counts(matched=len(cancel)),
-        title=f"Found {counted(len(cancel), 'order')} unpaid for more than {counted(hours, 'hour')}",
-        message=f"Left alone: {'; '.join(why[:5])}" if why else None,
-    )
-
-
-async def cancel_orders(at: StepContext) -> StepResult:
-    """Proposes the cancellations. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[PICK]
-    at.check_limit(len(found["orders"]))
-    planned = _plan(at, orders_of(found["cancel"]))
-    return StepResult(
-        {},
-        title=f"Cancel {counted(len(planned.proposals), 'order')}",
-        proposals=planned.proposals,
-    )
+async def cancel_orders(context: StepContext) -> StepResult:
+    """Proposes the cancellations. Raises TooManyChanges."""
+    picked = context.output(PICK, OldUnpaidOrders)
+    context.check_limit(len(picked.orders))
+    proposals = _plan(context, list(picked.cancel)).proposals
+    return StepResult({}, title=f"Cancel {counted(len(proposals), 'order')}", proposals=proposals)
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(PICK)
-    rows: Any = found.get("orders", [])
-    done: list[JsonValue] = ended.applied_rows(CANCEL, rows)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["cancelled"] = len(done)
-    partly, excepted = counts["partly_paid"], counts["excepted"]
+    """Reports on the run."""
+    picked = ended.output(PICK, OldUnpaidOrders)
+    cancelled = ended.applied_rows(CANCEL, picked.orders)
+    partly, excepted = picked.partly_paid, picked.excepted
+    it_is, its = verb(partly, "it is", "they are"), verb(excepted, "its", "their")
     text = sentences(
         ended.changes_sentence(CANCEL, "order", "cancelled", none="No order was cancelled."),
-        f"{counted(partly, 'order')} left alone, since {verb(partly, 'it is', 'they are')} paid, sent or "
-        "refunded in part."
-        if partly
-        else None,
-        f"{counted(excepted, 'order')} left alone because of {verb(excepted, 'its', 'their')} tags."
-        if excepted
-        else None,
+        if_any(
+            partly, f"{counted(partly, 'order')} left alone, since {it_is} paid, sent or refunded in part."
+        ),
+        if_any(excepted, f"{counted(excepted, 'order')} left alone because of {its} tags."),
     )
-    return run_summary(text, {**counts, "orders": done})
+    result = {
+        "checked": picked.checked,
+        "cancelled": len(cancelled),
+        "excepted": excepted,
+        "partly_paid": partly,
+        "orders": cancelled,
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """Payment states the store's platform does not have."""
-    kind = world.store.kind if world.store is not None else ""
-    statuses: Any = inputs["statuses"]
-    foreign = _FOREIGN.get(kind)
-    if foreign in statuses:
+def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
+    """Refuses payment states that the store's platform does not have."""
+    foreign = _FOREIGN_STATUS.get(setup.store.kind if setup.store is not None else "")
+    if foreign in CancelInputs.from_json(values).statuses:
         return {"inputs.statuses": [f"A store of this kind has no payment state {foreign}."]}
     return {}
 
 
-def _has_begun(order: Order) -> bool:
-    """Whether money or goods have moved: such an order is never cancelled (templates 5.8)."""
+def _is_begun(order: Order) -> bool:
+    """Says whether money or goods have moved: such an order is never cancelled."""
     return (
         order.payment is Payment.PARTLY_PAID
         or order.fulfilment in (Fulfilment.FULFILLED, Fulfilment.PARTIAL)
@@ -187,72 +151,83 @@ def _has_begun(order: Order) -> bool:
     )
 
 
-def _plan(at: StepContext, orders: Sequence[Order]) -> PlannedChanges:
-    store = at.home
-    restock, notify = at.inputs["restock"] is True, at.inputs["notify_customer"] is True
-    asks = [
-        CancelOrder(order, restock=restock, notify=notify, message=_beside(at, order)) for order in orders
+def _plan(context: StepContext, orders: Sequence[Order]) -> PlannedChanges:
+    options = CancelInputs.from_json(context.inputs)
+    commands = [
+        CancelOrder(
+            order,
+            restock=options.restock,
+            notify=options.notify_customer,
+            message=_message(context, order, restock=options.restock),
+        )
+        for order in orders
     ]
-    return store.changes["order.cancel"].plan(asks, integration_id=store.connection.integration_id)
+    return context.home.plan("order.cancel", commands)
 
 
-def _beside(at: StepContext, order: Order) -> str:
-    hours = counted(_hours(at, order), "hour")
+def _message(context: StepContext, order: Order, *, restock: bool) -> str:
+    hours = counted(_hours(context, order), "hour")
     words = f"Total {total_text(order)} {order.currency}, unpaid for {hours}."
-    if at.home.platform == "woocommerce":
+    if context.home.platform == "woocommerce":
         words += " The shop itself decides whether it puts the items back in stock and sends e-mails."
-    gone = [line.title for line in order.lines if line.variant_id is None]
-    if gone and at.inputs["restock"]:
-        words += f" Not put back in stock, since no longer in the store: {', '.join(gone[:10])}."
+    removed = [line.title for line in order.lines if line.variant_id is None]
+    if removed and restock:
+        words += f" Not put back in stock, since no longer in the store: {', '.join(removed[:10])}."
     return words
 
 
-def _hours(at: StepContext, order: Order) -> int:
-    return 0 if order.created_at is None else whole_hours(order.created_at, at.now)
+def _hours(context: StepContext, order: Order) -> int:
+    return 0 if order.created_at is None else whole_hours(order.created_at, context.now)
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="cancel-unpaid-orders",
-        template_version=1,
-        name="Cancel unpaid orders",
-        description="Cancels orders that stay unpaid too long.",
-        category=Category.ORDERS,
-        platforms=("shopify", "woocommerce"),
-        connections=(),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read unpaid orders", StepKind.READ),
-            StepFacts(PICK, "Find those unpaid too long", StepKind.DECIDE),
-            StepFacts(CANCEL, "Cancel them", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.HOURLY),
-        changes=(
-            ChangeRow(
-                step=CANCEL,
-                object="order",
-                action=Action.CANCEL,
-                fields=(
-                    ChangeField("status", "Status", FieldKind.TEXT),
-                    ChangeField("restocked", "Restocked lines", FieldKind.LIST),
-                ),
-                reversible=False,
-                shown_beside=("total", "age in hours"),
+TEMPLATE = base.define(
+    "cancel-unpaid-orders",
+    "Cancel unpaid orders",
+    "Cancels orders that stay unpaid too long.",
+    category=base.Category.ORDERS,
+    inputs=inputs.inputs_schema(
+        ["older_than_hours"],
+        {
+            "older_than_hours": inputs.integer("Unpaid for more than this", 1, 2160, default=48),
+            "statuses": inputs.array(
+                "Payment states that count as unpaid (on_hold: WooCommerce; authorized: Shopify)",
+                {"enum": ["pending", "on_hold", "authorized"]},
+                minItems=1,
+                default=["pending"],
             ),
-        ),
-        example_result={
-            "checked": 18,
-            "cancelled": 2,
-            "excepted": 1,
-            "partly_paid": 1,
-            "orders": [{"number": "#990", "total": "54.00", "hours": 80}],
+            "except_tags": inputs.shared("tags", "Orders with one of these are left alone"),
+            "restock": inputs.flag("Put the items back in stock", default=True),
+            "notify_customer": inputs.flag("Let the store send its cancellation e-mail"),
+            "limit": {**inputs.LIMIT, "default": 100},
         },
     ),
-    steps={READ: read_unpaid, PICK: pick_old, CANCEL: cancel_orders},
+    result=results.counts_schema(
+        *("checked", "cancelled", "excepted", "partly_paid"),
+        orders=results.list_of({"number": results.TEXT, "total": results.AMOUNT, "hours": results.COUNT}),
+    ),
+    steps=(
+        base.read_step(READ, "Read unpaid orders", read_unpaid),
+        base.decide_step(PICK, "Find those unpaid too long", pick_old),
+        base.change_step(CANCEL, "Cancel them", cancel_orders),
+    ),
+    schedule=Schedule(Cadence.HOURLY),
+    changes=(
+        base.ChangeRow(
+            CANCEL,
+            "order",
+            Action.CANCEL,
+            (base.STATUS, base.ChangeField("restocked", "Restocked lines", FieldKind.LIST)),
+            reversible=False,
+            shown_beside=("total", "age in hours"),
+        ),
+    ),
+    example={
+        "checked": 18,
+        "cancelled": 2,
+        "excepted": 1,
+        "partly_paid": 1,
+        "orders": [{"number": "#990", "total": "54.00", "hours": 80}],
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

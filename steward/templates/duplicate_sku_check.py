@@ -1,252 +1,196 @@
-"""Duplicate SKUs: lists SKUs or barcodes used more than once (templates 5.16)."""
+"""Duplicate SKUs: lists SKUs or barcodes used more than once."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
-from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.skus import key_of
-from steward.templates.base import (
-    Category,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.reports import Report, send_report
-from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
+from steward.templates.parts.reports import SheetReport, send_report
 from steward.templates.parts.stock import is_on_sale
 
 READ, FIND, SEND = "read-variants", "find-duplicates", "send-report"
-NONE = "No duplicates."
 FIELDS = {"sku": "SKU", "barcode": "Barcode"}
-# Variants named in one cell, and beside one value in a message.
-NAMED, TOLD = 50, 3
-
-_INPUTS = inputs_schema(
-    [],
-    {
-        "fields": {
-            "type": "array",
-            "items": {"enum": list(FIELDS)},
-            "uniqueItems": True,
-            "minItems": 1,
-            "default": ["sku"],
-            "description": "What to check",
-        },
-        "ignore_case": {"type": "boolean", "default": True, "description": "abc and ABC count as one"},
-        "across_drafts": {
-            "type": "boolean",
-            "default": False,
-            "description": "Drafts and archived products as well",
-        },
-        "sheet": shared("sheet", "Write the list to this sheet"),
-        "teams": shared("teams", "Post the list to this channel"),
-    },
-    conditions={"anyOf": [{"required": ["sheet"]}, {"required": ["teams"]}]},
-)
-
-_RESULT = result_schema(
-    {
-        "checked": COUNT,
-        "duplicates": COUNT,
-        "without_value": COUNT,
-        "groups": list_of({"field": TEXT, "value": TEXT, "count": COUNT}),
-    }
-)
+# How many variants are named in a cell of the sheet, and beside a value in the message.
+NAMES_IN_CELL, NAMES_IN_MESSAGE = 50, 3
 
 
-async def read_variants(at: StepContext) -> StepResult:
-    """Every variant with the values asked for as the store has them (E9, E10)."""
-    drafts = at.inputs["across_drafts"] is True
-    fields: Any = at.inputs["fields"]
-    found: dict[str, Variant] = {}
-    async for page in at.home.reader.read(VARIANTS, ProductsQuery(published_only=not drafts)):
+class DuplicateInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    fields: tuple[str, ...]
+    ignore_case: bool
+    across_drafts: bool
+
+
+class NamedValues(JsonRecord, frozen=True):
+    """A variant's name without its SKU, and its values of the checked fields as the store has them."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+class VariantValues(StepOutput, frozen=True):
+    """The values of every variant."""
+
+    variants: tuple[NamedValues, ...]
+
+
+class DuplicateGroup(JsonRecord, frozen=True):
+    """A value that several variants have, in its first spelling; `note` says in what others differ."""
+
+    field: str
+    value: str
+    count: int
+    names: tuple[str, ...]
+    note: str | None
+
+    @property
+    def fact(self) -> tuple[str, str]:
+        """The value, and how often and by which variants it is used."""
+        names = self.names[:NAMES_IN_MESSAGE]
+        more = self.count - len(names)
+        note = f" ({self.note})" if self.note else ""
+        users = f"{'; '.join(names)}{f' and {more} more' if more else ''}"
+        return f"{FIELDS[self.field]} {self.value}", f"{self.count} times{note}, by {users}"
+
+
+class Duplicates(StepOutput, frozen=True):
+    """The values used more than once."""
+
+    checked: int = 0
+    without_value: int = 0
+    groups: tuple[DuplicateGroup, ...] = ()
+
+
+async def read_variants(context: StepContext) -> StepResult:
+    """Reads every variant with its values of the checked fields."""
+    options = DuplicateInputs.from_json(context.inputs)
+    variants: dict[str, Variant] = {}
+    query = ProductsQuery(published_only=not options.across_drafts)
+    async for page in context.home.reader.read(VARIANTS, query):
         for variant in page.items:
-            if drafts or is_on_sale(variant):
-                found.setdefault(variant.id, variant)
-    rows: list[JsonValue] = [
-        [_name(variant), [getattr(variant, field) for field in fields]] for variant in found.values()
-    ]
-    return StepResult(
-        {"variants": rows},
-        counts=Counts(read=len(rows)),
-        title=f"Read {counted(len(rows), 'variant')}",
+            if options.across_drafts or is_on_sale(variant):
+                variants.setdefault(variant.id, variant)
+    rows = tuple(
+        NamedValues(_name(variant), tuple(getattr(variant, field) for field in options.fields))
+        for variant in variants.values()
     )
+    return VariantValues(rows).as_result(f"Read {counted(len(rows), 'variant')}", read=len(rows))
 
 
-async def find_duplicates(at: StepContext) -> StepResult:
-    """The values more than one variant has; empty ones are counted and are no duplicates."""
-    output: Any = at.outputs[READ]
-    fields: Any = at.inputs["fields"]
-    groups: list[JsonValue] = []
+async def find_duplicates(context: StepContext) -> StepResult:
+    """Finds the values that more than one variant has; empty ones are counted and are no duplicates."""
+    options = DuplicateInputs.from_json(context.inputs)
+    variants = context.output(READ, VariantValues).variants
+    groups: list[DuplicateGroup] = []
     without = 0
-    for place, field in enumerate(fields):
-        held: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for name, values in output["variants"]:
-            key = key_of(values[place])
+    for index, field in enumerate(options.fields):
+        users: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for variant in variants:
+            value = variant.values[index]
+            key = key_of(value)
             without += not key
             if key:
-                held[key.casefold() if at.inputs["ignore_case"] else key].append((values[place], name))
-        groups += [_group(field, each) for each in held.values() if len(each) > 1]
-    return StepResult(
-        {"checked": len(output["variants"]), "without_value": without, "groups": groups},
-        counts=Counts(matched=len(groups)),
-        title=f"Found {counted(len(groups), 'duplicate')}",
-    )
+                users[key.casefold() if options.ignore_case else key].append((value, variant.name))
+        groups += [_group(field, pairs) for pairs in users.values() if len(pairs) > 1]
+    output = Duplicates(len(variants), without, tuple(groups))
+    return output.as_result(f"Found {counted(len(groups), 'duplicate')}", matched=len(groups))
 
 
-async def send(at: StepContext) -> StepResult:
-    """The list to the sheet and to Teams; that there are none is told as well."""
-    found: Any = at.outputs[FIND]
-    groups, store = found["groups"], at.home.connection.name
-    report = Report(
-        ("Field", "Value", "Times", "Used by", "Note"),
-        [
-            (
-                FIELDS[each["field"]],
-                each["value"],
-                Decimal(each["count"]),
-                _named(each["names"]),
-                each["note"],
-            )
-            for each in groups
-        ],
-        NONE,
-    )
+async def send(context: StepContext) -> StepResult:
+    """Sends the list to the sheet and to Teams, also when it is empty."""
+    groups, store = context.output(FIND, Duplicates).groups, context.home.connection.name
+    rows = [
+        (FIELDS[group.field], group.value, Decimal(group.count), "; ".join(group.names), group.note)
+        for group in groups
+    ]
+    report = SheetReport(("Field", "Value", "Times", "Used by", "Note"), rows, "No duplicates.")
     if groups:
-        card = PostCard(
-            title=f"{counted(len(groups), 'value')} used more than once at {store}",
-            facts=tuple(
-                (
-                    f"{FIELDS[each['field']]} {each['value']}",
-                    f"{each['count']} times{_bracketed(each['note'])}, by {_first(each)}",
-                )
-                for each in groups
-            ),
-        )
+        title = f"{counted(len(groups), 'value')} used more than once at {store}"
     else:
-        names = " or ".join(FIELDS[field] for field in _fields(at))
-        card = PostCard(title=f"No {names} is used more than once at {store}")
-    return await send_report(at, report, card)
+        fields = DuplicateInputs.from_json(context.inputs).fields
+        title = f"No {' or '.join(FIELDS[field] for field in fields)} is used more than once at {store}"
+    return await send_report(context, report, PostCard(title, facts=tuple(group.fact for group in groups)))
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(FIND)
-    groups: Any = found.get("groups", [])
-    checked, without = whole(found.get("checked")), whole(found.get("without_value"))
+    """Reports on the run."""
+    output = ended.output(FIND, Duplicates)
+    groups, without = len(output.groups), output.without_value
     text = sentences(
-        f"{counted(len(groups), 'value')} of {counted(checked, 'variant')}"
-        f" {verb(len(groups), 'is', 'are')} used more than once.",
-        f"{counted(without, 'empty value')} not looked at." if without else None,
+        f"{counted(groups, 'value')} of {counted(output.checked, 'variant')}"
+        f" {verb(groups, 'is', 'are')} used more than once.",
+        if_any(without, f"{counted(without, 'empty value')} not looked at."),
         ended.report_sentence(SEND),
     )
-    return run_summary(
-        text,
-        {
-            "checked": checked,
-            "duplicates": len(groups),
-            "without_value": without,
-            "groups": [{name: each[name] for name in ("field", "value", "count")} for each in groups],
-        },
-    )
-
-
-def _fields(at: StepContext) -> list[str]:
-    fields: Any = at.inputs["fields"]
-    return list(fields)
-
-
-def _group(field: str, held: Sequence[tuple[str, str]]) -> JsonValue:
-    """A value by the form it has first, and in what its forms differ."""
-    keys = {key_of(value) for value, _ in held}
-    differs = [
-        words
-        for words, is_so in (
-            ("blanks before or after", any(value != key_of(value) for value, _ in held)),
-            ("capitals", len(keys) > 1),
-        )
-        if is_so
-    ]
-    return {
-        "field": field,
-        "value": key_of(held[0][0]),
-        "count": len(held),
-        "names": [name for _, name in held[:NAMED]],
-        "note": f"differing in {' and in '.join(differs)}" if differs else None,
+    result = {
+        "checked": output.checked,
+        "duplicates": groups,
+        "without_value": without,
+        "groups": [
+            {"field": group.field, "value": group.value, "count": group.count} for group in output.groups
+        ],
     }
+    return base.run_summary(text, result)
 
 
-def _named(names: Sequence[str]) -> str:
-    return "; ".join(names)
-
-
-def _first(group: Any) -> str:
-    """The first few that have the value, and how many more do."""
-    names = group["names"][:TOLD]
-    more = group["count"] - len(names)
-    return f"{_named(names)}{f' and {more} more' if more else ''}"
-
-
-def _bracketed(note: str | None) -> str:
-    return f" ({note})" if note else ""
+def _group(field: str, users: Sequence[tuple[str, str]]) -> DuplicateGroup:
+    keys = {key_of(value) for value, _ in users}
+    has_blanks = any(value != key_of(value) for value, _ in users)
+    differences = (["blanks before or after"] if has_blanks else []) + (["capitals"] if len(keys) > 1 else [])
+    return DuplicateGroup(
+        field=field,
+        value=key_of(users[0][0]),
+        count=len(users),
+        names=tuple(name for _, name in users[:NAMES_IN_CELL]),
+        note=f"differing in {' and in '.join(differences)}" if differences else None,
+    )
 
 
 def _name(variant: Variant) -> str:
-    """Product and variant, without the SKU that is told beside it."""
     return f"{variant.product_title}, {variant.title}" if variant.title else variant.product_title
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="duplicate-sku-check",
-        template_version=1,
-        name="Duplicate SKUs",
-        description="Lists SKUs or barcodes used more than once.",
-        category=Category.PRODUCTS,
-        platforms=("shopify", "woocommerce"),
-        connections=(
-            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
-            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
-        ),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read the variants", StepKind.READ),
-            StepFacts(FIND, "Find duplicates", StepKind.DECIDE),
-            StepFacts(SEND, "Send the report", StepKind.SEND),
-        ),
-        changes_store=False,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.WEEKLY, time_of_day="08:15", day_of_week=1),
-        changes=(),
-        example_result={
-            "checked": 812,
-            "duplicates": 1,
-            "without_value": 30,
-            "groups": [{"field": "sku", "value": "TEA-1", "count": 2}],
+TEMPLATE = base.define(
+    "duplicate-sku-check",
+    "Duplicate SKUs",
+    "Lists SKUs or barcodes used more than once.",
+    category=base.Category.PRODUCTS,
+    connections=base.REPORT_NEEDS,
+    inputs=inputs.inputs_schema(
+        [],
+        {
+            "fields": inputs.array("What to check", {"enum": list(FIELDS)}, minItems=1, default=["sku"]),
+            "ignore_case": inputs.flag("abc and ABC count as one", default=True),
+            "across_drafts": inputs.flag("Drafts and archived products as well"),
+            "sheet": inputs.shared("sheet", "Write the list to this sheet"),
+            "teams": inputs.shared("teams", "Post the list to this channel"),
         },
+        conditions=inputs.SHEET_OR_TEAMS,
     ),
-    steps={READ: read_variants, FIND: find_duplicates, SEND: send},
+    result=results.counts_schema(
+        *("checked", "duplicates", "without_value"),
+        groups=results.list_of({"field": results.TEXT, "value": results.TEXT, "count": results.COUNT}),
+    ),
+    steps=(
+        base.read_step(READ, "Read the variants", read_variants),
+        base.decide_step(FIND, "Find duplicates", find_duplicates),
+        base.send_step(SEND, "Send the report", send),
+    ),
+    schedule=Schedule(Cadence.WEEKLY, time_of_day="08:15", day_of_week=1),
+    example={
+        "checked": 812,
+        "duplicates": 1,
+        "without_value": 30,
+        "groups": [{"field": "sku", "value": "TEA-1", "count": 2}],
+    },
     finish=finish,
 )

@@ -1,253 +1,212 @@
-"""Hide sold-out products: takes products without stock off the sale channels (templates 5.4)."""
+"""Hide sold-out products: takes products without stock off the sale channels."""
 
-from typing import Any
+from collections.abc import Iterator
 
 from steward.connectors.base.records import Product
 from steward.model.change import Action, Outcome, Proposal
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.base import MemoryWrite, StepContext, StepOutput, StepResult
 from steward.steps.product_tags import has_tag, one_change, plan_tags, store_tags, with_tag
-from steward.templates.base import (
-    TAGS,
-    VISIBLE,
-    Category,
-    ChangeRow,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    vendor_errors,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.results import COUNT, TEXT, WHOLE, list_of, result_schema
-from steward.templates.parts.stock import Wanted, in_event, read_products, total_of, units_of
-from steward.templates.parts.stored_products import kept_products, products_of
-from steward.templates.parts.visibility import (
-    CHANNELS_INPUT,
-    beside,
-    channels_of,
-    is_shown,
-    missing_channels,
-    plan_visible,
-)
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results, stock, visibility
+from steward.templates.parts.stored_products import ProductTable
+from steward.templates.parts.visibility import VisibilityInputs, is_shown
 
 READ, PICK, HIDE = "read-stock", "pick-sold-out", "hide-products"
-# The platform's word for a product's visibility before it was hidden, by store and product.
+# Memory space: the platform's word for a product's visibility before it was hidden; also read by the
+# template that shows products again.
 VISIBILITY = "visibility"
-# Products whose hiding may have stopped between visibility and marker; put right by the next run.
+# Memory space: products whose hiding may have stopped between visibility and marker; the next run finishes.
 HALF_DONE = "half_done"
 
-_INPUTS = inputs_schema(
-    [],
-    {
-        "threshold": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": 100000,
-            "default": 0,
-            "description": "Hide at or under this number",
-        },
-        "channels": CHANNELS_INPUT,
-        "products": shared("products", "Which products; absent: all"),
-        "marker": shared("tag", "Tag put on hidden products", default="auto-hidden"),
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-)
 
-_COUNTS = ("checked", "sold_out", "hidden", "already_hidden")
-_RESULT = result_schema(
-    {**dict.fromkeys(_COUNTS, COUNT), "products": list_of({"label": TEXT, "stock": WHOLE})}
-)
+class ProductStock(StepOutput, frozen=True):
+    """The chosen products, the tags the store has, and the ids of the channels."""
+
+    products: ProductTable
+    tags: dict[str, str]
+    channels: tuple[str, ...]
 
 
-async def read_stock(at: StepContext) -> StepResult:
-    """The products wanted with their stock, and the tags the store knows. Raises `channel_missing`."""
-    channels = channels_of(at)
-    wanted = Wanted(at.inputs.get("products"))
-    event = at.event
-    read = [product for product in await read_products(at, published_only=False) if wanted.has(product)]
-    if event is not None:
-        read = [each for each in read if any(in_event(event, unit) for unit in units_of(each))]
-    products = [product for product in read if product.sellable]
-    left_out = len(read) - len(products)
-    return StepResult(
-        {
-            "products": kept_products(products),
-            "tags": await store_tags(at.home),
-            "channels": list(channels),
-        },
-        counts=Counts(read=len(products)),
-        title=f"Read the stock of {counted(len(products), 'product')}",
-        message=f"{counted(left_out, 'product')} of kinds without stock of their own left out."
-        if left_out
-        else None,
+class SoldOutProducts(StepOutput, frozen=True):
+    """What is sold out; `hide` with its stock and labels is still to be hidden or marked."""
+
+    checked: int = 0
+    sold_out: int = 0
+    already_hidden: int = 0
+    hide: ProductTable = ProductTable()
+    stock: tuple[int, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+async def read_stock(context: StepContext) -> StepResult:
+    """Reads the chosen products with their stock. Raises StepFailed `channel_missing`."""
+    channels = visibility.channels_of(context)
+    product_filter = stock.ProductFilter(context.inputs.get("products"))
+    chosen = [
+        product
+        for product in await stock.read_products(context, published_only=False)
+        if product_filter.has(product) and stock.has_event_unit(context, product)
+    ]
+    products = [product for product in chosen if product.sellable]
+    return ProductStock(ProductTable(products), await store_tags(context.home), channels).as_result(
+        f"Read the stock of {counted(len(products), 'product')}",
+        read=len(products),
+        message=stock.skipped_message(len(chosen) - len(products)),
     )
 
 
-async def pick_sold_out(at: StepContext) -> StepResult:
-    """Which products are sold out, and which of those still have to be hidden or marked."""
-    output: Any = at.outputs[READ]
-    threshold: Any = at.inputs["threshold"]
-    marker = str(at.inputs["marker"])
-    channels: list[str] = output["channels"]
-    half_done = await at.memory.all(HALF_DONE)
-    products = products_of(output["products"])
+async def pick_sold_out(context: StepContext) -> StepResult:
+    """Picks the sold-out products that still have to be hidden or marked."""
+    read, options = context.output(READ, ProductStock), VisibilityInputs.from_json(context.inputs)
+    half_done = await context.memory.all(HALF_DONE)
+    products = list(read.products)
     hide: list[tuple[Product, int]] = []
     unfit: list[str] = []
-    already = 0
+    already_hidden = 0
     for product in products:
-        stock = total_of(product)
-        if stock is None or stock > threshold:
+        number = stock.total_of(product)
+        if number is None or number > options.threshold:
             continue
-        shown = is_shown(product, channels)
-        if not shown and (at.memory_key(product.id) not in half_done or has_tag(at.home, product, marker)):
-            # Hidden before, or by hand: neither is marked again (templates 5.4).
-            already += 1
-        elif _proposal(at, product, stock=stock, read=output) is None:
+        is_half_done = context.memory_key(product.id) in half_done
+        is_marked = has_tag(context.home, product, options.marker)
+        if not is_shown(product, read.channels) and (is_marked or not is_half_done):
+            # Hidden before, or by hand: neither is marked again.
+            already_hidden += 1
+        elif _proposal(context, product, number, read) is None:
             unfit.append(product.label)
         else:
-            hide.append((product, stock))
-    settled = [
-        at.memory_key(each.id)
-        for each in products
-        if is_shown(each, channels) or has_tag(at.home, each, marker)
-    ]
-    return StepResult(
-        {
-            "checked": len(products),
-            "sold_out": len(hide) + already + len(unfit),
-            "already_hidden": already,
-            "hide": kept_products(product for product, _ in hide),
-            "stock": [stock for _, stock in hide],
-            "labels": [product.label for product, _ in hide],
-        },
-        counts=Counts(matched=len(hide)),
-        title=f"Found {counted(len(hide), 'product')} to hide",
+            hide.append((product, number))
+    settled = {
+        context.memory_key(product.id)
+        for product in products
+        if is_shown(product, read.channels) or has_tag(context.home, product, options.marker)
+    }
+    output = SoldOutProducts(
+        checked=len(products),
+        sold_out=len(hide) + already_hidden + len(unfit),
+        already_hidden=already_hidden,
+        hide=ProductTable(product for product, _ in hide),
+        stock=tuple(number for _, number in hide),
+        labels=tuple(product.label for product, _ in hide),
+    )
+    return output.as_result(
+        f"Found {counted(len(hide), 'product')} to hide",
+        matched=len(hide),
         message=f"Left visible, since they cannot be marked: {', '.join(unfit[:10])}." if unfit else None,
-        memory=tuple(MemoryWrite(HALF_DONE, key, None) for key in settled if key in half_done),
+        memory=[MemoryWrite(HALF_DONE, key, None) for key in half_done if key in settled],
     )
 
 
-async def hide_products(at: StepContext) -> StepResult:
-    """Proposes visibility and marker as one change each. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[PICK]
-    read: Any = at.outputs[READ]
-    at.check_limit(len(found["stock"]))
-    store = at.home
+async def hide_products(context: StepContext) -> StepResult:
+    """Proposes visibility and marker as one change each. Raises TooManyChanges."""
+    picked, read = context.output(PICK, SoldOutProducts), context.output(READ, ProductStock)
+    context.check_limit(len(picked.stock))
     proposals: list[Proposal] = []
     memory: list[MemoryWrite] = []
-    for product, stock in zip(products_of(found["hide"]), found["stock"], strict=True):
-        proposal = _proposal(at, product, stock=stock, read=read)
-        if proposal is None:
-            continue
-        position, key = len(proposals), at.memory_key(product.id)
-        unsure = (Outcome.FAILED, Outcome.UNKNOWN)
-        if product.visible and not read["channels"]:
-            done = (Outcome.APPLIED, *unsure)
-            memory.append(MemoryWrite(VISIBILITY, key, product.visibility, position, done))
-        memory.append(MemoryWrite(HALF_DONE, key, True, position, unsure))
-        memory.append(MemoryWrite(HALF_DONE, key, None, position))
-        proposals.append(proposal)
-    return StepResult(
-        {},
-        title=f"Hide {counted(len(proposals), 'product')} of {store.connection.name}",
-        proposals=tuple(proposals),
-        memory=tuple(memory),
-    )
+    for product, number in zip(picked.hide, picked.stock, strict=True):
+        proposal = _proposal(context, product, number, read)
+        if proposal is not None:
+            memory += _memory(context, product, len(proposals), has_channels=bool(read.channels))
+            proposals.append(proposal)
+    title = f"Hide {counted(len(proposals), 'product')} of {context.home.connection.name}"
+    return StepResult({}, title=title, proposals=tuple(proposals), memory=tuple(memory))
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(PICK)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["hidden"] = ended.applied(HIDE)
-    labels: Any = found.get("labels", [])
-    stock: Any = found.get("stock", [])
-    products: list[JsonValue] = [
-        {"label": label, "stock": number}
-        for label, number in ended.applied_rows(HIDE, zip(labels, stock, strict=True))
-    ]
-    sold_out, already = counts["sold_out"], counts["already_hidden"]
+    """Reports on the run."""
+    picked = ended.output(PICK, SoldOutProducts)
+    hidden = ended.applied_rows(HIDE, zip(picked.labels, picked.stock, strict=True))
+    sold_out, already = picked.sold_out, picked.already_hidden
     text = sentences(
-        f"{counted(sold_out, 'product')} of {counts['checked']} {verb(sold_out, 'is', 'are')} sold out.",
+        f"{counted(sold_out, 'product')} of {picked.checked} {verb(sold_out, 'is', 'are')} sold out.",
         ended.changes_sentence(HIDE, "product", "hidden", none="Nothing was hidden."),
-        f"{already} {verb(already, 'was', 'were')} hidden already." if already else None,
+        if_any(already, f"{already} {verb(already, 'was', 'were')} hidden already."),
     )
-    return run_summary(text, {**counts, "products": products})
+    result = {
+        "checked": picked.checked,
+        "sold_out": sold_out,
+        "hidden": len(hidden),
+        "already_hidden": already,
+        "products": [{"label": label, "stock": number} for label, number in hidden],
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """Channels the store does not have, by the connection's last check (templates 5.4)."""
-    errors = dict(vendor_errors(inputs, world))
-    missing = missing_channels(inputs, world.store) if world.store is not None else []
-    if missing:
-        errors["inputs.channels"] = [f"The store has no sales channel named {', '.join(missing)}."]
-    return errors
+def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
+    """Refuses vendors and channels the store does not have."""
+    return {**base.vendor_errors(values, setup), **visibility.channel_errors(values, setup.store)}
 
 
-def _proposal(at: StepContext, product: Product, *, stock: int, read: Any) -> Proposal | None:
-    """Visibility and marker as one change; None when the store would refuse one of them."""
-    known: dict[str, str] = read["tags"]
-    tags = with_tag(at.home, product, str(at.inputs["marker"]), known)
-    hidden = plan_visible(at.home, product, read["channels"], visible=False)
-    tagged = plan_tags(at.home, product, tags, known=known)
-    found = [*hidden.proposals, *tagged.proposals]
-    if not found or hidden.problems or tagged.problems:
+def _memory(
+    context: StepContext, product: Product, position: int, *, has_channels: bool
+) -> Iterator[MemoryWrite]:
+    """Yields what is remembered of a hidden product, by what becomes of its change."""
+    key = context.memory_key(product.id)
+    unsure = (Outcome.FAILED, Outcome.UNKNOWN)
+    if product.visible and not has_channels:
+        yield MemoryWrite(VISIBILITY, key, product.visibility, position, (Outcome.APPLIED, *unsure))
+    yield MemoryWrite(HALF_DONE, key, True, position, unsure)
+    yield MemoryWrite(HALF_DONE, key, None, position)
+
+
+def _proposal(context: StepContext, product: Product, number: int, read: ProductStock) -> Proposal | None:
+    """Returns visibility and marker as one change; None when the store would refuse one of them."""
+    tags = with_tag(context.home, product, str(context.inputs["marker"]), read.tags)
+    hidden = visibility.plan_visible(context.home, product, read.channels, visible=False)
+    tagged = plan_tags(context.home, product, tags, tag_ids=read.tags)
+    proposals = [*hidden.proposals, *tagged.proposals]
+    if not proposals or hidden.problems or tagged.problems:
         return None
-    return one_change(found, action=Action.UNPUBLISH, message=beside(at, stock))
+    message = visibility.change_message(context, number)
+    return one_change(proposals, action=Action.UNPUBLISH, message=message)
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="hide-out-of-stock-products",
-        template_version=1,
-        name="Hide sold-out products",
-        description="Takes products without stock off the sale channels.",
-        category=Category.STOCK,
-        platforms=("shopify", "woocommerce"),
-        connections=(),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read stock", StepKind.READ),
-            StepFacts(PICK, "Find sold-out products", StepKind.DECIDE),
-            StepFacts(HIDE, "Hide and mark them", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
-        topics={"shopify": ("inventory_levels/update",), "woocommerce": ("inventory_levels/update",)},
-        default_schedule=Schedule(Cadence.HOURLY),
-        changes=(
-            ChangeRow(
-                step=HIDE,
-                object="product",
-                action=Action.UNPUBLISH,
-                fields=(VISIBLE, TAGS),
-                reversible=True,
-                shown_beside=("stock", "channels"),
-            ),
-        ),
-        example_result={
-            "checked": 300,
-            "sold_out": 4,
-            "hidden": 2,
-            "already_hidden": 2,
-            "products": [{"label": "Teapot", "stock": 0}],
+TEMPLATE = base.define(
+    "hide-out-of-stock-products",
+    "Hide sold-out products",
+    "Takes products without stock off the sale channels.",
+    category=base.Category.STOCK,
+    inputs=inputs.inputs_schema(
+        [],
+        {
+            "threshold": inputs.integer("Hide at or under this number", 0, 100000, default=0),
+            "channels": visibility.CHANNELS_INPUT,
+            "products": inputs.shared("products", "Which products; absent: all"),
+            "marker": inputs.shared("tag", "Tag put on hidden products", default="auto-hidden"),
+            "limit": inputs.LIMIT,
         },
     ),
-    steps={READ: read_stock, PICK: pick_sold_out, HIDE: hide_products},
+    result=results.counts_schema(
+        *("checked", "sold_out", "hidden", "already_hidden"),
+        products=results.list_of({"label": results.TEXT, "stock": results.WHOLE}),
+    ),
+    steps=(
+        base.read_step(READ, "Read stock", read_stock),
+        base.decide_step(PICK, "Find sold-out products", pick_sold_out),
+        base.change_step(HIDE, "Hide and mark them", hide_products),
+    ),
+    topics=("inventory_levels/update",),
+    schedule=Schedule(Cadence.HOURLY),
+    changes=(
+        base.ChangeRow(
+            HIDE,
+            "product",
+            Action.UNPUBLISH,
+            (base.VISIBLE, base.TAGS),
+            shown_beside=("stock", "channels"),
+        ),
+    ),
+    example={
+        "checked": 300,
+        "sold_out": 4,
+        "hidden": 2,
+        "already_hidden": 2,
+        "products": [{"label": "Teapot", "stock": 0}],
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

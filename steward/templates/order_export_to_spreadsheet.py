@@ -1,8 +1,9 @@
-"""Orders to a spreadsheet: appends new orders to a sheet, each once (templates 5.6)."""
+"""Orders to a spreadsheet: appends new orders to a sheet, each once."""
 
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from steward.connectors.base.commands import AppendRows, WriteCells
@@ -10,336 +11,284 @@ from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Cell
 from steward.model.change import Proposal
 from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
+from steward.model.run import Mode
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import AccountAccess, StepContext, StepResult
-from steward.steps.rows import cell_from_json, cell_to_json, column_letters
-from steward.templates.base import (
-    Category,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.messages import account_of
-from steward.templates.parts.order_sheet import (
-    HEADERS,
-    LINE_ID,
-    ORDER_ID,
-    OrderTab,
-    in_places,
-    names_of,
-    read_tab,
-    rows_of,
-    states_of,
-)
-from steward.templates.parts.orders import OVERLAP, read_orders, read_until, remember_read, until_of
-from steward.templates.parts.results import COUNT, WHOLE, or_null, result_schema
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
+from steward.steps.rows import StoredCell, cell_from_json, cell_to_json, column_letters
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, order_sheet, orders, results
+from steward.templates.parts.messages import SheetInput
+from steward.templates.parts.order_sheet import LINE_ID, ORDER_ID, OrderTab
 
 READ, SHEET, PICK, APPEND = "read-orders", "read-sheet", "pick-new", "append-rows"
-ROWS_AT_A_TIME = 500
-# What a step hands on is kept, and has its limit.
-ROWS_A_RUN = 10_000
-
+ROWS_PER_CALL = 500
+# A step's output is stored, and has its limit.
+ROWS_PER_RUN = 10_000
 _STATUSES = ("pending", "paid", "fulfilled", "cancelled", "refunded")
-_INPUTS = inputs_schema(
-    ["sheet"],
-    {
-        "sheet": shared("sheet", "Spreadsheet (and tab) it uses"),
-        "columns": {
-            "type": "array",
-            "items": {"enum": list(HEADERS)},
-            "uniqueItems": True,
-            "minItems": 1,
-            "maxItems": 30,
-            "default": ["number", "date", "customer", "total", "currency", "status"],
-            "description": "Columns, in order",
-        },
-        "line_items": {
-            "type": "boolean",
-            "default": False,
-            "description": "One row for each line item instead of each order",
-        },
-        "statuses": {
-            "type": "array",
-            "items": {"enum": list(_STATUSES)},
-            "uniqueItems": True,
-            "minItems": 1,
-            "default": ["paid", "fulfilled"],
-            "description": "Orders in one of these",
-        },
-    },
-)
-
-_COUNTS = ("read", "already_there", "appended", "rows")
-_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "first_row": or_null(WHOLE)})
 
 
-async def read_new(at: StepContext) -> StepResult:
-    """The orders in one of the statuses that changed since the last live run that succeeded.
+class ExportInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    sheet: SheetInput
+    columns: tuple[str, ...]
+    line_items: bool
+    statuses: tuple[str, ...]
+
+
+class ReadRows(StepOutput, frozen=True):
+    """The rows of the orders read; `in_sheet` counts orders left out since the sheet has them."""
+
+    until: str | None = None
+    read: int = 0
+    in_sheet: int = 0
+    rows: tuple[tuple[StoredCell, ...], ...] = ()
+
+
+class NewRows(StepOutput, frozen=True):
+    """The rows of orders that the tab does not have."""
+
+    already_there: int = 0
+    rows: tuple[tuple[StoredCell, ...], ...] = ()
+
+
+class AppendedBlock(JsonRecord, frozen=True):
+    """The orders of one append."""
+
+    ids: tuple[str, ...]
+    rows: int
+
+
+class AppendArguments(JsonRecord, frozen=True):
+    """The arguments of an append, as the connector planned it."""
+
+    rows: tuple[tuple[Any, ...], ...]  # JSON values; the ids are texts
+
+
+class AppendPlan(StepOutput, frozen=True):
+    """The planned appends; `header_calls` come before them."""
+
+    header_calls: int = 0
+    first_row: int | None = None
+    blocks: tuple[AppendedBlock, ...] = ()
+
+
+async def read_new(context: StepContext) -> StepResult:
+    """Reads the orders in one of the statuses that changed since the last successful live run.
 
     The first run into a sheet, or with other statuses, reads all of them: none is left out for its age.
     Where that is more than 10,000 rows the sheet does not have, the next runs append the rest.
     """
-    until = await read_until(at, _place(at))
-    statuses: Any = at.inputs["statuses"]
-    columns, lines = _columns(at)
-    held: frozenset[str] | None = None
+    options = ExportInputs.from_json(context.inputs)
+    until = await orders.read_until(context, _memory_key(context))
+    query = OrdersQuery(modified_after=None if until is None else until - orders.OVERLAP)
+    exported: frozenset[str] | None = None
     rows: list[list[Cell]] = []
-    there: set[str] = set()
-    read = left = 0
-    async for order in read_orders(
-        at, OrdersQuery(modified_after=None if until is None else until - OVERLAP)
-    ):
-        if not states_of(order) & set(statuses):
+    in_sheet: set[str] = set()
+    read = postponed = 0
+    async for order in orders.read_orders(context, query):
+        if not order_sheet.states_of(order) & set(options.statuses):
             continue
         read += 1
-        if len(rows) >= ROWS_A_RUN and held is None:
-            # What the sheet has takes no place, else the rest would never have its turn.
-            held = (await _tab(at)).ids
-            there = {str(row[0]) for row in rows} & held
-            rows = [row for row in rows if row[0] not in held]
-        if held is not None and order.id in held:
-            there.add(order.id)
-        elif len(rows) >= ROWS_A_RUN:
-            left += 1
+        if len(rows) >= ROWS_PER_RUN and exported is None:
+            # Rows the sheet already has make room, else the rest would never be appended.
+            exported = (await _read_tab(context)).ids
+            in_sheet = {str(row[0]) for row in rows} & exported
+            rows = [row for row in rows if row[0] not in exported]
+        if exported is not None and order.id in exported:
+            in_sheet.add(order.id)
+        elif len(rows) >= ROWS_PER_RUN:
+            postponed += 1
         else:
-            rows += rows_of(order, columns, lines=lines, zone_name=at.zone)
-    return StepResult(
-        {
-            "until": None if left else until_of(at),
-            "read": read - left,
-            "there": len(there),
-            "rows": [[cell_to_json(cell) for cell in row] for row in rows],
-        },
-        counts=Counts(read=read),
-        title=f"Read {counted(read, 'order')}",
-        message=f"{counted(left, 'order')} left for the next run." if left else None,
+            rows += order_sheet.rows_of(
+                order, options.columns, lines=options.line_items, zone_name=context.zone
+            )
+    output = ReadRows(
+        until=None if postponed else orders.until_of(context),
+        read=read - postponed,
+        in_sheet=len(in_sheet),
+        rows=tuple(tuple(map(cell_to_json, row)) for row in rows),
     )
+    message = f"{counted(postponed, 'order')} left for the next run." if postponed else None
+    return output.as_result(f"Read {counted(read, 'order')}", read=read, message=message)
 
 
-async def read_sheet(at: StepContext) -> StepResult:
-    """Which orders the tab holds. Raises `tab_missing`, `wrong_header`, `column_repeated` (E4)."""
-    tab = await _tab(at)
-    return StepResult(
-        dict(tab.kept()),
-        counts=Counts(read=len(tab.ids)),
-        title=f"Read which of them the tab {tab.title} has",
-    )
+async def read_sheet(context: StepContext) -> StepResult:
+    """Reads which orders the tab holds. Raises `tab_missing`, `wrong_header`, `column_repeated`."""
+    tab = await _read_tab(context)
+    return tab.as_result(f"Read which of them the tab {tab.title} has", read=len(tab.ids))
 
 
-async def pick_new(at: StepContext) -> StepResult:
-    """The rows of orders the tab does not have."""
-    read: Any = at.outputs[READ]
-    tab = OrderTab.of(at.outputs[SHEET])
-    rows = [row for row in read["rows"] if row[0] not in tab.ids]
-    there = {row[0] for row in read["rows"]} & tab.ids
-    new = len({row[0] for row in rows})
-    return StepResult(
-        {"already_there": read["there"] + len(there), "rows": rows},
-        counts=Counts(matched=new),
-        title=f"Found {counted(new, 'order')} the sheet does not have",
-    )
+async def pick_new(context: StepContext) -> StepResult:
+    """Picks the rows of orders that the tab does not have."""
+    read, tab = context.output(READ, ReadRows), context.output(SHEET, OrderTab)
+    rows = tuple(row for row in read.rows if row[0] not in tab.ids)
+    in_sheet = {row[0] for row in read.rows if isinstance(row[0], str)} & tab.ids
+    new = len({str(row[0]) for row in rows})
+    title = f"Found {counted(new, 'order')} the sheet does not have"
+    return NewRows(read.in_sheet + len(in_sheet), rows).as_result(title, matched=new)
 
 
-async def append_rows(at: StepContext) -> StepResult:
-    """Appends them in blocks of 500 rows; a header is written first where one is missing."""
-    found: Any = at.outputs[PICK]
-    read: Any = at.outputs[READ]
-    remember = tuple(remember_read(read, _place(at)))
-    rows = [[cell_from_json(cell) for cell in row] for row in found["rows"]]
+async def append_rows(context: StepContext) -> StepResult:
+    """Appends them in blocks of 500 rows; writes a missing header first."""
+    remember = orders.remember_read(context.output(READ, ReadRows).until, _memory_key(context))
+    rows = [[cell_from_json(cell) for cell in row] for row in context.output(PICK, NewRows).rows]
     if not rows:
-        return StepResult({"orders": [], "header": 0}, title="Nothing to append", memory=remember)
-    tab = OrderTab.of(at.outputs[SHEET])
-    columns, lines = _columns(at)
-    names = names_of(columns, lines=lines)
-    proposals = _header_proposals(at, tab, names) if tab.header else []
-    headers = len(proposals)
-    blocks = [list(block) for block in _blocks(rows)]
+        return AppendPlan().as_result("Nothing to append", memory=remember)
+    options = ExportInputs.from_json(context.inputs)
+    tab = context.output(SHEET, OrderTab)
+    names = order_sheet.header_of(options.columns, lines=options.line_items)
+    header_proposals = _header_proposals(context, tab, names) if tab.header else []
     header = (*tab.header, *tab.missing(names)) if tab.header else names
-    for block in blocks:
-        placed = [in_places(row, names, header) for row in block]
-        if not tab.header and block is blocks[0]:
-            placed.insert(0, names)
-        proposals += _append(at, tab, placed, key=header.index(_key_name(header, lines=lines)))
-    first = tab.last + 1 if tab.header else 2
-    new = len({row[0] for row in rows})
-    return StepResult(
-        {
-            "header": headers,
-            "begun": not tab.header,
-            "first_row": first,
-            "orders": _orders(proposals, header),
-        },
-        title=f"Append {counted(new, 'order')} to the tab {tab.title}",
-        proposals=tuple(proposals),
+    key = header.index(_key_name(header, lines=options.line_items))
+    blocks = [[order_sheet.arrange(row, names, header) for row in block] for block in _blocks(rows)]
+    if not tab.header:
+        blocks[0].insert(0, names)
+    appends = [proposal for block in blocks for proposal in _append(context, tab, block, key=key)]
+    output = AppendPlan(
+        header_calls=len(header_proposals),
+        first_row=tab.last_row + 1 if tab.header else 2,
+        blocks=tuple(_planned_blocks(appends, header)),
+    )
+    return output.as_result(
+        f"Append {counted(len({row[0] for row in rows}), 'order')} to the tab {tab.title}",
+        proposals=(*header_proposals, *appends),
         memory=remember,
     )
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    sent = ended.output_of(APPEND)
-    blocks: Any = sent.get("orders", [])
-    outcomes = tuple(ended.outcomes.get(APPEND, ()))[whole(sent.get("header")) :]
-    done = [block for block, outcome in zip(blocks, outcomes, strict=False) if outcome in ended.success]
-    orders = len({number for block in done for number in block["ids"]})
-    rows = sum(block["rows"] for block in done)
-    read, there = whole(ended.output_of(READ).get("read")), whole(ended.output_of(PICK).get("already_there"))
-    test = "would be " if ended.mode.value == "test" else ""
+    """Reports on the run."""
+    plan = ended.output(APPEND, AppendPlan)
+    outcomes = tuple(ended.outcomes.get(APPEND, ()))[plan.header_calls :]
+    done = [block for block, outcome in zip(plan.blocks, outcomes, strict=False) if outcome in ended.success]
+    appended = len({order_id for block in done for order_id in block.ids})
+    rows = sum(block.rows for block in done)
+    in_sheet = ended.output(PICK, NewRows).already_there
+    test = "would be " if ended.mode is Mode.TEST else ""
+    other_outcomes = ended.other_outcomes(APPEND).removeprefix(", ").capitalize()
+    appended_words = f"{counted(appended, 'order')} {test}appended in {counted(rows, 'row')}."
     text = sentences(
-        f"{counted(orders, 'order')} {test}appended in {counted(rows, 'row')}."
-        if rows
-        else "No order was appended.",
-        ended.other_outcomes(APPEND).removeprefix(", ").capitalize() + "."
-        if ended.other_outcomes(APPEND)
-        else None,
-        f"{there} {verb(there, 'was', 'were')} there already." if there else None,
+        appended_words if rows else "No order was appended.",
+        f"{other_outcomes}." if other_outcomes else None,
+        if_any(in_sheet, f"{in_sheet} {verb(in_sheet, 'was', 'were')} there already."),
     )
-    return run_summary(
-        text,
-        {
-            "read": read,
-            "already_there": there,
-            "appended": orders,
-            "rows": rows,
-            "first_row": sent.get("first_row") if rows else None,
-        },
-    )
+    result = {
+        "read": ended.output(READ, ReadRows).read,
+        "already_there": in_sheet,
+        "appended": appended,
+        "rows": rows,
+        "first_row": plan.first_row if rows else None,
+    }
+    return base.run_summary(text, result)
 
 
-def _columns(at: StepContext) -> tuple[list[str], bool]:
-    columns: Any = at.inputs["columns"]
-    return columns, at.inputs["line_items"] is True
+async def _read_tab(context: StepContext) -> OrderTab:
+    sheet = ExportInputs.from_json(context.inputs).sheet
+    return await order_sheet.read_tab(sheet.account(context), sheet.tab, sheet.spreadsheet_id)
 
 
-def _account(at: StepContext) -> AccountAccess:
-    return at.accounts[account_of(at.inputs["sheet"])]
-
-
-async def _tab(at: StepContext) -> OrderTab:
-    sheet: Any = at.inputs["sheet"]
-    return await read_tab(_account(at), sheet["tab"], sheet.get("spreadsheet_id"))
-
-
-def _place(at: StepContext) -> str:
-    """Tells apart what was read for one sheet, and for one choice of orders, from what was for another."""
-    statuses: Any = at.inputs["statuses"]
-    about = [at.inputs["sheet"], sorted(statuses)]
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode("utf-8")).hexdigest()
+def _memory_key(context: StepContext) -> str:
+    """Returns a key that separates what was read for one sheet and choice of orders from another."""
+    statuses = sorted(ExportInputs.from_json(context.inputs).statuses)
+    scope: list[JsonValue] = [context.inputs["sheet"], statuses]
+    return hashlib.sha256(json.dumps(scope, sort_keys=True).encode("utf-8")).hexdigest()
 
 
 def _key_name(header: Sequence[str], *, lines: bool) -> str:
-    """What an interrupted append is looked for by: the order's id, or its line's."""
-    wanted = (LINE_ID if lines else ORDER_ID).casefold()
-    return next(name for name in header if name.casefold() == wanted)
+    """Returns the column that an interrupted append is looked up by: the id of the order or its line."""
+    name = (LINE_ID if lines else ORDER_ID).casefold()
+    return next(column for column in header if column.casefold() == name)
 
 
-def _blocks(rows: Sequence[list[Cell]]) -> Iterator[Sequence[list[Cell]]]:
-    """At most 500 rows each; an order's rows stay together unless they are more than that."""
-    held: list[list[Cell]] = []
-    at = 0
-    while at < len(rows):
-        end = at
-        while end < len(rows) and rows[end][0] == rows[at][0]:
-            end += 1
-        if held and len(held) + end - at > ROWS_AT_A_TIME:
-            yield held
-            held = []
-        held = [*held, *rows[at:end]]
-        while len(held) > ROWS_AT_A_TIME:
-            yield held[:ROWS_AT_A_TIME]
-            held = held[ROWS_AT_A_TIME:]
-        at = end
-    if held:
-        yield held
+def _blocks(rows: Sequence[list[Cell]]) -> Iterator[list[list[Cell]]]:
+    """Yields at most 500 rows each; an order's rows stay together unless they are more than that."""
+    block: list[list[Cell]] = []
+    for _, group in groupby(rows, key=lambda row: row[0]):
+        order_rows = list(group)
+        if block and len(block) + len(order_rows) > ROWS_PER_CALL:
+            yield block
+            block = []
+        block = [*block, *order_rows]
+        while len(block) > ROWS_PER_CALL:
+            yield block[:ROWS_PER_CALL]
+            block = block[ROWS_PER_CALL:]
+    if block:
+        yield block
 
 
-def _header_proposals(at: StepContext, tab: OrderTab, names: Sequence[str]) -> list[Proposal]:
-    """Columns the header misses, added at its right end."""
+def _header_proposals(context: StepContext, tab: OrderTab, names: Sequence[str]) -> Sequence[Proposal]:
+    """Proposes the columns the header misses, at its right end."""
     missing = tab.missing(names)
     if not missing:
         return []
-    ask = WriteCells(
+    sheet = ExportInputs.from_json(context.inputs).sheet
+    command = WriteCells(
         tab.title,
         f"{column_letters(len(tab.header))}1",
         rows=(missing,),
         before=(),
-        spreadsheet_id=_named(at),
+        spreadsheet_id=sheet.spreadsheet_id,
         message="Columns the sheet does not have yet.",
     )
-    account = _account(at)
-    number = account.connection.integration_id
-    return list(account.changes["sheet.write_cells"].plan([ask], integration_id=number).proposals)
+    return sheet.account(context).plan("sheet.write_cells", [command]).proposals
 
 
-def _append(at: StepContext, tab: OrderTab, rows: Sequence[tuple[Cell, ...]], *, key: int) -> list[Proposal]:
-    account = _account(at)
-    ask = AppendRows(tab.title, tuple(rows), key_column=key, spreadsheet_id=_named(at))
-    number = account.connection.integration_id
-    return list(account.changes["sheet.append_rows"].plan([ask], integration_id=number).proposals)
+def _append(
+    context: StepContext, tab: OrderTab, rows: Sequence[tuple[Cell, ...]], *, key: int
+) -> Sequence[Proposal]:
+    sheet = ExportInputs.from_json(context.inputs).sheet
+    command = AppendRows(tab.title, tuple(rows), key_column=key, spreadsheet_id=sheet.spreadsheet_id)
+    return sheet.account(context).plan("sheet.append_rows", [command]).proposals
 
 
-def _orders(proposals: Sequence[Proposal], header: Sequence[str]) -> list[JsonValue]:
-    """The orders and rows of each append, in their order; the header row is none of them."""
-    place = next(at for at, name in enumerate(header) if name.casefold() == ORDER_ID.casefold())
-    found: list[JsonValue] = []
+def _planned_blocks(proposals: Sequence[Proposal], header: Sequence[str]) -> Iterator[AppendedBlock]:
+    """Yields the orders and rows of each append; the header row is none of them."""
+    id_column = next(index for index, name in enumerate(header) if name.casefold() == ORDER_ID.casefold())
     for proposal in proposals:
         for part in proposal.parts:
-            rows: Any = part.arguments["rows"] if part.operation == "sheet.append_rows" else None
-            if rows is not None:
-                ids = [row[place] for row in rows if row[place] != ORDER_ID]
-                found.append({"ids": sorted(set(ids)), "rows": len(ids)})
-    return found
+            rows = AppendArguments.from_json(part.arguments).rows
+            ids = [row[id_column] for row in rows if row[id_column] != ORDER_ID]
+            yield AppendedBlock(tuple(sorted(set(ids))), len(ids))
 
 
-def _named(at: StepContext) -> str | None:
-    sheet: Any = at.inputs["sheet"]
-    named = sheet.get("spreadsheet_id")
-    return named if isinstance(named, str) else None
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="order-export-to-spreadsheet",
-        template_version=1,
-        name="Orders to a spreadsheet",
-        description="Appends new orders to a sheet, each once.",
-        category=Category.ORDERS,
-        platforms=("shopify", "woocommerce"),
-        connections=(ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 1, 1),),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read new orders", StepKind.READ),
-            StepFacts(SHEET, "Read which orders the sheet has", StepKind.READ),
-            StepFacts(PICK, "Leave out those already there", StepKind.DECIDE),
-            StepFacts(APPEND, "Append the rows", StepKind.SEND),
-        ),
-        changes_store=False,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="01:00"),
-        changes=(),
-        example_result={
-            "read": 31,
-            "already_there": 2,
-            "appended": 29,
-            "rows": 29,
-            "first_row": 1204,
+TEMPLATE = base.define(
+    "order-export-to-spreadsheet",
+    "Orders to a spreadsheet",
+    "Appends new orders to a sheet, each once.",
+    category=base.Category.ORDERS,
+    connections=(base.ConnectionNeed("spreadsheet", base.ConnectionUse.WRITE, 1, 1),),
+    inputs=inputs.inputs_schema(
+        ["sheet"],
+        {
+            "sheet": inputs.shared("sheet", "Spreadsheet (and tab) it uses"),
+            "columns": inputs.array(
+                "Columns, in order",
+                {"enum": list(order_sheet.HEADERS)},
+                minItems=1,
+                maxItems=30,
+                default=["number", "date", "customer", "total", "currency", "status"],
+            ),
+            "line_items": inputs.flag("One row for each line item instead of each order"),
+            "statuses": inputs.array(
+                "Orders in one of these",
+                {"enum": list(_STATUSES)},
+                minItems=1,
+                default=["paid", "fulfilled"],
+            ),
         },
     ),
-    steps={READ: read_new, SHEET: read_sheet, PICK: pick_new, APPEND: append_rows},
+    result=results.counts_schema(
+        *("read", "already_there", "appended", "rows"), first_row=results.or_null(results.WHOLE)
+    ),
+    steps=(
+        base.read_step(READ, "Read new orders", read_new),
+        base.read_step(SHEET, "Read which orders the sheet has", read_sheet),
+        base.decide_step(PICK, "Leave out those already there", pick_new),
+        base.send_step(APPEND, "Append the rows", append_rows),
+    ),
+    schedule=Schedule(Cadence.DAILY, time_of_day="01:00"),
+    example={"read": 31, "already_there": 2, "appended": 29, "rows": 29, "first_row": 1204},
     finish=finish,
 )

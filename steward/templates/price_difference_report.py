@@ -1,261 +1,263 @@
-"""Price differences: lists SKUs whose price differs between stores (templates 5.21)."""
+"""Price differences: lists SKUs whose price differs between stores."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.records import Cell, Variant
-from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
-from steward.templates.base import (
-    Category,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.across import by_key, key_name, keyed_variants, names_by_key, spellings
-from steward.templates.parts.inputs import inputs_schema, shared
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
+from steward.templates.parts.across import StoreVariants, key_name, keyed_variants, spellings
 from steward.templates.parts.numbers import amount_of, change_percent, money_text, percent_text
-from steward.templates.parts.reports import Report, send_report
-from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
+from steward.templates.parts.reports import SheetReport, send_report
 
 READ, COMPARE, SEND = "read-stores", "compare-prices", "send-report"
-_COUNTS = ("stores", "compared", "different", "other_currency", "ambiguous")
-
-_INPUTS = inputs_schema(
-    [],
-    {
-        "tolerance": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 95,
-            "default": 0,
-            "description": "Percent that may differ",
-        },
-        "match": shared("match", "What products are matched by"),
-        "sheet": shared("sheet", "Write the list to this sheet"),
-        "teams": shared("teams", "Post the list to this channel"),
-    },
-    conditions={"anyOf": [{"required": ["sheet"]}, {"required": ["teams"]}]},
-)
-
-_ROW = {"key": TEXT, "lowest": AMOUNT, "highest": AMOUNT, "currency": TEXT}
-_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "rows": list_of(_ROW)})
 
 
-async def read_stores(at: StepContext) -> StepResult:
-    """The prices of each store's published variants by their key; those without a price are none."""
-    found: Any = await keyed_variants(at, published_only=True, kept=_price_of)
-    number = sum(map(len, found["stores"]))
-    without = found["without"]
-    return StepResult(
-        found,
-        counts=Counts(read=number + without),
-        title=f"Read {counted(number, 'price')} of {counted(len(found['labels']), 'store')}",
-        message=f"{counted(without, 'variant')} without a {key_name(at.inputs)} left out."
-        if without
-        else None,
-    )
+class StoredPrice(JsonRecord, frozen=True):
+    """A variant's price as its store has it."""
+
+    currency: str
+    price: str | None
 
 
-async def compare_prices(at: StepContext) -> StepResult:
-    """Which keys differ within a currency, and which stand twice in a store with two prices."""
-    read: Any = at.outputs[READ]
-    tolerance = Decimal(str(at.inputs["tolerance"]))
-    names = names_by_key(read["stores"])
-    found = _Compared()
-    joined = by_key(read["stores"])
-    other = sorted(spellings(joined))
-    for key, stores in joined.items():
-        found.add(key, names[key], [_prices(held) for held in stores], tolerance)
-    return StepResult(
-        {
-            "labels": read["labels"],
-            "stores": len(read["labels"]),
-            "compared": found.compared,
-            "different": found.different,
-            "other_currency": found.other_currency,
-            "ambiguous": len(found.twice),
-            "rows": found.rows,
-            "twice": found.twice,
-        },
-        counts=Counts(matched=found.different),
-        title=f"Found {counted(found.different, 'different price')}",
-        message=f"Not compared with each other, since their capitals differ: {', '.join(other[:10])}."
-        if other
-        else None,
-    )
+class StorePrices(StoreVariants[StoredPrice], frozen=True):
+    """The prices of each store's published variants."""
 
 
-async def send(at: StepContext) -> StepResult:
-    """The list to the sheet and to Teams; without a difference, no message (E17)."""
-    found: Any = at.outputs[COMPARE]
-    name = key_name(at.inputs)
-    labels = [f"Price: {label}" for label in found["labels"]]
-    header = (name, "Product", "Currency", "Lowest", "Highest", "Difference", *labels, "Note")
-    rows = [
-        (key, title, currency, Decimal(low), Decimal(high), percent, *map(_written, prices), None)
-        for key, title, currency, low, high, percent, prices in found["rows"]
-    ]
-    rows += [
-        (key, title, None, None, None, None, *map(_written, prices), "two prices in one store, not compared")
-        for key, title, prices in found["twice"]
-    ]
-    card = None
-    if found["rows"]:
-        has = verb(found["different"], "has", "have")
-        card = PostCard(
-            title=f"{counted(found['different'], name)} {has} different prices",
-            text=(f"{counted(found['ambiguous'], name)} with two prices in one store not compared.",)
-            if found["ambiguous"]
-            else (),
-            facts=tuple(
-                (f"{key}, {title}", f"{low} to {high} {currency}{f' ({percent})' if percent else ''}")
-                for key, title, currency, low, high, percent, _ in found["rows"]
-            ),
-        )
-    return await send_report(at, Report(header, rows, "No price differs."), card)
+class DifferingPrice(JsonRecord, frozen=True):
+    """A key whose prices differ within a currency; `prices` are by store."""
+
+    key: str
+    title: str
+    currency: str
+    lowest: str
+    highest: str
+    percent: str | None
+    prices: tuple[str | None, ...]
 
 
-def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(COMPARE)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    rows: Any = found.get("rows", [])
-    text = sentences(
-        f"{counts['different']} of {counted(counts['compared'], key_name(ended.inputs))} compared"
-        f" {verb(counts['different'], 'differs', 'differ')} in price.",
-        f"{counts['ambiguous']} not compared: two prices in one store." if counts["ambiguous"] else None,
-        ended.report_sentence(SEND),
-    )
-    listed: list[JsonValue] = [
-        {"key": key, "lowest": low, "highest": high, "currency": currency}
-        for key, _, currency, low, high, _, _ in rows
-    ]
-    return run_summary(text, {**counts, "rows": listed})
+class AmbiguousRow(JsonRecord, frozen=True):
+    """A key with two prices in one store."""
+
+    key: str
+    title: str
+    prices: tuple[str | None, ...]
 
 
-@dataclass(slots=True)
-class _Compared:
-    """What the comparison came to, key by key."""
+class ComparedPrices(StepOutput, frozen=True):
+    """What the comparison found."""
 
+    labels: tuple[str, ...] = ()
     compared: int = 0
     different: int = 0
     other_currency: int = 0
-    rows: list[JsonValue] = field(default_factory=list)
-    twice: list[JsonValue] = field(default_factory=list)
+    rows: tuple[DifferingPrice, ...] = ()
+    ambiguous: tuple[AmbiguousRow, ...] = ()
 
-    def add(
-        self, key: str, title: str, stores: Sequence[Mapping[str, set[Decimal]]], tolerance: Decimal
-    ) -> None:
-        """One key with each store's prices by currency."""
+
+async def read_stores(context: StepContext) -> StepResult:
+    """Reads the prices of each store's published variants by their key."""
+    read = await keyed_variants(context, published_only=True, value_of=_price_of)
+    without = read.without_key
+    message = f"{counted(without, 'variant')} without a {key_name(context.inputs['match'])} left out."
+    return read.as_result(
+        f"Read {counted(read.count, 'price')} of {counted(len(read.labels), 'store')}",
+        read=read.count + without,
+        message=message if without else None,
+    )
+
+
+async def compare_prices(context: StepContext) -> StepResult:
+    """Finds the keys that differ within a currency, and those with two prices in one store."""
+    read = context.output(READ, StorePrices)
+    tolerance = Decimal(str(context.inputs["tolerance"]))
+    names, joined = read.names(), read.by_key()
+    compared = different = other_currency = 0
+    rows: list[DifferingPrice] = []
+    ambiguous: list[AmbiguousRow] = []
+    for key, variants in joined.items():
+        stores = [_prices(prices) for prices in variants]
         if any(len(prices) > 1 for store in stores for prices in store.values()):
-            words: list[JsonValue] = [
-                ", ".join(money_text(each, of) for of, prices in store.items() for each in sorted(prices))
-                or None
-                for store in stores
-            ]
-            self.twice.append([key, title, words])
-            return
-        by_currency: dict[str, dict[int, Decimal]] = defaultdict(dict)
-        for place, store in enumerate(stores):
-            for currency, prices in store.items():
-                by_currency[currency][place] = next(iter(prices))
-        self.other_currency += len(by_currency) > 1
-        pairs = {currency: held for currency, held in by_currency.items() if len(held) > 1}
-        self.compared += bool(pairs)
-        differing = {
-            currency: held
-            for currency, held in sorted(pairs.items())
-            if _differs(min(held.values()), max(held.values()), tolerance)
-        }
-        self.different += bool(differing)
-        for currency, held in differing.items():
-            low, high = min(held.values()), max(held.values())
-            shown: list[JsonValue] = [
-                money_text(held[place], currency) if place in held else None for place in range(len(stores))
-            ]
-            percent = percent_text(change_percent(low, high)) if low else None
-            self.rows.append(
-                [key, title, currency, money_text(low, currency), money_text(high, currency), percent, shown]
-            )
+            ambiguous.append(AmbiguousRow(key, names[key], tuple(map(_several_words, stores))))
+            continue
+        by_currency = _by_currency(stores)
+        other_currency += len(by_currency) > 1
+        compared += any(len(prices) > 1 for prices in by_currency.values())
+        key_rows = list(_differing(key, names[key], by_currency, tolerance, len(stores)))
+        different += bool(key_rows)
+        rows += key_rows
+    output = ComparedPrices(read.labels, compared, different, other_currency, tuple(rows), tuple(ambiguous))
+    similar = ", ".join(sorted(spellings(joined))[:10])
+    return output.as_result(
+        f"Found {counted(different, 'different price')}",
+        matched=different,
+        message=f"Not compared with each other, since their capitals differ: {similar}." if similar else None,
+    )
 
 
-def _differs(low: Decimal, high: Decimal, tolerance: Decimal) -> bool:
-    """By more percent of the lowest than may be; from a lowest of 0 any difference counts."""
-    return low != high and (low == 0 or change_percent(low, high) > tolerance)
+async def send(context: StepContext) -> StepResult:
+    """Sends the list to the sheet and to Teams; without a difference, no message."""
+    compared = context.output(COMPARE, ComparedPrices)
+    name = key_name(context.inputs["match"])
+    labels = [f"Price: {label}" for label in compared.labels]
+    header = (name, "Product", "Currency", "Lowest", "Highest", "Difference", *labels, "Note")
+    rows: list[tuple[Cell, ...]] = [
+        (
+            *(row.key, row.title, row.currency, Decimal(row.lowest), Decimal(row.highest), row.percent),
+            *(*map(_cell, row.prices), None),
+        )
+        for row in compared.rows
+    ]
+    note = "two prices in one store, not compared"
+    rows += [
+        (double.key, double.title, None, None, None, None, *map(_cell, double.prices), note)
+        for double in compared.ambiguous
+    ]
+    card = _card(compared, name) if compared.rows else None
+    return await send_report(context, SheetReport(header, rows, "No price differs."), card)
 
 
-def _price_of(variant: Variant) -> JsonValue:
-    return [variant.currency or "", variant.price]
+def finish(ended: EndedRun) -> RunSummary:
+    """Reports on the run."""
+    output = ended.output(COMPARE, ComparedPrices)
+    different, ambiguous = output.different, len(output.ambiguous)
+    text = sentences(
+        f"{different} of {counted(output.compared, key_name(ended.inputs['match']))} compared"
+        f" {verb(different, 'differs', 'differ')} in price.",
+        if_any(ambiguous, f"{ambiguous} not compared: two prices in one store."),
+        ended.report_sentence(SEND),
+    )
+    result = {
+        "stores": len(output.labels),
+        "compared": output.compared,
+        "different": different,
+        "other_currency": output.other_currency,
+        "ambiguous": ambiguous,
+        "rows": [
+            {"key": row.key, "lowest": row.lowest, "highest": row.highest, "currency": row.currency}
+            for row in output.rows
+        ],
+    }
+    return base.run_summary(text, result)
 
 
-def _written(price: str | None) -> Cell:
-    """A price as a number, which can be sorted and added; several as text."""
+def _card(compared: ComparedPrices, name: str) -> PostCard:
+    ambiguous = len(compared.ambiguous)
+    has = verb(compared.different, "has", "have")
+    return PostCard(
+        title=f"{counted(compared.different, name)} {has} different prices",
+        text=(f"{counted(ambiguous, name)} with two prices in one store not compared.",) if ambiguous else (),
+        facts=tuple((f"{row.key}, {row.title}", _range_words(row)) for row in compared.rows),
+    )
+
+
+def _range_words(row: DifferingPrice) -> str:
+    return f"{row.lowest} to {row.highest} {row.currency}{f' ({row.percent})' if row.percent else ''}"
+
+
+def _price_of(variant: Variant) -> StoredPrice:
+    return StoredPrice(variant.currency or "", variant.price)
+
+
+def _prices(stored: Sequence[StoredPrice]) -> dict[str, set[Decimal]]:
+    """Returns the prices of one store by currency, without absent ones and what is no amount."""
+    prices: dict[str, set[Decimal]] = defaultdict(set)
+    for price in stored:
+        amount = amount_of(price.price)
+        if amount is not None:
+            prices[price.currency].add(amount)
+    return dict(prices)
+
+
+def _several_words(store: Mapping[str, set[Decimal]]) -> str | None:
+    amounts = (money_text(price, currency) for currency, prices in store.items() for price in sorted(prices))
+    return ", ".join(amounts) or None
+
+
+def _by_currency(stores: Sequence[Mapping[str, set[Decimal]]]) -> dict[str, dict[int, Decimal]]:
+    """Returns the one price of each store, by currency and the store's index."""
+    by_currency: dict[str, dict[int, Decimal]] = defaultdict(dict)
+    for index, store in enumerate(stores):
+        for currency, prices in store.items():
+            by_currency[currency][index] = next(iter(prices))
+    return by_currency
+
+
+def _differing(
+    key: str, title: str, by_currency: Mapping[str, Mapping[int, Decimal]], tolerance: Decimal, stores: int
+) -> Iterator[DifferingPrice]:
+    """Yields a row for each currency in which the prices differ by more percent than `tolerance`."""
+    for currency, prices in sorted(by_currency.items()):
+        low, high = min(prices.values()), max(prices.values())
+        # From a lowest price of 0 any difference counts.
+        if low == high or (low != 0 and change_percent(low, high) <= tolerance):
+            continue
+        percent = percent_text(change_percent(low, high)) if low else None
+        texts = {index: money_text(price, currency) for index, price in prices.items()}
+        yield DifferingPrice(
+            *(key, title, currency, money_text(low, currency), money_text(high, currency), percent),
+            tuple(texts.get(index) for index in range(stores)),
+        )
+
+
+def _cell(price: str | None) -> Cell:
+    """Returns a price as a number, which can be sorted and added up; several prices as text."""
     number = amount_of(price)
     return price if number is None else number
 
 
-def _prices(held: Sequence[Any]) -> dict[str, set[Decimal]]:
-    """The prices of one store by currency; an absent one, and what is no amount, is none."""
-    found: dict[str, set[Decimal]] = defaultdict(set)
-    for currency, price in held:
-        number = amount_of(price)
-        if number is not None:
-            found[currency].add(number)
-    return dict(found)
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="price-difference-report",
-        template_version=1,
-        name="Price differences",
-        description="Lists SKUs whose price differs between stores.",
-        category=Category.REPORTS,
-        platforms=(),
-        connections=(
-            ConnectionNeed("store", ConnectionUse.READ, 2, 10),
-            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
-            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
-        ),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read each store's prices", StepKind.READ),
-            StepFacts(COMPARE, "Compare by SKU", StepKind.DECIDE),
-            StepFacts(SEND, "Send the list", StepKind.SEND),
-        ),
-        changes_store=False,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.WEEKLY, time_of_day="07:00", day_of_week=1),
-        changes=(),
-        example_result={
-            "stores": 2,
-            "compared": 500,
-            "different": 1,
-            "other_currency": 0,
-            "ambiguous": 0,
-            "rows": [{"key": "TEA-1", "lowest": "7.90", "highest": "8.40", "currency": "EUR"}],
+TEMPLATE = base.define(
+    "price-difference-report",
+    "Price differences",
+    "Lists SKUs whose price differs between stores.",
+    category=base.Category.REPORTS,
+    platforms=(),
+    connections=(base.STORES_TO_READ, *base.REPORT_NEEDS),
+    inputs=inputs.inputs_schema(
+        [],
+        {
+            "tolerance": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 95,
+                "default": 0,
+                "description": "Percent that may differ",
+            },
+            "match": inputs.shared("match", "What products are matched by"),
+            "sheet": inputs.shared("sheet", "Write the list to this sheet"),
+            "teams": inputs.shared("teams", "Post the list to this channel"),
         },
+        conditions=inputs.SHEET_OR_TEAMS,
     ),
-    steps={READ: read_stores, COMPARE: compare_prices, SEND: send},
+    result=results.counts_schema(
+        *("stores", "compared", "different", "other_currency", "ambiguous"),
+        rows=results.list_of(
+            {
+                "key": results.TEXT,
+                "lowest": results.AMOUNT,
+                "highest": results.AMOUNT,
+                "currency": results.TEXT,
+            }
+        ),
+    ),
+    steps=(
+        base.read_step(READ, "Read each store's prices", read_stores),
+        base.decide_step(COMPARE, "Compare by SKU", compare_prices),
+        base.send_step(SEND, "Send the list", send),
+    ),
+    schedule=Schedule(Cadence.WEEKLY, time_of_day="07:00", day_of_week=1),
+    example={
+        "stores": 2,
+        "compared": 500,
+        "different": 1,
+        "other_currency": 0,
+        "ambiguous": 0,
+        "rows": [{"key": "TEA-1", "lowest": "7.90", "highest": "8.40", "currency": "EUR"}],
+    },
     finish=finish,
 )

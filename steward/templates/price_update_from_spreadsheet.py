@@ -1,248 +1,248 @@
-"""Prices from a spreadsheet: sets prices by SKU from a sheet (templates 5.2)."""
+"""Prices from a spreadsheet: sets prices by SKU from a sheet."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import Keep, SetPrice
-from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.change import Action
-from steward.model.ids import IntegrationId
-from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult, StoreAccess
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.rows import cell_to_json, named_rows, read_table
 from steward.steps.skus import Skus, key_of
-from steward.templates.base import (
-    COMPARE_AT_PRICE,
-    PRICE,
-    Category,
-    ChangeRow,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
-from steward.templates.parts.sheet_prices import PriceRow, PriceRules, Refused, Wanted, join_rows
-from steward.templates.parts.stored_products import kept_variants, variants_of
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
+from steward.templates.parts.messages import SheetInput
+from steward.templates.parts.sheet_prices import PriceRow, PriceRules
+from steward.templates.parts.sku_rows import RefusedRow, join_rows
+from steward.templates.parts.stored_products import VariantTable
 
 SHEET, STORE, COMPARE, CHANGE = "read-sheet", "read-variants", "compare-prices", "change-prices"
 
-_INPUTS = inputs_schema(
-    ["sheet", "sku_column", "price_column"],
-    {
-        "sheet": shared("sheet", "Spreadsheet (and tab) it uses"),
-        "sku_column": shared("column", "Header of the SKU column", default="SKU"),
-        "price_column": shared("column", "Header of the price column", default="Price"),
-        "compare_at_column": {
-            "anyOf": [{"$ref": "#/$defs/column"}, {"type": "null"}],
-            "default": None,
-            "description": "Header of the compare-at column; null: compare-at is left alone",
-        },
-        "number_format": shared("number_format", "How numbers typed as text are read"),
-        "max_change_percent": shared(
-            "percent", "A row that changes a price by more than this is refused", default=30
-        ),
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-)
 
-_COUNTS = ("rows", "matched", "changed", "unchanged", "not_found", "refused")
-_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)})
+class PriceSheetInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    sheet: SheetInput
+    sku_column: str
+    price_column: str
+    compare_at_column: str | None
+    number_format: str
+    max_change_percent: Decimal
 
 
-async def read_sheet(at: StepContext) -> StepResult:
-    """The rows that hold something, and of them the named columns (E4)."""
-    sheet: Any = at.inputs["sheet"]
-    account = at.accounts[IntegrationId(sheet["integration_id"])]
-    names: list[Any] = [at.inputs[each] for each in ("sku_column", "price_column", "compare_at_column")]
-    table = await read_table(account, sheet["tab"], sheet.get("spreadsheet_id"))
-    rows = named_rows(table, names)
-    return StepResult(
-        {"tab": table.tab, "rows": [[row.number, *map(cell_to_json, row.cells)] for row in rows]},
-        counts=Counts(read=len(rows)),
-        title=f"Read {counted(len(rows), 'row')} of the sheet",
-    )
+class PriceRows(StepOutput, frozen=True):
+    """The rows of the sheet that hold something."""
+
+    rows: tuple[PriceRow, ...]
 
 
-async def read_variants(at: StepContext) -> StepResult:
-    """Every variant of the store; kept are those a SKU of the sheet could mean (E10)."""
-    store = at.home
-    wanted = {key_of(row.sku).casefold() for row in _rows(at)} - {""}
+class MatchableVariants(StepOutput, frozen=True):
+    """The variants that a SKU of the sheet could mean."""
+
+    variants: VariantTable
+
+
+class NewPrice(JsonRecord, frozen=True):
+    """A price to set. `compare_at` is empty to leave it alone, or one value; null removes it."""
+
+    price: str
+    compare_at: tuple[str | None, ...]
+    message: str | None
+
+    def command(self, variant: Variant) -> SetPrice:
+        """Returns the command for the connector."""
+        compare_at = self.compare_at[0] if self.compare_at else Keep.KEEP
+        return SetPrice(variant, self.price, compare_at, message=self.message)
+
+
+class ComparedRows(StepOutput, frozen=True):
+    """The usable rows that change something, and the refused ones."""
+
+    rows: int = 0
+    matched: int = 0
+    unchanged: int = 0
+    not_found: int = 0
+    refused: int = 0
+    refused_rows: tuple[RefusedRow, ...] = ()
+    variants: VariantTable = VariantTable()
+    prices: tuple[NewPrice, ...] = ()
+
+    def commands(self) -> Iterator[SetPrice]:
+        """Yields the commands of the changes."""
+        for price, variant in zip(self.prices, self.variants, strict=True):
+            yield price.command(variant)
+
+
+async def read_sheet(context: StepContext) -> StepResult:
+    """Reads the rows that hold something, and of them the named columns."""
+    options = PriceSheetInputs.from_json(context.inputs)
+    sheet = options.sheet
+    table = await read_table(sheet.account(context), sheet.tab, sheet.spreadsheet_id)
+    columns = [options.sku_column, options.price_column, options.compare_at_column]
+    rows = tuple(PriceRow(row.number, *map(cell_to_json, row.cells)) for row in named_rows(table, columns))
+    return PriceRows(rows).as_result(f"Read {counted(len(rows), 'row')} of the sheet", read=len(rows))
+
+
+async def read_variants(context: StepContext) -> StepResult:
+    """Reads every variant of the store, and keeps those that a SKU of the sheet could mean."""
+    keys = {row.key.casefold() for row in context.output(SHEET, PriceRows).rows} - {""}
     seen: set[str] = set()
-    kept: list[Variant] = []
-    without = 0
-    async for page in store.reader.read(VARIANTS, ProductsQuery()):
+    matchable: list[Variant] = []
+    without_sku = 0
+    async for page in context.home.reader.read(VARIANTS, ProductsQuery()):
         for variant in page.items:
             if variant.id in seen:
                 continue
             seen.add(variant.id)
             key = key_of(variant.sku)
-            without += not key
-            if key.casefold() in wanted:
-                kept.append(variant)
-    return StepResult(
-        {"read": len(seen), "without_sku": without, "variants": kept_variants(kept)},
-        counts=Counts(read=len(seen)),
-        title=f"Read {counted(len(seen), 'variant')} of the store",
-        message=f"{counted(without, 'variant')} without a SKU cannot be matched." if without else None,
+            without_sku += not key
+            if key.casefold() in keys:
+                matchable.append(variant)
+    message = f"{counted(without_sku, 'variant')} without a SKU cannot be matched." if without_sku else None
+    output = MatchableVariants(VariantTable(matchable))
+    return output.as_result(
+        f"Read {counted(len(seen), 'variant')} of the store", read=len(seen), message=message
     )
 
 
-async def compare_prices(at: StepContext) -> StepResult:
-    """Which rows can be used, and which of those change something."""
-    store = at.home
-    rows = _rows(at)
-    read: Any = at.outputs[STORE]
-    most: Any = at.inputs["max_change_percent"]
+async def compare_prices(context: StepContext) -> StepResult:
+    """Decides which rows can be used, and which of those change something."""
+    options = PriceSheetInputs.from_json(context.inputs)
+    rows = context.output(SHEET, PriceRows).rows
     rules = PriceRules(
-        currency=store.connection.currency,
-        form=str(at.inputs["number_format"]),
-        with_compare_at=at.inputs["compare_at_column"] is not None,
-        most_percent=Decimal(str(most)),
+        currency=context.home.connection.currency,
+        number_format=options.number_format,
+        with_compare_at=options.compare_at_column is not None,
+        max_percent=options.max_change_percent,
     )
-    wanted, refused, not_found = join_rows(rows, Skus(variants_of(read["variants"])), rules)
-    planned = _plan(store, [each.ask() for each in wanted])
-    by_variant = {each.variant.id: each for each in wanted}
+    skus = Skus(context.output(STORE, MatchableVariants).variants)
+    joined = join_rows(rows, skus, values_of=rules.values, update_of=rules.update)
+    planned = context.home.plan("variant.set_price", [update.command for update in joined.updates])
+    by_variant = {update.command.variant.id: update for update in joined.updates}
     for problem in planned.problems:
-        row = by_variant[problem.item]
-        refused.append(Refused(row.row, row.variant.sku, problem.code, problem.message))
+        update = by_variant[problem.item]
+        joined.refuse(update.row, update.command.variant.sku, problem.code, problem.message)
+    joined.refused.sort(key=lambda refused: refused.row or 0)
     changing = {proposal.object.id for proposal in planned.proposals}
-    asked = [each for each in wanted if each.variant.id in changing]
-    matched = len(planned.proposals) + len(planned.unchanged)
-    refused.sort(key=lambda each: each.row)
-    return StepResult(
-        {
-            "rows": len(rows),
-            "matched": matched,
-            "unchanged": len(planned.unchanged),
-            "not_found": not_found,
-            "refused": len(refused),
-            "refused_rows": [each.to_wire() for each in refused[:RESULT_ENTRIES]],
-            "asks": [_kept(each) for each in asked],
-            "variants": kept_variants(each.variant for each in asked),
-        },
-        counts=Counts(matched=len(asked)),
-        title=f"Found {counted(len(asked), 'price')} to change",
-        message=f"{counted(len(refused), 'row')} refused." if refused else None,
+    changes = [update.command for update in joined.updates if update.command.variant.id in changing]
+    refused = len(joined.refused)
+    output = ComparedRows(
+        rows=len(rows),
+        matched=len(planned.proposals) + len(planned.unchanged),
+        unchanged=len(planned.unchanged),
+        not_found=len(joined.not_found),
+        refused=refused,
+        refused_rows=tuple(joined.refused[: results.RESULT_ENTRIES]),
+        variants=VariantTable(command.variant for command in changes),
+        prices=tuple(map(_new_price, changes)),
+    )
+    return output.as_result(
+        f"Found {counted(len(changes), 'price')} to change",
+        matched=len(changes),
+        message=f"{counted(refused, 'row')} refused." if refused else None,
     )
 
 
-async def change_prices(at: StepContext) -> StepResult:
-    """Proposes the prices. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[COMPARE]
-    at.check_limit(len(found["asks"]))
-    planned = _plan(at.home, _asks(found["asks"], variants_of(found["variants"])))
-    return StepResult(
-        {},
-        title=f"Change {counted(len(planned.proposals), 'price')}",
-        proposals=planned.proposals,
-    )
+async def change_prices(context: StepContext) -> StepResult:
+    """Proposes the prices. Raises TooManyChanges."""
+    commands: Sequence[SetPrice] = list(context.output(COMPARE, ComparedRows).commands())
+    context.check_limit(len(commands))
+    proposals = context.home.plan("variant.set_price", commands).proposals
+    return StepResult({}, title=f"Change {counted(len(proposals), 'price')}", proposals=proposals)
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(COMPARE)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.applied(CHANGE)
-    rows: Any = found.get("refused_rows", [])
-    none = "No price differs from the sheet." if found.get("asks") == [] else "No price was changed."
-    gone = counts["not_found"]
+    """Reports on the run."""
+    compared = ended.output(COMPARE, ComparedRows)
+    missing, refused = compared.not_found, compared.refused
+    is_equal = ended.ran(COMPARE) and not compared.prices
+    none = "No price differs from the sheet." if is_equal else "No price was changed."
     text = sentences(
         ended.changes_sentence(CHANGE, "price", "changed", none=none),
-        f"{counted(gone, 'SKU')} of the sheet {verb(gone, 'is', 'are')} not in the store." if gone else None,
-        f"{counted(counts['refused'], 'row')} of the sheet {verb(counts['refused'], 'was', 'were')} refused."
-        if counts["refused"]
-        else None,
+        if_any(
+            missing, f"{counted(missing, 'SKU')} of the sheet {verb(missing, 'is', 'are')} not in the store."
+        ),
+        if_any(refused, f"{counted(refused, 'row')} of the sheet {verb(refused, 'was', 'were')} refused."),
     )
-    return run_summary(text, {**counts, "refused_rows": rows})
+    result = {
+        "rows": compared.rows,
+        "matched": compared.matched,
+        "changed": ended.applied(CHANGE),
+        "unchanged": compared.unchanged,
+        "not_found": missing,
+        "refused": refused,
+        "refused_rows": compared.refused_rows,
+    }
+    return base.run_summary(text, result)
 
 
-def _rows(at: StepContext) -> list[PriceRow]:
-    output: Any = at.outputs[SHEET]
-    return [PriceRow.of(row) for row in output["rows"]]
+def _new_price(command: SetPrice) -> NewPrice:
+    compare_at = command.compare_at
+    return NewPrice(command.price, () if isinstance(compare_at, Keep) else (compare_at,), command.message)
 
 
-def _plan(store: StoreAccess, asks: Sequence[SetPrice]) -> PlannedChanges:
-    return store.changes["variant.set_price"].plan(asks, integration_id=store.connection.integration_id)
-
-
-def _kept(wanted: Wanted) -> JsonValue:
-    # A list, since null removes the compare-at price and an absent one leaves it alone.
-    compare: list[JsonValue] = [] if isinstance(wanted.compare_at, Keep) else [wanted.compare_at]
-    return [wanted.price, compare, wanted.message]
-
-
-def _asks(kept: Sequence[Any], variants: Sequence[Variant]) -> list[SetPrice]:
-    return [
-        SetPrice(variant, price, compare[0] if compare else Keep.KEEP, message=message)
-        for (price, compare, message), variant in zip(kept, variants, strict=True)
-    ]
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="price-update-from-spreadsheet",
-        template_version=1,
-        name="Prices from a spreadsheet",
-        description="Sets prices by SKU from a sheet.",
-        category=Category.PRICES,
-        platforms=("shopify", "woocommerce"),
-        connections=(ConnectionNeed("spreadsheet", ConnectionUse.READ, 1, 1),),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(SHEET, "Read the sheet", StepKind.READ),
-            StepFacts(STORE, "Read the variants", StepKind.READ),
-            StepFacts(COMPARE, "Compare and check the rows", StepKind.DECIDE),
-            StepFacts(CHANGE, "Change the prices", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="06:00"),
-        changes=(
-            ChangeRow(
-                step=CHANGE,
-                object="variant",
-                action=Action.UPDATE,
-                fields=(PRICE, COMPARE_AT_PRICE),
-                reversible=True,
-                shown_beside=("change in percent", "row number of the sheet"),
+TEMPLATE = base.define(
+    "price-update-from-spreadsheet",
+    "Prices from a spreadsheet",
+    "Sets prices by SKU from a sheet.",
+    category=base.Category.PRICES,
+    connections=(base.SHEET_TO_READ,),
+    inputs=inputs.inputs_schema(
+        ["sheet", "sku_column", "price_column"],
+        {
+            "sheet": inputs.shared("sheet", "Spreadsheet (and tab) it uses"),
+            "sku_column": inputs.shared("column", "Header of the SKU column", default="SKU"),
+            "price_column": inputs.shared("column", "Header of the price column", default="Price"),
+            "compare_at_column": {
+                "anyOf": [{"$ref": "#/$defs/column"}, {"type": "null"}],
+                "default": None,
+                "description": "Header of the compare-at column; null: compare-at is left alone",
+            },
+            "number_format": inputs.shared("number_format", "How numbers typed as text are read"),
+            "max_change_percent": inputs.shared(
+                "percent", "A row that changes a price by more than this is refused", default=30
             ),
-        ),
-        example_result={
-            "rows": 215,
-            "matched": 212,
-            "changed": 12,
-            "unchanged": 200,
-            "not_found": 2,
-            "refused": 1,
-            "refused_rows": [
-                {
-                    "row": 17,
-                    "key": "TEA-9",
-                    "code": "number_ambiguous",
-                    "message": "1,234 can be read in two ways",
-                }
-            ],
+            "limit": inputs.LIMIT,
         },
     ),
-    steps={SHEET: read_sheet, STORE: read_variants, COMPARE: compare_prices, CHANGE: change_prices},
+    result=results.counts_schema(
+        *("rows", "matched", "changed", "unchanged", "not_found", "refused"),
+        refused_rows=results.REFUSED_ROWS,
+    ),
+    steps=(
+        base.read_step(SHEET, "Read the sheet", read_sheet),
+        base.read_step(STORE, "Read the variants", read_variants),
+        base.decide_step(COMPARE, "Compare and check the rows", compare_prices),
+        base.change_step(CHANGE, "Change the prices", change_prices),
+    ),
+    schedule=Schedule(Cadence.DAILY, time_of_day="06:00"),
+    changes=(
+        base.ChangeRow(
+            CHANGE,
+            "variant",
+            Action.UPDATE,
+            (base.PRICE, base.COMPARE_AT_PRICE),
+            shown_beside=("change in percent", "row number of the sheet"),
+        ),
+    ),
+    example={
+        "rows": 215,
+        "matched": 212,
+        "changed": 12,
+        "unchanged": 200,
+        "not_found": 2,
+        "refused": 1,
+        "refused_rows": [
+            {
+                "row": 17,
+                "key": "TEA-9",
+                "code": "number_ambiguous",
+                "message": "1,234 can be read in two ways",
+            }
+        ],
+    },
     finish=finish,
 )

@@ -1,314 +1,276 @@
-"""Start a sale: marks prices down and remembers the old ones (templates 5.13)."""
+"""Start a sale: marks prices down and remembers the old ones."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import Keep, SetPrice
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action, Outcome
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
-from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
+from steward.model.json import JsonObject
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.base import MemoryWrite, StepContext, StepOutput, StepResult
 from steward.steps.product_tags import has_tag, plan_tags, store_tags, with_tag
 from steward.steps.skus import RowRefused
-from steward.templates.base import (
-    COMPARE_AT_PRICE,
-    PRICE,
-    TAGS,
-    Category,
-    ChangeRow,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    vendor_errors,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.markdowns import ROUND_TO, is_discounted, marked_down
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
+from steward.templates.parts.markdowns import ROUND_TO, MarkdownInputs, is_discounted, marked_down
 from steward.templates.parts.numbers import amount_of
-from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
-from steward.templates.parts.stock import Wanted, read_products
-from steward.templates.parts.stored_products import kept_products, products_of
+from steward.templates.parts.sale_prices import SALE, SalePrice
+from steward.templates.parts.sku_rows import RefusedRow
+from steward.templates.parts.stock import ProductFilter, read_products, skipped_message
+from steward.templates.parts.stored_products import ProductTable
 
 READ, WORK_OUT, CHANGE = "read-variants", "work-out-prices", "change-prices"
-# Of each variant marked down its prices before and after, by store and variant; read by `sale-end`.
-SALE = "sale"
-
-_INPUTS = inputs_schema(
-    ["products", "percent"],
-    {
-        "products": shared("products", 'Which products; all needs {"all": true}', minProperties=1),
-        "percent": shared("percent", "Discount"),
-        "round_to": ROUND_TO,
-        "set_compare_at": {
-            "type": "boolean",
-            "default": True,
-            "description": "Show the old price as compare-at",
-        },
-        "sale_tag": shared("tag", "Tag put on the products", default="sale"),
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-)
-
-_COUNTS = ("checked", "changed", "already_on_sale", "refused")
-_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)})
-
-# A change that was approved and not made, in the words of a refused row.
-_NOT_MADE = {
+# A change that was approved and not applied, in the words of a refused row.
+_NOT_APPLIED = {
     Outcome.FAILED: "The store did not take the new price.",
     Outcome.CONFLICT: "It was changed meanwhile and was left alone.",
     Outcome.UNKNOWN: "Whether its price was changed cannot be told.",
 }
 
 
-async def read_variants(at: StepContext) -> StepResult:
-    """The products wanted with their variants, and the tags the store knows (E10)."""
-    wanted = Wanted(at.inputs["products"])
-    read = [each for each in await read_products(at, published_only=False) if wanted.has(each)]
-    products = [each for each in read if each.sellable]
-    count = sum(len(each.variants) for each in products)
-    left_out = len(read) - len(products)
-    return StepResult(
-        {"products": kept_products(products), "tags": await store_tags(at.home)},
-        counts=Counts(read=count),
-        title=f"Read {counted(count, 'variant')}",
-        message=f"{counted(left_out, 'product')} of kinds without a price of their own left out."
-        if left_out
-        else None,
+class SaleStartInputs(MarkdownInputs, frozen=True):
+    """The automation's inputs."""
+
+    set_compare_at: bool
+    sale_tag: str
+
+
+class SaleProducts(StepOutput, frozen=True):
+    """The chosen products, and the tags the store has."""
+
+    products: ProductTable
+    tags: dict[str, str]
+
+
+class SalePrices(StepOutput, frozen=True):
+    """The products to change with only the variants marked down, and each one's new price and key."""
+
+    checked: int = 0
+    already_on_sale: int = 0
+    refused: int = 0
+    refused_rows: tuple[RefusedRow, ...] = ()
+    change: ProductTable = ProductTable()
+    prices: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+async def read_variants(context: StepContext) -> StepResult:
+    """Reads the chosen products with their variants, and the tags the store has."""
+    product_filter = ProductFilter(context.inputs["products"])
+    chosen = [
+        product
+        for product in await read_products(context, published_only=False)
+        if product_filter.has(product)
+    ]
+    products = [product for product in chosen if product.sellable]
+    count = sum(len(product.variants) for product in products)
+    return SaleProducts(ProductTable(products), await store_tags(context.home)).as_result(
+        f"Read {counted(count, 'variant')}",
+        read=count,
+        message=skipped_message(len(chosen) - len(products), "of kinds without a price of their own"),
     )
 
 
-async def work_out_prices(at: StepContext) -> StepResult:
-    """The new prices; what is on sale already is left alone, what has no sensible price is refused."""
-    output: Any = at.outputs[READ]
-    sold = await at.memory.all(SALE)
-    changing: list[Product] = []
-    prices: list[list[str]] = []
-    refused: list[JsonValue] = []
-    checked = already = 0
-    for product in products_of(output["products"]):
-        checked += len(product.variants)
-        own = [each for each in product.variants if _is_marked_down(at, sold, each)]
-        if has_tag(at.home, product, str(at.inputs["sale_tag"])):
-            already += len(product.variants)
+async def work_out_prices(context: StepContext) -> StepResult:
+    """Works out the new prices; leaves alone what is on sale, and refuses what has no sensible price."""
+    read = context.output(READ, SaleProducts)
+    products = list(read.products)
+    sold = await context.memory.all(SALE)
+    change: list[Product] = []
+    prices: list[str] = []
+    refused: list[RefusedRow] = []
+    already_on_sale = 0
+    for product in products:
+        due = _unsold(context, product, sold)
+        already_on_sale += len(product.variants) - len(due)
+        if has_tag(context.home, product, str(context.inputs["sale_tag"])):
             continue
-        problems = _tagged(at, product, output["tags"]).problems
-        found: list[tuple[Variant, str]] = []
-        for variant in product.variants:
-            if variant in own or is_discounted(variant):
-                already += 1
-                continue
+        problems = _tagged(context, product, read.tags).problems
+        is_half_done = any(_is_marked_down(context, sold, variant) for variant in product.variants)
+        priced: list[Variant] = []
+        for variant in due:
             if not amount_of(variant.price):
                 continue  # price 0 or none: left alone
             try:
                 if problems:
                     raise RowRefused(problems[0].code, problems[0].message)
-                found.append((variant, _new_price(at, variant)))
+                prices.append(_new_price(context, variant))
+                priced.append(variant)
             except RowRefused as refusal:
-                refused.append(_row(variant, refusal.code, refusal.message))
-        # A product that the run before marked down but could not tag is tagged by this one.
-        if found or (own and not problems):
-            changing.append(replace(product, variants=tuple(variant for variant, _ in found)))
-            prices.append([price for _, price in found])
-    count = sum(map(len, prices))
-    return StepResult(
-        {
-            "checked": checked,
-            "already_on_sale": already,
-            "refused": len(refused),
-            "refused_rows": refused[:RESULT_ENTRIES],
-            "change": kept_products(changing),
-            "prices": prices,
-            "named": [[each.sku or None, each.label] for product in changing for each in product.variants],
-        },
-        counts=Counts(matched=count),
-        title=f"Worked out {counted(count, 'sale price')}",
+                refused.append(RefusedRow(None, _key(variant), refusal.code, refusal.message))
+        # A product that the last run marked down but could not tag is tagged by this one.
+        if priced or (is_half_done and not problems):
+            change.append(replace(product, variants=tuple(priced)))
+    output = SalePrices(
+        checked=sum(len(product.variants) for product in products),
+        already_on_sale=already_on_sale,
+        refused=len(refused),
+        refused_rows=tuple(refused[: results.RESULT_ENTRIES]),
+        change=ProductTable(change),
+        prices=tuple(prices),
+        keys=tuple(_key(variant) for product in change for variant in product.variants),
+    )
+    return output.as_result(
+        f"Worked out {counted(len(prices), 'sale price')}",
+        matched=len(prices),
         message=f"{counted(len(refused), 'variant')} refused." if refused else None,
     )
 
 
-async def change_prices(at: StepContext) -> StepResult:
-    """Proposes the prices, then the tag of each product. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[WORK_OUT]
-    read: Any = at.outputs[READ]
-    products = products_of(found["change"])
-    pairs = [
-        (variant, price)
-        for product, prices in zip(products, found["prices"], strict=True)
-        for variant, price in zip(product.variants, prices, strict=True)
-    ]
-    priced = _priced(at, pairs)
-    tagged = [one for product in products for one in _tagged(at, product, read["tags"]).proposals]
-    proposals = (*priced.proposals, *tagged)
-    at.check_limit(len(proposals))
+async def change_prices(context: StepContext) -> StepResult:
+    """Proposes the prices, then the tag of each product. Raises TooManyChanges."""
+    worked_out, read = context.output(WORK_OUT, SalePrices), context.output(READ, SaleProducts)
+    products = list(worked_out.change)
+    variants = [variant for product in products for variant in product.variants]
+    pairs = list(zip(variants, worked_out.prices, strict=True))
+    priced = _priced(context, pairs).proposals
+    tagged = [change for product in products for change in _tagged(context, product, read.tags).proposals]
+    context.check_limit(len(priced) + len(tagged))
     return StepResult(
         {},
-        title=f"Change {counted(len(priced.proposals), 'price')} and tag {counted(len(tagged), 'product')}",
-        proposals=proposals,
+        title=f"Change {counted(len(priced), 'price')} and tag {counted(len(tagged), 'product')}",
+        proposals=(*priced, *tagged),
         memory=tuple(
-            # One that may have been written is remembered too: the sale's end looks before it puts back.
-            MemoryWrite(SALE, at.memory_key(variant.id), _kept(at, variant, price), position, _MAYBE)
+            # A price that may have been written is remembered too: the sale's end checks it first.
+            MemoryWrite(
+                SALE,
+                context.memory_key(variant.id),
+                SalePrice.of(variant, price, context.run_id).to_json(),
+                position,
+                (Outcome.APPLIED, Outcome.UNKNOWN),
+            )
             for position, (variant, price) in enumerate(pairs)
         ),
     )
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2); what was approved and not made is named."""
-    found = ended.output_of(WORK_OUT)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    rows: Any = found.get("refused_rows", [])
-    named: Any = found.get("named", [])
-    prices, tags = slice(len(named)), slice(len(named), None)
+    """Reports on the run, and names what was approved and not applied."""
+    output = ended.output(WORK_OUT, SalePrices)
+    prices, tags = slice(len(output.keys)), slice(len(output.keys), None)
     outcomes = tuple(ended.outcomes.get(CHANGE, ()))[prices]
-    left = [
-        {"row": None, "key": sku or label, "code": outcome.value, "message": _NOT_MADE[outcome]}
-        for (sku, label), outcome in zip(named, outcomes, strict=False)
-        if outcome in _NOT_MADE
+    failed = [
+        RefusedRow(None, key, outcome.value, _NOT_APPLIED[outcome])
+        for key, outcome in zip(output.keys, outcomes, strict=False)
+        if outcome in _NOT_APPLIED
     ]
-    counts["changed"] = ended.applied(CHANGE, prices)
-    counts["refused"] += len(left)
-    already, refused = counts["already_on_sale"], counts["refused"]
+    already, refused = output.already_on_sale, output.refused + len(failed)
+    was, it = verb(refused, "was", "were"), verb(refused, "it", "they")
     text = sentences(
         ended.changes_sentence(CHANGE, "price", "changed", none="No price was changed.", changes=prices),
         ended.changes_sentence(CHANGE, "product", "tagged", changes=tags),
-        f"{already} {verb(already, 'was', 'were')} on sale already." if already else None,
-        f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left as {verb(refused, 'it', 'they')}"
-        f" {verb(refused, 'was', 'were')}."
-        if refused
-        else None,
+        if_any(already, f"{already} {verb(already, 'was', 'were')} on sale already."),
+        if_any(refused, f"{counted(refused, 'variant')} {was} left as {it} {was}."),
     )
-    return run_summary(text, {**counts, "refused_rows": [*rows, *left]})
+    result = {
+        "checked": output.checked,
+        "changed": ended.applied(CHANGE, prices),
+        "already_on_sale": already,
+        "refused": refused,
+        "refused_rows": [*output.refused_rows, *failed],
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """What the store's platform does not have."""
-    return vendor_errors(inputs, world)
+def _unsold(context: StepContext, product: Product, sold: JsonObject) -> list[Variant]:
+    """Returns the variants that are not on sale yet; none of a product with the sale's tag."""
+    if has_tag(context.home, product, str(context.inputs["sale_tag"])):
+        return []
+    return [
+        variant
+        for variant in product.variants
+        if not is_discounted(variant) and not _is_marked_down(context, sold, variant)
+    ]
 
 
-_MAYBE = (Outcome.APPLIED, Outcome.UNKNOWN)
-
-
-def _new_price(at: StepContext, variant: Variant) -> str:
+def _new_price(context: StepContext, variant: Variant) -> str:
     """Raises RowRefused."""
-    percent = Decimal(str(at.inputs["percent"]))
-    price = marked_down(variant, percent, ending=str(at.inputs["round_to"]))
-    problems = _priced(at, [(variant, price)]).problems
+    price = marked_down(variant, SaleStartInputs.from_json(context.inputs))
+    problems = _priced(context, [(variant, price)]).problems
     if problems:
         raise RowRefused(problems[0].code, problems[0].message)
     return price
 
 
-def _priced(at: StepContext, pairs: Sequence[tuple[Variant, str]]) -> PlannedChanges:
-    store, percent = at.home, Decimal(str(at.inputs["percent"]))
-    asks = [
-        SetPrice(
-            variant,
-            price,
-            variant.price if at.inputs["set_compare_at"] else Keep.KEEP,
-            message=f"{percent.normalize():f} % off.",
-        )
+def _priced(context: StepContext, pairs: Sequence[tuple[Variant, str]]) -> PlannedChanges:
+    options = SaleStartInputs.from_json(context.inputs)
+    message = f"{options.percent.normalize():f} % off."
+    commands = [
+        SetPrice(variant, price, variant.price if options.set_compare_at else Keep.KEEP, message=message)
         for variant, price in pairs
     ]
-    return store.changes["variant.set_price"].plan(asks, integration_id=store.connection.integration_id)
+    return context.home.plan("variant.set_price", commands)
 
 
-def _tagged(at: StepContext, product: Product, known: dict[str, str]) -> PlannedChanges:
-    return plan_tags(
-        at.home, product, with_tag(at.home, product, str(at.inputs["sale_tag"]), known), known=known
-    )
+def _tagged(context: StepContext, product: Product, tag_ids: Mapping[str, str]) -> PlannedChanges:
+    tags = with_tag(context.home, product, str(context.inputs["sale_tag"]), tag_ids)
+    return plan_tags(context.home, product, tags, tag_ids=tag_ids)
 
 
-def _is_marked_down(at: StepContext, sold: Any, variant: Variant) -> bool:
-    """Whether it still has the price this automation gave it."""
-    before = sold.get(at.memory_key(variant.id))
-    return before is not None and amount_of(before["new"]) == amount_of(variant.price)
+def _is_marked_down(context: StepContext, sold: JsonObject, variant: Variant) -> bool:
+    """Says whether the variant still has the price this automation gave it."""
+    remembered = sold.get(context.memory_key(variant.id))
+    if remembered is None:
+        return False
+    return amount_of(SalePrice.from_json(remembered).new) == amount_of(variant.price)
 
 
-def _kept(at: StepContext, variant: Variant, price: str) -> JsonObject:
-    return {
-        "product": variant.product_id,
-        "old": variant.price,
-        "compare_at": variant.compare_at,
-        "new": price,
-        "run": at.run_id,
-        "sku": variant.sku[:200] or None,
-        "label": variant.label[:300],
-    }
+def _key(variant: Variant) -> str:
+    return variant.sku or variant.label
 
 
-def _row(variant: Variant, code: str, message: str) -> JsonObject:
-    return {"row": None, "key": variant.sku or variant.label, "code": code, "message": message}
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="sale-start",
-        template_version=1,
-        name="Start a sale",
-        description="Marks prices down and remembers the old ones.",
-        category=Category.PRICES,
-        platforms=("shopify", "woocommerce"),
-        connections=(),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read the variants", StepKind.READ),
-            StepFacts(WORK_OUT, "Work out the sale prices", StepKind.DECIDE),
-            StepFacts(CHANGE, "Change prices and tags", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.ONCE, time_of_day="00:05"),
-        changes=(
-            ChangeRow(
-                step=CHANGE,
-                object="variant",
-                action=Action.UPDATE,
-                fields=(PRICE, COMPARE_AT_PRICE),
-                reversible=True,
-                shown_beside=("percent",),
-            ),
-            ChangeRow(
-                step=CHANGE,
-                object="product",
-                action=Action.UPDATE,
-                fields=(TAGS,),
-                reversible=True,
-                shown_beside=(),
-            ),
-        ),
-        example_result={
-            "checked": 60,
-            "changed": 55,
-            "already_on_sale": 4,
-            "refused": 1,
-            "refused_rows": [
-                {
-                    "row": None,
-                    "key": "GIFT-1",
-                    "code": "no_sensible_price",
-                    "message": "0.00 cannot be marked down",
-                }
-            ],
+TEMPLATE = base.define(
+    "sale-start",
+    "Start a sale",
+    "Marks prices down and remembers the old ones.",
+    category=base.Category.PRICES,
+    inputs=inputs.inputs_schema(
+        ["products", "percent"],
+        {
+            "products": inputs.shared("products", 'Which products; all needs {"all": true}', minProperties=1),
+            "percent": inputs.shared("percent", "Discount"),
+            "round_to": ROUND_TO,
+            "set_compare_at": inputs.flag("Show the old price as compare-at", default=True),
+            "sale_tag": inputs.shared("tag", "Tag put on the products", default="sale"),
+            "limit": inputs.LIMIT,
         },
     ),
-    steps={READ: read_variants, WORK_OUT: work_out_prices, CHANGE: change_prices},
+    result=results.counts_schema(
+        *("checked", "changed", "already_on_sale", "refused"), refused_rows=results.REFUSED_ROWS
+    ),
+    steps=(
+        base.read_step(READ, "Read the variants", read_variants),
+        base.decide_step(WORK_OUT, "Work out the sale prices", work_out_prices),
+        base.change_step(CHANGE, "Change prices and tags", change_prices),
+    ),
+    schedule=Schedule(Cadence.ONCE, time_of_day="00:05"),
+    changes=(
+        base.ChangeRow(
+            CHANGE,
+            "variant",
+            Action.UPDATE,
+            (base.PRICE, base.COMPARE_AT_PRICE),
+            shown_beside=("percent",),
+        ),
+        base.ChangeRow(CHANGE, "product", Action.UPDATE, (base.TAGS,)),
+    ),
+    example={
+        "checked": 60,
+        "changed": 55,
+        "already_on_sale": 4,
+        "refused": 1,
+        "refused_rows": [
+            {
+                "row": None,
+                "key": "GIFT-1",
+                "code": "no_sensible_price",
+                "message": "0.00 cannot be marked down",
+            }
+        ],
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=base.vendor_errors,
 )

@@ -1,228 +1,220 @@
-"""Sales across stores: posts yesterday's sales of each store and together (templates 5.20)."""
+"""Sales across stores: posts yesterday's sales of each store and together."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
+
+from msgspec import field
 
 from steward.connectors.base.commands import PostCard
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
-from steward.templates.base import (
-    Category,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results, sales
 from steward.templates.parts.across import labels_of, naming, stores_of
-from steward.templates.parts.days import window_of
-from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates.parts.ages import day_window
 from steward.templates.parts.messages import post_card
 from steward.templates.parts.numbers import money_text
-from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
-from steward.templates.parts.sales import add_up, read_window
 
 READ, ADD, SEND = "read-stores", "add-up", "send-summary"
 
-_INPUTS = inputs_schema(
-    ["teams", "currency"],
-    {
-        "teams": shared("teams", "Where the message goes"),
-        "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": "Currency of the sum"},
-        "rates": {
-            "type": "object",
-            "maxProperties": 20,
-            "propertyNames": {"pattern": "^[A-Z]{3}$"},
-            "additionalProperties": {
-                "type": "string",
-                "pattern": r"^(?!0+(\.0+)?$)[0-9]{1,6}(\.[0-9]{1,8})?$",
-            },
-            "default": {},
-            "description": "Currency to what one unit is worth in `currency`",
-        },
-    },
-)
 
-_STORE = {"label": TEXT, "orders": COUNT, "sales": AMOUNT, "refunds": AMOUNT, "currency": TEXT}
-_RESULT = result_schema(
-    {"day": TEXT, "stores": list_of(_STORE), "total": AMOUNT, "currency": TEXT, "apart": COUNT}
-)
+class SalesAcrossInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    currency: str
+    rates: dict[str, str]
 
 
-async def read_stores(at: StepContext) -> StepResult:
-    """Yesterday's orders and refunds of each store, the day being the automation's (E16)."""
-    day = at.day - timedelta(days=1)
-    accounts = stores_of(at)
+class StoreSales(StepOutput, frozen=True):
+    """The orders and refunds of each store on a day."""
+
+    day: str
+    labels: tuple[str, ...]
+    stores: tuple[sales.SalesWindow, ...]
+
+
+class StoreFigures(JsonRecord, frozen=True):
+    """A store's figures in its own currency, as the result lists them."""
+
+    label: str
+    orders: int
+    sales: str
+    refunds: str
+    currency: str
+
+    @property
+    def words(self) -> str:
+        """The figures in words, refunds only where there are any."""
+        words = f"{counted(self.orders, 'order')}, sales {f'{self.sales} {self.currency}'.rstrip()}"
+        if self.refunds.strip("0.") == "":
+            return words
+        return f"{words}, refunds {f'{self.refunds} {self.currency}'.rstrip()}"
+
+
+class SummedSales(StepOutput, frozen=True):
+    """Each store's figures and their sum; `without_rate` are the stores that are not in it."""
+
+    day: str = ""
+    total: str = "0"
+    stores: tuple[StoreFigures, ...] = ()
+    without_rate: tuple[str, ...] = ()
+    rates: dict[str, str] = field(default_factory=dict)
+    other_currencies: tuple[str, ...] = ()
+
+
+async def read_stores(context: StepContext) -> StepResult:
+    """Reads yesterday's orders and refunds of each store, the day being the automation's."""
+    day = context.day - timedelta(days=1)
+    accounts = stores_of(context)
     labels = labels_of(accounts)
-    found: list[JsonValue] = []
+    stores: list[sales.SalesWindow] = []
     for label, account in zip(labels, accounts, strict=True):
         with naming(label):
-            found.append(await read_window(account, *window_of(day, at.zone)))
-    orders = sum(add_up(each).orders for each in found)
-    return StepResult(
-        {"day": day.isoformat(), "labels": labels, "stores": found},
-        counts=Counts(read=orders),
-        title=f"Read {counted(orders, 'order')} of {counted(len(labels), 'store')}",
+            stores.append(await sales.read_window(account, *day_window(day, context.zone)))
+    orders = sum(len(store.orders) for store in stores)
+    output = StoreSales(day.isoformat(), tuple(labels), tuple(stores))
+    return output.as_result(
+        f"Read {counted(orders, 'order')} of {counted(len(labels), 'store')}", read=orders
     )
 
 
-async def add_them_up(at: StepContext) -> StepResult:
-    """Each store in its own currency, and the sum of those whose worth is known."""
-    read: Any = at.outputs[READ]
-    wanted = str(at.inputs["currency"])
-    rates: Any = at.inputs["rates"]
-    total, apart = Decimal(0), []
-    stores: list[JsonValue] = []
-    used: dict[str, JsonValue] = {}
-    odd: list[JsonValue] = []
-    for label, found in zip(read["labels"], read["stores"], strict=True):
-        sums = add_up(found)
-        rate = "1" if sums.currency == wanted else rates.get(sums.currency)
-        if rate is None:
-            apart.append(label)
-        else:
-            total += sums.sales * Decimal(rate)
-            if sums.currency != wanted:
-                used[sums.currency] = rate
-        odd += [f"{label}: {number} in {currency}" for currency, number in sorted(sums.apart.items())]
-        stores.append(
-            {
-                "label": label,
-                "orders": sums.orders,
-                "sales": money_text(sums.sales, sums.currency),
-                "refunds": money_text(sums.refunds, sums.currency),
-                "currency": sums.currency,
-            }
-        )
-    return StepResult(
-        {
-            "day": read["day"],
-            "stores": stores,
-            "total": money_text(total, wanted),
-            "apart": apart,
-            "rates": used,
-            "odd": odd,
-        },
-        counts=Counts(matched=len(stores)),
-        title=f"Added up {counted(len(stores) - len(apart), 'store')}",
-    )
-
-
-async def send_summary(at: StepContext) -> StepResult:
-    """One message; a day without orders is told as well."""
-    found: Any = at.outputs[ADD]
-    facts = [
-        (each["label"], f"{counted(each['orders'], 'order')}, sales {_amount(each, 'sales')}")
-        if each["refunds"].strip("0.") == ""
-        else (
-            each["label"],
-            f"{counted(each['orders'], 'order')}, sales {_amount(each, 'sales')},"
-            f" refunds {_amount(each, 'refunds')}",
-        )
-        for each in found["stores"]
+async def add_them_up(context: StepContext) -> StepResult:
+    """Adds up each store in its own currency, and those with a rate together."""
+    options = SalesAcrossInputs.from_json(context.inputs)
+    read = context.output(READ, StoreSales)
+    rates_by_currency = {**options.rates, options.currency: "1"}
+    sums = [(label, sales.add_up(store)) for label, store in zip(read.labels, read.stores, strict=True)]
+    rated = [
+        (store, rates_by_currency[store.currency]) for _, store in sums if store.currency in rates_by_currency
     ]
-    wanted, text = at.inputs["currency"], []
-    facts.append(("Together", f"{found['total']} {wanted}"))
-    if found["rates"]:
-        rates = (f"1 {of} as {rate} {wanted}" for of, rate in sorted(found["rates"].items()))
+    total = sum((store.sales * Decimal(rate) for store, rate in rated), Decimal(0))
+    output = SummedSales(
+        day=read.day,
+        total=money_text(total, options.currency),
+        stores=tuple(_figures(label, store) for label, store in sums),
+        without_rate=tuple(label for label, store in sums if store.currency not in rates_by_currency),
+        rates={store.currency: rate for store, rate in rated if store.currency != options.currency},
+        other_currencies=tuple(words for label, store in sums for words in _other_words(label, store)),
+    )
+    return output.as_result(f"Added up {counted(len(rated), 'store')}", matched=len(sums))
+
+
+async def send_summary(context: StepContext) -> StepResult:
+    """Posts one message; a day without orders is reported as well."""
+    summed = context.output(ADD, SummedSales)
+    currency = SalesAcrossInputs.from_json(context.inputs).currency
+    facts = [(store.label, store.words) for store in summed.stores]
+    facts.append(("Together", f"{summed.total} {currency}"))
+    text: list[str] = []
+    if summed.rates:
+        rates = (f"1 {code} as {rate} {currency}" for code, rate in sorted(summed.rates.items()))
         text.append(f"Added up with {', '.join(rates)}.")
-    if found["apart"]:
-        text.append(f"Not in the sum, for want of a rate: {', '.join(found['apart'])}.")
-    if found["odd"]:
+    if summed.without_rate:
+        text.append(f"Not in the sum, for want of a rate: {', '.join(summed.without_rate)}.")
+    if summed.other_currencies:
         words = "Orders in other currencies are counted and not in the sums"
-        text.append(f"{words}: {'; '.join(found['odd'])}.")
-    card = PostCard(title=f"Sales of {found['day']}", text=tuple(text), facts=tuple(facts))
-    return post_card(at, card)
+        text.append(f"{words}: {'; '.join(summed.other_currencies)}.")
+    return post_card(context, PostCard(f"Sales of {summed.day}", text=tuple(text), facts=tuple(facts)))
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(ADD)
-    stores: Any = found.get("stores", [])
-    apart: Any = found.get("apart", [])
-    result = {
-        "day": found.get("day", ""),
-        "stores": stores,
-        "total": found.get("total", "0"),
-        "currency": ended.inputs["currency"],
-        "apart": len(apart),
-    }
-    orders = sum(whole(each["orders"]) for each in stores)
+    """Reports on the run."""
+    summed = ended.output(ADD, SummedSales)
+    currency = SalesAcrossInputs.from_json(ended.inputs).currency
+    unrated = len(summed.without_rate)
+    orders = sum(store.orders for store in summed.stores)
     text = sentences(
-        f"{counted(orders, 'order')} of {counted(len(stores), 'store')} on {result['day']}:"
-        f" sales {result['total']} {result['currency']} together."
-        if found
+        f"{counted(orders, 'order')} of {counted(len(summed.stores), 'store')} on {summed.day}:"
+        f" sales {summed.total} {currency} together."
+        if ended.ran(ADD)
         else None,
-        f"{counted(len(apart), 'store')} without a rate {verb(len(apart), 'is', 'are')} not in the sum."
-        if apart
-        else None,
+        if_any(
+            unrated,
+            f"{counted(unrated, 'store')} without a rate {verb(unrated, 'is', 'are')} not in the sum.",
+        ),
         ended.message_sentence(SEND),
     )
-    return run_summary(text, result)
+    result = {
+        "day": summed.day,
+        "stores": summed.stores,
+        "total": summed.total,
+        "currency": currency,
+        "apart": unrated,
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """What the schema cannot say: the currency of the sum is worth itself."""
-    rates, currency = inputs["rates"], str(inputs["currency"])
-    own = rates.get(currency) if isinstance(rates, dict) else None
-    if own is not None and Decimal(str(own)) != 1:
+def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
+    """Refuses a rate other than 1 for the currency of the sum."""
+    options = SalesAcrossInputs.from_json(values)
+    currency, rate = options.currency, options.rates.get(options.currency)
+    if rate is not None and Decimal(rate) != 1:
         return {"inputs.rates": [f"One {currency} is one {currency}: leave its rate out, or give 1."]}
     return {}
 
 
-def _amount(store: Any, name: str) -> str:
-    return f"{store[name]} {store['currency']}".rstrip()
+def _figures(label: str, sums: sales.SalesSums) -> StoreFigures:
+    total, refunds = (money_text(amount, sums.currency) for amount in (sums.sales, sums.refunds))
+    return StoreFigures(label, sums.orders, total, refunds, sums.currency)
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="sales-summary-across-stores",
-        template_version=1,
-        name="Sales across stores",
-        description="Posts yesterday's sales of each store and together.",
-        category=Category.REPORTS,
-        platforms=(),
-        connections=(
-            ConnectionNeed("store", ConnectionUse.READ, 2, 10),
-            ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),
-        ),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read each store's orders", StepKind.READ),
-            StepFacts(ADD, "Add up", StepKind.DECIDE),
-            StepFacts(SEND, "Post the summary", StepKind.SEND),
-        ),
-        changes_store=False,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="07:45"),
-        changes=(),
-        example_result={
-            "day": "2026-11-19",
-            "stores": [
-                {"label": "Shop DE", "orders": 14, "sales": "812.40", "refunds": "0", "currency": "EUR"}
-            ],
-            "total": "812.40",
-            "currency": "EUR",
-            "apart": 1,
+def _other_words(label: str, sums: sales.SalesSums) -> Iterator[str]:
+    for currency, number in sorted(sums.other_currencies.items()):
+        yield f"{label}: {number} in {currency}"
+
+
+_STORE = {"label": results.TEXT, "orders": results.COUNT, "sales": results.AMOUNT, "refunds": results.AMOUNT}
+TEMPLATE = base.define(
+    "sales-summary-across-stores",
+    "Sales across stores",
+    "Posts yesterday's sales of each store and together.",
+    category=base.Category.REPORTS,
+    platforms=(),
+    connections=(base.STORES_TO_READ, base.TEAMS),
+    inputs=inputs.inputs_schema(
+        ["teams", "currency"],
+        {
+            "teams": inputs.shared("teams", "Where the message goes"),
+            "currency": {"type": "string", "pattern": "^[A-Z]{3}$", "description": "Currency of the sum"},
+            "rates": {
+                "type": "object",
+                "maxProperties": 20,
+                "propertyNames": {"pattern": "^[A-Z]{3}$"},
+                "additionalProperties": {
+                    "type": "string",
+                    "pattern": r"^(?!0+(\.0+)?$)[0-9]{1,6}(\.[0-9]{1,8})?$",
+                },
+                "default": {},
+                "description": "Currency to what one unit is worth in `currency`",
+            },
         },
     ),
-    steps={READ: read_stores, ADD: add_them_up, SEND: send_summary},
+    result=results.result_schema(
+        {
+            "day": results.TEXT,
+            "stores": results.list_of({**_STORE, "currency": results.TEXT}),
+            "total": results.AMOUNT,
+            "currency": results.TEXT,
+            "apart": results.COUNT,
+        }
+    ),
+    steps=(
+        base.read_step(READ, "Read each store's orders", read_stores),
+        base.decide_step(ADD, "Add up", add_them_up),
+        base.send_step(SEND, "Post the summary", send_summary),
+    ),
+    schedule=Schedule(Cadence.DAILY, time_of_day="07:45"),
+    example={
+        "day": "2026-11-19",
+        "stores": [{"label": "Shop DE", "orders": 14, "sales": "812.40", "refunds": "0", "currency": "EUR"}],
+        "total": "812.40",
+        "currency": "EUR",
+        "apart": 1,
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

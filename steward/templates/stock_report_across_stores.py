@@ -1,237 +1,215 @@
-"""Stock across stores: one table of stock by SKU over several stores (templates 5.19)."""
+"""Stock across stores: one table of stock by SKU over several stores."""
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.records import Cell, Variant
-from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
-from steward.templates.base import (
-    Category,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.across import by_key, key_name, keyed_variants, names_by_key, spellings
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.reports import Report, send_report
-from steward.templates.parts.results import COUNT, result_schema
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
+from steward.templates.parts.across import StoreVariants, key_name, keyed_variants, spellings
+from steward.templates.parts.reports import SheetReport, send_report
 
 READ, JOIN, SEND = "read-stores", "join-stock", "send-report"
 NOT_TRACKED = "not tracked"
-_COUNTS = ("stores", "skus", "low", "only_in_one", "ambiguous")
-
-_INPUTS = inputs_schema(
-    [],
-    {
-        "low_only": {
-            "type": "boolean",
-            "default": False,
-            "description": "Only SKUs at or under the level in some store",
-        },
-        "threshold": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": 100000,
-            "default": 5,
-            "description": "The level",
-        },
-        "match": shared("match", "What products are matched by"),
-        "sheet": shared("sheet", "Write the table to this sheet"),
-        "teams": shared("teams", "Post the low ones to this channel"),
-    },
-    conditions={"anyOf": [{"required": ["sheet"]}, {"required": ["teams"]}]},
-)
-
-_RESULT = result_schema(dict.fromkeys(_COUNTS, COUNT))
 
 
-async def read_stores(at: StepContext) -> StepResult:
-    """The stock of each store's variants by their key; drafts hold stock too."""
-    found: Any = await keyed_variants(at, published_only=False, kept=_stock_of)
-    number = sum(map(len, found["stores"]))
-    without = found["without"]
-    return StepResult(
-        found,
-        counts=Counts(read=number + without),
-        title=f"Read the stock of {counted(number, 'variant')} of {counted(len(found['labels']), 'store')}",
-        message=f"{counted(without, 'variant')} without a {key_name(at.inputs)} left out."
-        if without
-        else None,
+class StockReportInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    low_only: bool
+    threshold: int
+    match: str
+
+
+class StoredStock(JsonRecord, frozen=True):
+    """A stock number and what it is a number of; null where stock is not counted."""
+
+    target: str
+    stock: int | None
+
+
+class StoreStock(StoreVariants[StoredStock], frozen=True):
+    """The stock of each store's variants."""
+
+
+class StockRow(JsonRecord, frozen=True):
+    """A key with a cell for each store, null where the store has no such key."""
+
+    key: str
+    name: str
+    cells: tuple[int | str | None, ...]
+    note: str | None = None
+
+
+class JoinedStock(StepOutput, frozen=True):
+    """The table, and the rows for the message: the cells at or under the level, in words."""
+
+    labels: tuple[str, ...] = ()
+    skus: int = 0
+    only_in_one: int = 0
+    ambiguous: int = 0
+    rows: tuple[StockRow, ...] = ()
+    low: tuple[StockRow, ...] = ()
+
+
+async def read_stores(context: StepContext) -> StepResult:
+    """Reads the stock of each store's variants by their key; drafts hold stock too."""
+    read = await keyed_variants(context, published_only=False, value_of=_stock_of)
+    without = read.without_key
+    message = f"{counted(without, 'variant')} without a {key_name(context.inputs['match'])} left out."
+    return read.as_result(
+        f"Read the stock of {counted(read.count, 'variant')} of {counted(len(read.labels), 'store')}",
+        read=read.count + without,
+        message=message if without else None,
     )
 
 
-async def join_stock(at: StepContext) -> StepResult:
-    """The table: a row for each key, a cell for each store, and what is odd about it."""
-    read: Any = at.outputs[READ]
-    threshold: Any = at.inputs["threshold"]
-    names = names_by_key(read["stores"])
-    joined = by_key(read["stores"])
-    other = spellings(joined)
-    rows: list[JsonValue] = []
-    low: list[JsonValue] = []
-    ambiguous = only_in_one = 0
+async def join_stock(context: StepContext) -> StepResult:
+    """Joins the stores into a table with a row for each key."""
+    options = StockReportInputs.from_json(context.inputs)
+    read = context.output(READ, StoreStock)
+    names, joined = read.names(), read.by_key()
+    similar = spellings(joined)
+    rows: list[StockRow] = []
+    low: list[StockRow] = []
     for key, stores in joined.items():
-        is_low = [number is not None and number <= threshold for number in map(_sum, stores)]
-        ambiguous += any(len(held) > 1 for held in stores)
-        only_in_one += sum(bool(held) for held in stores) == 1
-        cells: list[JsonValue] = [_cell(held) for held in stores]
-        note = f"also written {', '.join(other[key])}" if key in other else None
-        if any(is_low):
-            low.append(
-                [
-                    key,
-                    names[key],
-                    [_told(held) if low_ else None for held, low_ in zip(stores, is_low, strict=True)],
-                ]
-            )
-        if any(is_low) or not at.inputs["low_only"]:
-            rows.append([key, names[key], cells, note])
-    return StepResult(
-        {
-            "labels": read["labels"],
-            "stores": len(read["labels"]),
-            "skus": len(joined),
-            "only_in_one": only_in_one,
-            "ambiguous": ambiguous,
-            "rows": rows,
-            "low": low,
-        },
-        counts=Counts(matched=len(low)),
-        title=f"Joined {counted(len(joined), key_name(at.inputs))}",
+        low_words = tuple(_low_words(stock, options.threshold) for stock in stores)
+        is_low = any(words is not None for words in low_words)
+        if is_low:
+            low.append(StockRow(key, names[key], low_words))
+        if is_low or not options.low_only:
+            note = f"also written {', '.join(similar[key])}" if key in similar else None
+            rows.append(StockRow(key, names[key], tuple(map(_cell, stores)), note))
+    output = JoinedStock(
+        labels=read.labels,
+        skus=len(joined),
+        only_in_one=sum(sum(map(bool, stores)) == 1 for stores in joined.values()),
+        ambiguous=sum(any(len(stock) > 1 for stock in stores) for stores in joined.values()),
+        rows=tuple(rows),
+        low=tuple(low),
     )
+    return output.as_result(f"Joined {counted(len(joined), key_name(options.match))}", matched=len(low))
 
 
-async def send(at: StepContext) -> StepResult:
-    """The table to the sheet, the low ones to Teams; without any, no message (E17)."""
-    found: Any = at.outputs[JOIN]
-    labels, threshold = found["labels"], at.inputs["threshold"]
-    header = (key_name(at.inputs), "Product", *(f"Stock: {label}" for label in labels), "Note")
-    rows = [(key, name, *map(_written, cells), note) for key, name, cells, note in found["rows"]]
-    none = f"None is at or under {threshold}." if at.inputs["low_only"] else "No stock was found."
+async def send(context: StepContext) -> StepResult:
+    """Sends the table to the sheet, and the low numbers to Teams; without any, no message."""
+    options = StockReportInputs.from_json(context.inputs)
+    joined = context.output(JOIN, JoinedStock)
+    name, threshold = key_name(options.match), options.threshold
+    header = (name, "Product", *(f"Stock: {label}" for label in joined.labels), "Note")
+    rows = [(row.key, row.name, *map(_sheet_cell, row.cells), row.note) for row in joined.rows]
+    none = f"None is at or under {threshold}." if options.low_only else "No stock was found."
     card = None
-    if found["low"]:
-        number = counted(len(found["low"]), header[0])
+    if joined.low:
+        number = len(joined.low)
         card = PostCard(
-            title=f"{number} {verb(len(found['low']), 'is', 'are')} at or under {threshold}",
-            facts=tuple(
-                (
-                    f"{key}, {name}",
-                    ", ".join(
-                        f"{label}: {stock}"
-                        for label, stock in zip(labels, stocks, strict=True)
-                        if stock is not None
-                    ),
-                )
-                for key, name, stocks in found["low"]
-            ),
+            title=f"{counted(number, name)} {verb(number, 'is', 'are')} at or under {threshold}",
+            facts=tuple((f"{row.key}, {row.name}", _stores_words(joined.labels, row)) for row in joined.low),
         )
-    return await send_report(at, Report(header, rows, none), card)
+    return await send_report(context, SheetReport(header, rows, none), card)
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(JOIN)
-    low: Any = found.get("low", [])
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["low"] = len(low)
+    """Reports on the run."""
+    options = StockReportInputs.from_json(ended.inputs)
+    joined = ended.output(JOIN, JoinedStock)
+    stores, low, single, double = len(joined.labels), len(joined.low), joined.only_in_one, joined.ambiguous
     text = sentences(
-        f"{counted(counts['skus'], key_name(ended.inputs))} in {counted(counts['stores'], 'store')},"
-        f" {counts['low']} at or under {ended.inputs['threshold']}.",
-        f"{counts['only_in_one']} {verb(counts['only_in_one'], 'is', 'are')} in one store only."
-        if counts["only_in_one"]
-        else None,
-        f"{counts['ambiguous']} {verb(counts['ambiguous'], 'stands', 'stand')} twice in a store."
-        if counts["ambiguous"]
-        else None,
+        f"{counted(joined.skus, key_name(options.match))} in {counted(stores, 'store')},"
+        f" {low} at or under {options.threshold}.",
+        if_any(single, f"{single} {verb(single, 'is', 'are')} in one store only."),
+        if_any(double, f"{double} {verb(double, 'stands', 'stand')} twice in a store."),
         ended.report_sentence(SEND),
     )
-    return run_summary(text, counts)
+    result = {
+        "stores": stores,
+        "skus": joined.skus,
+        "low": low,
+        "only_in_one": single,
+        "ambiguous": double,
+    }
+    return base.run_summary(text, result)
 
 
-def _stock_of(variant: Variant) -> JsonValue:
-    """The number of stock and what it is a number of; none where it is not counted (E8)."""
+def _stock_of(variant: Variant) -> StoredStock:
     counts = variant.tracked and not variant.backorders_allowed
-    return [variant.stock_target, variant.stock if counts else None]
+    return StoredStock(variant.stock_target, variant.stock if counts else None)
 
 
-def _numbers(held: Sequence[Any]) -> list[int | None]:
-    """The numbers under a key in one store; one that several variants share counts once (E9)."""
-    return list({target: stock for target, stock in held}.values())
+def _numbers(stock: Sequence[StoredStock]) -> list[int | None]:
+    """Returns the numbers under a key in one store; one that several variants share counts once."""
+    return list({number.target: number.stock for number in stock}.values())
 
 
-def _sum(held: Sequence[Any]) -> int | None:
-    """The stock: as it is, or added up with a negative one as 0 (E7); None when there is no number."""
-    numbers = [number for number in _numbers(held) if number is not None]
-    if len(_numbers(held)) == 1 or not numbers:
+def _sum(stock: Sequence[StoredStock]) -> int | None:
+    """Returns the stock; adds up several numbers with a negative one as 0. None when there is no number."""
+    numbers = [number for number in _numbers(stock) if number is not None]
+    if len(_numbers(stock)) == 1 or not numbers:
         return numbers[0] if numbers else None
     return sum(max(number, 0) for number in numbers)
 
 
-def _told(held: Sequence[Any]) -> str:
-    """A store's stock in words; marked when it is a sum."""
-    number = _sum(held)
+def _low_words(stock: Sequence[StoredStock], threshold: int) -> str | None:
+    number = _sum(stock)
+    return _words(stock) if number is not None and number <= threshold else None
+
+
+def _words(stock: Sequence[StoredStock]) -> str:
+    """Returns a store's stock in words, with the number of variants when it is a sum."""
+    number = _sum(stock)
     words = NOT_TRACKED if number is None else str(number)
-    if len(held) < 2:
+    if len(stock) < 2:
         return words
-    untracked = sum(each is None for each in _numbers(held)) if number is not None else 0
-    return f"{words} ({len(held)} variants{f', {untracked} {NOT_TRACKED}' if untracked else ''})"
+    untracked = sum(single is None for single in _numbers(stock)) if number is not None else 0
+    return f"{words} ({len(stock)} variants{f', {untracked} {NOT_TRACKED}' if untracked else ''})"
 
 
-def _cell(held: Sequence[Any]) -> JsonValue:
-    """A cell to be: a number, words where it is none or marked, null where the store has no such key."""
-    if not held:
+def _cell(stock: Sequence[StoredStock]) -> int | str | None:
+    """Returns a number, words for a sum or no number, or null where the store has no such key."""
+    if not stock:
         return None
-    number = _sum(held)
-    return number if number is not None and len(held) == 1 else _told(held)
+    number = _sum(stock)
+    return number if number is not None and len(stock) == 1 else _words(stock)
 
 
-def _written(cell: JsonValue) -> Cell:
-    return Decimal(cell) if isinstance(cell, int) else cell if isinstance(cell, str) else None
+def _sheet_cell(cell: int | str | None) -> Cell:
+    return Decimal(cell) if isinstance(cell, int) else cell
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="stock-report-across-stores",
-        template_version=1,
-        name="Stock across stores",
-        description="One table of stock by SKU over several stores.",
-        category=Category.REPORTS,
-        platforms=(),
-        connections=(
-            ConnectionNeed("store", ConnectionUse.READ, 2, 10),
-            ConnectionNeed("spreadsheet", ConnectionUse.WRITE, 0, 1),
-            ConnectionNeed("teams", ConnectionUse.WRITE, 0, 1),
-        ),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read each store", StepKind.READ),
-            StepFacts(JOIN, "Join by SKU", StepKind.DECIDE),
-            StepFacts(SEND, "Send the table", StepKind.SEND),
-        ),
-        changes_store=False,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="07:00"),
-        changes=(),
-        example_result={"stores": 3, "skus": 900, "low": 12, "only_in_one": 40, "ambiguous": 2},
+def _stores_words(labels: Sequence[str], row: StockRow) -> str:
+    cells = zip(labels, row.cells, strict=True)
+    return ", ".join(f"{label}: {stock}" for label, stock in cells if stock is not None)
+
+
+TEMPLATE = base.define(
+    "stock-report-across-stores",
+    "Stock across stores",
+    "One table of stock by SKU over several stores.",
+    category=base.Category.REPORTS,
+    platforms=(),
+    connections=(base.STORES_TO_READ, *base.REPORT_NEEDS),
+    inputs=inputs.inputs_schema(
+        [],
+        {
+            "low_only": inputs.flag("Only SKUs at or under the level in some store"),
+            "threshold": inputs.integer("The level", 0, 100000, default=5),
+            "match": inputs.shared("match", "What products are matched by"),
+            "sheet": inputs.shared("sheet", "Write the table to this sheet"),
+            "teams": inputs.shared("teams", "Post the low ones to this channel"),
+        },
+        conditions=inputs.SHEET_OR_TEAMS,
     ),
-    steps={READ: read_stores, JOIN: join_stock, SEND: send},
+    result=results.counts_schema("stores", "skus", "low", "only_in_one", "ambiguous"),
+    steps=(
+        base.read_step(READ, "Read each store", read_stores),
+        base.decide_step(JOIN, "Join by SKU", join_stock),
+        base.send_step(SEND, "Send the table", send),
+    ),
+    schedule=Schedule(Cadence.DAILY, time_of_day="07:00"),
+    example={"stores": 3, "skus": 900, "low": 12, "only_in_one": 40, "ambiguous": 2},
     finish=finish,
 )

@@ -1,375 +1,439 @@
-"""Supplier file: sets stock and price from a supplier's file (templates 5.12)."""
+"""Supplier file: sets stock and price from a supplier's file."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.change import Action
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, StepContext, StepFailed, StepResult
-from steward.steps.rows import cell_from_json, cell_to_json
+from steward.steps.base import JsonRecord, MemoryWrite, StepContext, StepFailed, StepOutput, StepResult
+from steward.steps.rows import cell_to_json
 from steward.steps.skus import Skus, key_of
-from steward.templates.base import (
-    PRICE,
-    STOCK,
-    Category,
-    ChangeRow,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.locations import LOCATION_INPUT, location_faults, location_of
-from steward.templates.parts.messages import account_of
-from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, TEXT, list_of, result_schema
-from steward.templates.parts.stored_products import kept_variants, variants_of
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results
+from steward.templates.parts.locations import LOCATION_INPUT, location_errors, location_of
+from steward.templates.parts.sku_rows import JoinedRows, RefusedRow, join_rows
+from steward.templates.parts.stored_products import VariantTable
 from steward.templates.parts.supplier_file import read_file, table_of
 from steward.templates.parts.supplier_rows import (
     FeedRow,
     FeedRules,
-    Joined,
-    Wanted,
-    join_feed,
-    missing_ones,
+    VariantUpdate,
+    missing_variants,
     plan_rows,
 )
 
 FILE, STORE, COMPARE, CHANGE = "read-file", "read-variants", "compare-rows", "change-variants"
-# Variants a live run matched before, and the file and inputs of the last live run that succeeded.
-SUPPLIED, DONE = "supplied", "file"
-# SKUs of that file the store did not have, by a short hash, with the file's mark.
-NOT_FOUND = "not_found"
-# How many of them are asked for by name; more are looked for among all variants.
+# Memory spaces: variants that a live run matched; the file and inputs of the last successful live run; the
+# SKUs of that file which the store did not have, by a short hash, with the file's digest.
+SUPPLIED, IMPORTED, NOT_FOUND = "supplied", "file", "not_found"
+# Up to this many SKUs are read by name; more are looked for among all variants.
 _MAX_NAMED = 500
 
-_INPUTS = inputs_schema(
-    ["file", "sku_column"],
-    {
-        "file": shared("file", "The file in the cloud account"),
-        "sku_column": shared("column", "Header of the SKU column", default="SKU"),
-        "stock_column": shared("column", "Header of the stock column"),
-        "price_column": shared("column", "Header of the price column"),
-        "markup": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 1000,
-            "default": 0,
-            "description": "Percent added to the file's price",
-        },
-        "number_format": shared("number_format", "How numbers are read"),
-        "missing": {
-            "enum": ["keep", "set_zero"],
-            "default": "keep",
-            "description": "Stock of this supplier's variants that the file no longer names",
-        },
-        "max_missing_percent": shared("percent", "More missing than this: nothing is done", default=20),
-        "max_age_hours": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 720,
-            "default": 48,
-            "description": "An older file is refused",
-        },
-        "location": {
-            **LOCATION_INPUT,
-            "description": "Location by name (Shopify); null: the only active one",
-        },
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-    conditions={"anyOf": [{"required": ["stock_column"]}, {"required": ["price_column"]}]},
-)
 
-_COUNTS = ("rows", "matched", "changed", "unchanged", "not_found", "missing", "refused")
-_RESULT = result_schema(
-    {"file_date": TEXT, **dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)}
-)
+class FileInput(JsonRecord, frozen=True):
+    """The input `file`."""
+
+    integration_id: int
+    path: str
+    delimiter: str
+    encoding: str
+
+    @property
+    def name(self) -> str:
+        """The file's name without its folders."""
+        return self.path.rpartition("/")[2]
 
 
-async def read(at: StepContext) -> StepResult:
-    """The rows of the file. Of one that was imported already, those whose SKUs the store did not have: the
-    others were applied, and their stock may have changed since by what was sold."""
-    given: Any = at.inputs["file"]
-    hours: Any = at.inputs["max_age_hours"]
-    account = at.accounts[account_of(given)]
-    content = await read_file(account, given["path"], most_age=timedelta(hours=hours), now=at.now)
-    file = content.file
-    date = f"{file.modified_at:%Y-%m-%dT%H:%M:%S}.000Z"
-    mark = _mark(at.inputs, file.etag or date)
-    again = (await at.memory.all(DONE)).get("mark") == mark
-    left = {key for key, of in (await at.memory.all(NOT_FOUND)).items() if of == mark} if again else set()
-    about: dict[str, JsonValue] = {"date": date, "mark": mark, "again": again}
-    if again and not left:
-        return StepResult(
-            {**about, "same": True, "count": 0, "rows": [], "broken": []},
-            title="The file is the one of the last run",
-        )
-    names: list[Any] = [at.inputs.get(each) for each in ("sku_column", "stock_column", "price_column")]
+class FeedInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    file: FileInput
+    sku_column: str
+    markup: Decimal
+    number_format: str
+    missing: str
+    max_missing_percent: Decimal
+    max_age_hours: int
+    stock_column: str | None = None
+    price_column: str | None = None
+
+    @property
+    def writes_stock(self) -> bool:
+        """Whether stock is written."""
+        return self.stock_column is not None or self.missing == "set_zero"
+
+
+class FeedFile(StepOutput, frozen=True):
+    """The file's rows. `is_repeated`: it was imported already; only SKUs not found then are read again."""
+
+    date: str = ""
+    digest: str = ""
+    is_repeated: bool = False
+    count: int = 0
+    rows: tuple[FeedRow, ...] = ()
+    broken: tuple[RefusedRow, ...] = ()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of a repeated file is left to import."""
+        return self.is_repeated and not self.rows
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Every SKU the file names; also of rows that cannot be used, since those are not missing."""
+        named = [row.key for row in self.rows] + [key_of(row.key) for row in self.broken]
+        return frozenset(key.casefold() for key in named) - {""}
+
+
+class FeedVariants(StepOutput, frozen=True):
+    """The variants that a SKU of the file could mean, and those the supplier had before."""
+
+    variants: VariantTable
+
+
+class UpdateValues(JsonRecord, frozen=True):
+    """The values of an update, whose variants are in a table."""
+
+    row: int | None
+    stock: int | None
+    price: str | None
+    note: str
+
+
+class ComparedFeed(StepOutput, frozen=True):
+    """The usable rows that change something, the refused ones, and the SKUs not found, hashed."""
+
+    rows: int = 0
+    matched: int = 0
+    unchanged: int = 0
+    missing: int = 0
+    refused: int = 0
+    refused_rows: tuple[RefusedRow, ...] = ()
+    not_found: tuple[str, ...] = ()
+    variants: VariantTable = VariantTable()
+    updates: tuple[UpdateValues, ...] = ()
+
+    def variant_updates(self) -> Iterator[VariantUpdate]:
+        """Yields the updates with their variants."""
+        for values, variant in zip(self.updates, self.variants, strict=True):
+            yield VariantUpdate(values.row, variant, values.stock, values.price, values.note)
+
+
+async def read(context: StepContext) -> StepResult:
+    """Reads the rows of the file; of a repeated one, only those whose SKUs the store did not have.
+
+    The others were applied, and their stock may have changed since by sales.
+    """
+    options = FeedInputs.from_json(context.inputs)
+    account = context.accounts[IntegrationId(options.file.integration_id)]
+    max_age = timedelta(hours=options.max_age_hours)
+    content = await read_file(account, options.file.path, max_age=max_age, now=context.now)
+    date = f"{content.file.modified_at:%Y-%m-%dT%H:%M:%S}.000Z"
+    digest = _digest(context.inputs, content.file.etag or date)
+    if (await context.memory.all(IMPORTED)).get("mark") == digest:
+        return await _read_again(context, content.body or b"", date, digest)
     table = table_of(
-        content.body or b"", encoding=given["encoding"], delimiter=given["delimiter"], columns=names
+        content.body or b"",
+        encoding=options.file.encoding,
+        delimiter=options.file.delimiter,
+        columns=_columns(options),
     )
-    rows = [row for row in table.rows if not again or _short(key_of(row.cells[0])) in left]
-    count = len(rows) if again else table.count
-    return StepResult(
-        {
-            **about,
-            "same": False,
-            "count": count,
-            "rows": [[row.number, *map(cell_to_json, row.cells)] for row in rows],
-            "broken": [] if again else list[JsonValue](table.broken),
-        },
-        counts=Counts(read=count),
-        title=f"Read {counted(count, 'row')} of {_name(at)}{', not found before' if again else ''}",
-    )
+    rows = tuple(FeedRow(row.number, *map(cell_to_json, row.cells)) for row in table.rows)
+    output = FeedFile(date, digest, count=table.count, rows=rows, broken=tuple(table.broken))
+    return output.as_result(f"Read {counted(table.count, 'row')} of {options.file.name}", read=table.count)
 
 
-async def read_variants(at: StepContext) -> StepResult:
-    """The variants that a SKU of the file could mean, and those the supplier had before (E10)."""
-    output: Any = at.outputs[FILE]
-    location = location_of(at) if _writes_stock(at.inputs) else None
-    supplied = {} if output["again"] else await at.memory.all(SUPPLIED)
-    keys, seen = _keys(output), set[str]()
-    kept: list[Variant] = []
-    named = (
-        tuple(dict.fromkeys(key_of(cell_from_json(row[1])) for row in output["rows"]))
-        if output["again"]
-        else ()
+async def _read_again(context: StepContext, body: bytes, date: str, digest: str) -> StepResult:
+    """Reads the rows of a repeated file whose SKUs the store did not have."""
+    not_found = await context.memory.all(NOT_FOUND)
+    hashes = {key for key, file_digest in not_found.items() if file_digest == digest}
+    if not hashes:
+        output = FeedFile(date, digest, is_repeated=True)
+        return output.as_result("The file is the one of the last run")
+    options = FeedInputs.from_json(context.inputs)
+    table = table_of(
+        body, encoding=options.file.encoding, delimiter=options.file.delimiter, columns=_columns(options)
     )
+    rows = tuple(
+        FeedRow(row.number, *map(cell_to_json, row.cells))
+        for row in table.rows
+        if _short_hash(key_of(row.cells[0])) in hashes
+    )
+    output = FeedFile(date, digest, is_repeated=True, count=len(rows), rows=rows)
+    title = f"Read {counted(len(rows), 'row')} of {options.file.name}, not found before"
+    return output.as_result(title, read=len(rows))
+
+
+async def read_variants(context: StepContext) -> StepResult:
+    """Reads the variants that a SKU of the file could mean, and those the supplier had before."""
+    file = context.output(FILE, FeedFile)
+    writes_stock = FeedInputs.from_json(context.inputs).writes_stock
+    location = location_of(context) if writes_stock else None
+    supplied = {} if file.is_repeated else await context.memory.all(SUPPLIED)
+    named = tuple(dict.fromkeys(row.key for row in file.rows)) if file.is_repeated else ()
     skus = named if 0 < len(named) <= _MAX_NAMED else None
-    if not output["same"]:
-        async for page in at.home.reader.read(VARIANTS, ProductsQuery(skus=skus, location=location)):
+    query = ProductsQuery(skus=skus, location=location)
+    seen: dict[str, Variant] = {}
+    if not file.is_done:
+        async for page in context.home.reader.read(VARIANTS, query):
             for variant in page.items:
-                is_wanted = key_of(variant.sku).casefold() in keys or at.memory_key(variant.id) in supplied
-                if variant.id not in seen and is_wanted:
-                    kept.append(variant)
-                seen.add(variant.id)
-    return StepResult(
-        {"variants": kept_variants(kept)},
-        counts=Counts(read=len(seen)),
-        title=f"Read {counted(len(seen), 'variant')} of the store",
-    )
+                seen.setdefault(variant.id, variant)
+    keys = file.keys
+    relevant = [
+        variant
+        for variant in seen.values()
+        if key_of(variant.sku).casefold() in keys or context.memory_key(variant.id) in supplied
+    ]
+    title = f"Read {counted(len(seen), 'variant')} of the store"
+    return FeedVariants(VariantTable(relevant)).as_result(title, read=len(seen))
 
 
-async def compare_rows(at: StepContext) -> StepResult:
-    """Which rows can be used, what the file no longer names, and what of it changes something.
+async def compare_rows(context: StepContext) -> StepResult:
+    """Decides which rows can be used, what the file no longer names, and what changes something.
 
     Raises StepFailed `too_many_missing`.
     """
-    file: Any = at.outputs[FILE]
-    read_: Any = at.outputs[STORE]
-    variants = variants_of(read_["variants"])
-    supplied = await at.memory.all(SUPPLIED)
-    joined = join_feed(_rows(file), Skus(variants), _rules(at)) if not file["same"] else Joined()
-    joined.refused += file["broken"]
-    missing = _missing(at, variants, supplied) if not file["again"] else []
-    wanted = [*joined.wanted, *_zeroed(at, missing)]
-    planned = plan_rows(at.home, wanted, beside=_beside(at))
-    for each, problem in planned.problems:
-        joined.refuse(each.row, each.variant.sku or None, problem.code, problem.message)
-    asked = [each for each, _ in planned.changes]
-    ok = [each for each in (*asked, *planned.unchanged) if each.row is not None]
-    joined.refused.sort(key=lambda row: (row["row"] is None, row["row"] or 0))
-    return StepResult(
-        {
-            "rows": file["count"] if ok or joined.refused or not file["again"] else 0,
-            "matched": len(ok),
-            "unchanged": sum(each.row is not None for each in planned.unchanged),
-            "not_found": len(joined.not_found),
-            "not_found_keys": [_short(key) for key in joined.not_found],
-            "missing": len(missing),
-            "refused": len(joined.refused),
-            "refused_rows": list[JsonValue](joined.refused[:RESULT_ENTRIES]),
-            "variants": kept_variants(each.variant for each in asked),
-            "asks": [[each.row, each.stock, each.price, each.note] for each in asked],
-        },
-        counts=Counts(matched=len(asked)),
-        title=f"Found {counted(len(asked), 'variant')} to change",
-        message=f"{counted(len(joined.refused), 'row')} refused." if joined.refused else None,
-        memory=tuple(
-            MemoryWrite(SUPPLIED, key, True)
-            for each in ok
-            if (key := at.memory_key(each.variant.id)) not in supplied
+    file = context.output(FILE, FeedFile)
+    variants = list(context.output(STORE, FeedVariants).variants)
+    supplied = await context.memory.all(SUPPLIED)
+    rules = _rules(context)
+    joined: JoinedRows[VariantUpdate] = join_rows(
+        file.rows, Skus(variants), values_of=rules.values, update_of=rules.update
+    )
+    joined.refused += file.broken
+    missing = _missing(context, variants, supplied, file) if not file.is_repeated else []
+    updates = [*joined.updates, *_zeroed(context, missing)]
+    planned = plan_rows(context.home, updates, source=_source(context))
+    for update, problem in planned.problems:
+        joined.refuse(update.row, update.variant.sku or None, problem.code, problem.message)
+    joined.refused.sort(key=lambda refused: (refused.row is None, refused.row or 0))
+    changing = [update for update, _ in planned.changes]
+    matched = [update for update in (*changing, *planned.unchanged) if update.row is not None]
+    refused = len(joined.refused)
+    output = ComparedFeed(
+        rows=file.count if matched or refused or not file.is_repeated else 0,
+        matched=len(matched),
+        unchanged=sum(update.row is not None for update in planned.unchanged),
+        missing=len(missing),
+        refused=refused,
+        refused_rows=tuple(joined.refused[: results.RESULT_ENTRIES]),
+        not_found=tuple(map(_short_hash, joined.not_found)),
+        variants=VariantTable(update.variant for update in changing),
+        updates=tuple(
+            UpdateValues(update.row, update.stock, update.price, update.note) for update in changing
         ),
+    )
+    keys = [context.memory_key(update.variant.id) for update in matched]
+    return output.as_result(
+        f"Found {counted(len(changing), 'variant')} to change",
+        matched=len(changing),
+        message=f"{counted(refused, 'row')} refused." if refused else None,
+        memory=[MemoryWrite(SUPPLIED, key, True) for key in keys if key not in supplied],
     )
 
 
-async def change_variants(at: StepContext) -> StepResult:
-    """Proposes stock and prices. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[COMPARE]
-    file: Any = at.outputs[FILE]
-    variants = variants_of(found["variants"])
-    wanted = [
-        Wanted(row, variant, stock, price, note)
-        for (row, stock, price, note), variant in zip(found["asks"], variants, strict=True)
+async def change_variants(context: StepContext) -> StepResult:
+    """Proposes stock and prices. Raises TooManyChanges."""
+    compared, file = context.output(COMPARE, ComparedFeed), context.output(FILE, FeedFile)
+    planned = plan_rows(context.home, list(compared.variant_updates()), source=_source(context))
+    proposals = tuple(proposal for _, proposal in planned.changes)
+    context.check_limit(len(proposals))
+    remembered = await context.memory.all(NOT_FOUND)
+    not_found = set(compared.not_found)
+    writes = [MemoryWrite(NOT_FOUND, key, None) for key in remembered.keys() - not_found]
+    writes += [
+        MemoryWrite(NOT_FOUND, key, file.digest)
+        for key in compared.not_found
+        if remembered.get(key) != file.digest
     ]
-    proposals = tuple(made for _, made in plan_rows(at.home, wanted, beside=_beside(at)).changes)
-    at.check_limit(len(proposals))
-    held = await at.memory.all(NOT_FOUND)
-    left = found["not_found_keys"] if not file["same"] else []
-    forgotten = [MemoryWrite(NOT_FOUND, key, None) for key in held.keys() - left]
-    kept = [MemoryWrite(NOT_FOUND, key, file["mark"]) for key in left if held.get(key) != file["mark"]]
     return StepResult(
         {},
         title=f"Change {counted(len(proposals), 'variant')}",
         proposals=proposals,
-        memory=(MemoryWrite(DONE, "mark", file["mark"]), *forgotten, *kept),
+        memory=(MemoryWrite(IMPORTED, "mark", file.digest), *writes),
     )
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    file, found = ended.output_of(FILE), ended.output_of(COMPARE)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.applied(CHANGE)
-    rows: Any = found.get("refused_rows", [])
-    is_same = file.get("same") is True or (file.get("again") is True and not found.get("rows"))
-    gone, missing, refused = (counts[name] for name in ("not_found", "missing", "refused"))
-    none = "Nothing differs from the file." if ended.ran(CHANGE) else "No variant was changed."
-    none = "The file is the one of the last run." if is_same else none
-    no_longer = f"{counted(missing, 'variant')} of the supplier {verb(missing, 'is', 'are')} no longer in it."
+    """Reports on the run."""
+    file, compared = ended.output(FILE, FeedFile), ended.output(COMPARE, ComparedFeed)
+    not_found, missing, refused = len(compared.not_found), compared.missing, compared.refused
     text = sentences(
-        ended.changes_sentence(CHANGE, "variant", "changed", none=none),
-        f"{counted(gone, 'SKU')} of the file {verb(gone, 'is', 'are')} not in the store." if gone else None,
-        no_longer if missing else None,
-        f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused." if refused else None,
+        ended.changes_sentence(CHANGE, "variant", "changed", none=_no_changes_sentence(ended)),
+        if_any(
+            not_found,
+            f"{counted(not_found, 'SKU')} of the file {verb(not_found, 'is', 'are')} not in the store.",
+        ),
+        if_any(
+            missing,
+            f"{counted(missing, 'variant')} of the supplier {verb(missing, 'is', 'are')} no longer in it.",
+        ),
+        if_any(refused, f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused."),
     )
-    date = file.get("date")
-    about: dict[str, JsonValue] = {"file_date": date if isinstance(date, str) else "", **counts}
-    return run_summary(text, {**about, "refused_rows": rows})
+    result = {
+        "file_date": file.date,
+        "rows": compared.rows,
+        "matched": compared.matched,
+        "changed": ended.applied(CHANGE),
+        "unchanged": compared.unchanged,
+        "not_found": not_found,
+        "missing": missing,
+        "refused": refused,
+        "refused_rows": compared.refused_rows,
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """One location to write at, when stock is written (templates 5.12, E14)."""
-    return location_faults(inputs, world.store) if _writes_stock(inputs) else {}
+def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
+    """Checks the location to write at, when stock is written."""
+    return location_errors(values, setup.store) if FeedInputs.from_json(values).writes_stock else {}
 
 
-def _writes_stock(inputs: JsonObject) -> bool:
-    return "stock_column" in inputs or inputs["missing"] == "set_zero"
+def _no_changes_sentence(ended: EndedRun) -> str:
+    if ended.output(FILE, FeedFile).is_repeated and not ended.output(COMPARE, ComparedFeed).rows:
+        return "The file is the one of the last run."
+    return "Nothing differs from the file." if ended.ran(CHANGE) else "No variant was changed."
 
 
-def _mark(inputs: JsonObject, file: str) -> str:
-    """The file and the inputs it was read with: with other inputs it is read again."""
-    asked = json.dumps(inputs, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(f"{file}\n{asked}".encode()).hexdigest()
+def _columns(options: FeedInputs) -> list[str | None]:
+    return [options.sku_column, options.stock_column, options.price_column]
 
 
-def _short(key: str) -> str:
-    """A SKU as it is remembered: the memory's keys are short, and SKUs may be long."""
+def _digest(values: JsonObject, file: str) -> str:
+    """Returns a digest of the file and the inputs: with other inputs, the file is read again."""
+    options = json.dumps(values, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(f"{file}\n{options}".encode()).hexdigest()
+
+
+def _short_hash(key: str) -> str:
+    """Returns a SKU as it is remembered: the memory's keys are short, and SKUs may be long."""
     return hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
-def _rows(file: Any) -> list[FeedRow]:
-    return [FeedRow(row[0], *map(cell_from_json, row[1:4])) for row in file["rows"]]
-
-
-def _keys(file: Any) -> frozenset[str]:
-    """Every SKU the file names, that of rows which cannot be used too: those are not missing."""
-    named = [cell_from_json(row[1]) for row in file["rows"]] + [row["key"] for row in file["broken"]]
-    return frozenset(key_of(each).casefold() for each in named) - {""}
-
-
-def _rules(at: StepContext) -> FeedRules:
+def _rules(context: StepContext) -> FeedRules:
+    options = FeedInputs.from_json(context.inputs)
     return FeedRules(
-        currency=at.home.connection.currency,
-        form=str(at.inputs["number_format"]),
-        with_stock="stock_column" in at.inputs,
-        with_price="price_column" in at.inputs,
-        markup=Decimal(str(at.inputs["markup"])),
+        currency=context.home.connection.currency,
+        number_format=options.number_format,
+        with_stock=options.stock_column is not None,
+        with_price=options.price_column is not None,
+        markup=options.markup,
     )
 
 
-def _missing(at: StepContext, variants: Sequence[Variant], supplied: Any) -> list[Variant]:
-    """Raises StepFailed `too_many_missing`."""
-    found, his = missing_ones(variants, supplied, _keys(at.outputs[FILE]), prefix=at.memory_key(""))
-    most = Decimal(str(at.inputs["max_missing_percent"]))
-    if Decimal(len(found)) * 100 > most * his:
-        words = f"{len(found)} of the supplier's {counted(his, 'variant')} are not in the file,"
-        words += f" more than {most.normalize():f} %. Nothing was changed. Check the file first."
+def _missing(
+    context: StepContext, variants: list[Variant], supplied: JsonObject, file: FeedFile
+) -> list[Variant]:
+    """Returns the supplier's variants the file no longer names. Raises StepFailed `too_many_missing`."""
+    missing, total = missing_variants(variants, supplied, file.keys, prefix=context.memory_key(""))
+    max_percent = FeedInputs.from_json(context.inputs).max_missing_percent
+    if Decimal(len(missing)) * 100 > max_percent * total:
+        words = f"{len(missing)} of the supplier's {counted(total, 'variant')} are not in the file,"
+        words += f" more than {max_percent.normalize():f} %. Nothing was changed. Check the file first."
         raise StepFailed("too_many_missing", words)
-    return found
+    return missing
 
 
-def _zeroed(at: StepContext, missing: Sequence[Variant]) -> list[Wanted]:
-    """What is missing gets a stock of 0 where that is asked for; without a number it is left alone (E8)."""
-    if at.inputs["missing"] != "set_zero":
+def _zeroed(context: StepContext, missing: list[Variant]) -> list[VariantUpdate]:
+    """Returns a stock of 0 for the missing variants with a stock number, where the inputs ask for it."""
+    if FeedInputs.from_json(context.inputs).missing != "set_zero":
         return []
-    counted_ = [each for each in missing if each.tracked and not each.backorders_allowed and each.stock]
-    return [Wanted(None, each, 0, None, "No longer in the file.") for each in counted_]
+    return [
+        VariantUpdate(None, variant, 0, None, "No longer in the file.")
+        for variant in missing
+        if variant.tracked and not variant.backorders_allowed and variant.stock
+    ]
 
 
-def _beside(at: StepContext) -> str:
-    file: Any = at.outputs[FILE]
-    return f"{_name(at)} of {file['date'][:16].replace('T', ' ')} UTC"
+def _source(context: StepContext) -> str:
+    """Returns the file's name and date, for the message of a change."""
+    date = context.output(FILE, FeedFile).date[:16].replace("T", " ")
+    return f"{FeedInputs.from_json(context.inputs).file.name} of {date} UTC"
 
 
-def _name(at: StepContext) -> str:
-    given: Any = at.inputs["file"]
-    return str(given["path"]).rpartition("/")[2]
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="supplier-feed-import",
-        template_version=1,
-        name="Supplier file",
-        description="Sets stock and price from a supplier's file.",
-        category=Category.STOCK,
-        platforms=("shopify", "woocommerce"),
-        connections=(ConnectionNeed("cloud_s3", ConnectionUse.READ, 1, 1),),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(FILE, "Read the file", StepKind.READ),
-            StepFacts(STORE, "Read the variants", StepKind.READ),
-            StepFacts(COMPARE, "Check and compare the rows", StepKind.DECIDE),
-            StepFacts(CHANGE, "Change stock and prices", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="05:00"),
-        changes=(
-            ChangeRow(
-                step=CHANGE,
-                object="variant",
-                action=Action.UPDATE,
-                fields=(STOCK, PRICE),
-                reversible=True,
-                shown_beside=("file name", "file date", "row number"),
+TEMPLATE = base.define(
+    "supplier-feed-import",
+    "Supplier file",
+    "Sets stock and price from a supplier's file.",
+    category=base.Category.STOCK,
+    connections=(base.ConnectionNeed("cloud_s3", base.ConnectionUse.READ, 1, 1),),
+    inputs=inputs.inputs_schema(
+        ["file", "sku_column"],
+        {
+            "file": inputs.shared("file", "The file in the cloud account"),
+            "sku_column": inputs.shared("column", "Header of the SKU column", default="SKU"),
+            "stock_column": inputs.shared("column", "Header of the stock column"),
+            "price_column": inputs.shared("column", "Header of the price column"),
+            "markup": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1000,
+                "default": 0,
+                "description": "Percent added to the file's price",
+            },
+            "number_format": inputs.shared("number_format", "How numbers are read"),
+            "missing": inputs.choice(
+                "Stock of this supplier's variants that the file no longer names",
+                *("keep", "set_zero"),
+                default="keep",
             ),
-        ),
-        example_result={
-            "file_date": "2026-11-20T03:10:00.000Z",
-            "rows": 1200,
-            "matched": 1188,
-            "changed": 64,
-            "unchanged": 1124,
-            "not_found": 12,
-            "missing": 3,
-            "refused": 0,
-            "refused_rows": [],
+            "max_missing_percent": inputs.shared(
+                "percent", "More missing than this: nothing is done", default=20
+            ),
+            "max_age_hours": inputs.integer("An older file is refused", 1, 720, default=48),
+            "location": {
+                **LOCATION_INPUT,
+                "description": "Location by name (Shopify); null: the only active one",
+            },
+            "limit": inputs.LIMIT,
         },
+        conditions={"anyOf": [{"required": ["stock_column"]}, {"required": ["price_column"]}]},
     ),
-    steps={FILE: read, STORE: read_variants, COMPARE: compare_rows, CHANGE: change_variants},
+    result=results.result_schema(
+        {
+            "file_date": results.TEXT,
+            **dict.fromkeys(
+                ("rows", "matched", "changed", "unchanged", "not_found", "missing", "refused"), results.COUNT
+            ),
+            "refused_rows": results.REFUSED_ROWS,
+        }
+    ),
+    steps=(
+        base.read_step(FILE, "Read the file", read),
+        base.read_step(STORE, "Read the variants", read_variants),
+        base.decide_step(COMPARE, "Check and compare the rows", compare_rows),
+        base.change_step(CHANGE, "Change stock and prices", change_variants),
+    ),
+    schedule=Schedule(Cadence.DAILY, time_of_day="05:00"),
+    changes=(
+        base.ChangeRow(
+            CHANGE,
+            "variant",
+            Action.UPDATE,
+            (base.STOCK, base.PRICE),
+            shown_beside=("file name", "file date", "row number"),
+        ),
+    ),
+    example={
+        "file_date": "2026-11-20T03:10:00.000Z",
+        "rows": 1200,
+        "matched": 1188,
+        "changed": 64,
+        "unchanged": 1124,
+        "not_found": 12,
+        "missing": 3,
+        "refused": 0,
+        "refused_rows": [],
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

@@ -1,311 +1,299 @@
-"""Stock from another store: sets this store's stock by SKU from another store (templates 5.10)."""
+"""Stock from another store: sets this store's stock by SKU from another store."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from steward.connectors.base.commands import SetStock
-from steward.connectors.base.connector import PlannedChanges
-from steward.connectors.base.queries import VARIANTS, ProductsQuery, RecordPage
+from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
 from steward.model.change import Action
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import AccountAccess, MemoryWrite, StepContext, StepFailed, StepResult
-from steward.templates.base import (
-    STOCK,
-    Category,
-    ChangeRow,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
+from steward.steps.base import (
+    AccountAccess,
+    JsonRecord,
+    MemoryWrite,
+    StepContext,
+    StepFailed,
+    StepOutput,
+    StepResult,
 )
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, results, stock
 from steward.templates.parts.across import naming
-from steward.templates.parts.inputs import inputs_schema, shared
-from steward.templates.parts.locations import LOCATION_INPUT, location_faults, location_of
-from steward.templates.parts.results import COUNT, REFUSED_ROW, RESULT_ENTRIES, list_of, result_schema
-from steward.templates.parts.stock import in_event, read_products, units_of
+from steward.templates.parts.locations import LOCATION_INPUT, location_errors, location_of
+from steward.templates.parts.sku_rows import RefusedRow
 from steward.templates.parts.stock_pairs import PairRules, SourceRow, match_key, pair
-from steward.templates.parts.stored_products import kept_variants, variants_of
+from steward.templates.parts.stored_products import VariantTable
 
 SOURCE, TARGET, COMPARE, SET = "read-source", "read-target", "compare-stock", "set-stock"
-# How many variants each source had when it was last read whole.
-READ_BEFORE = "source"
-
-_INPUTS = inputs_schema(
-    ["source_integration_id"],
-    {
-        "source_integration_id": shared("integration_id", "The store stock is read from"),
-        "match": shared("match", "What products are matched by"),
-        "buffer": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": 1000,
-            "default": 0,
-            "description": "Held back from the source's number",
-        },
-        "location": {
-            **LOCATION_INPUT,
-            "description": "Location by name in the target (Shopify); null: its only active one",
-        },
-        "mode": {
-            "enum": ["set", "only_lower"],
-            "default": "set",
-            "description": "only_lower: never raise the target",
-        },
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-)
-
-_COUNTS = ("source_variants", "matched", "changed", "unchanged", "not_in_source", "refused")
-_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "refused_rows": list_of(REFUSED_ROW)})
+# Memory space: how many variants each source had when it was last read completely.
+SOURCE_SIZE = "source"
 
 
-async def read_source(at: StepContext) -> StepResult:
-    """Keys and numbers of the source; of an event's run only of the variants it is about.
+class SyncInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    source_integration_id: int
+    match: str
+    buffer: int
+    mode: str
+
+
+class SourceStock(StepOutput, frozen=True):
+    """The source's stock by key. After an event `only` are the target's variants it is about, and `skus`
+    what both stores are asked for."""
+
+    read: int
+    rows: tuple[SourceRow, ...]
+    only: frozenset[str] | None
+    skus: tuple[str, ...] | None
+
+    @property
+    def needs_target(self) -> bool:
+        """Whether there is anything to read of the target."""
+        if self.only is None:
+            return self.skus is None
+        return bool(self.only) and self.skus != ()
+
+
+class TargetVariants(StepOutput, frozen=True):
+    """The target's variants that a key of the source could mean."""
+
+    variants: VariantTable
+    not_in_source: int
+
+
+class StockToSet(JsonRecord, frozen=True, array_like=True):
+    """A stock number to set."""
+
+    quantity: int
+    message: str | None
+
+
+class ComparedStock(StepOutput, frozen=True):
+    """Which variants get another number, and which are left alone."""
+
+    source_variants: int = 0
+    matched: int = 0
+    unchanged: int = 0
+    not_in_source: int = 0
+    refused: int = 0
+    refused_rows: tuple[RefusedRow, ...] = ()
+    variants: VariantTable = VariantTable()
+    stock: tuple[StockToSet, ...] = ()
+
+
+async def read_source(context: StepContext) -> StepResult:
+    """Reads keys and numbers of the source; after an event only of the variants it is about.
 
     Raises StepFailed `source_too_small`.
     """
-    source, match = _source(at), str(at.inputs["match"])
-    wanted = await _in_event(at)
-    skus = _skus(wanted, match)
+    options = SyncInputs.from_json(context.inputs)
+    source = context.accounts[IntegrationId(options.source_integration_id)]
+    event_variants = await _event_variants(context)
+    skus = _skus(event_variants, options.match)
     read: list[Variant] = []
-    if skus != () and wanted != []:
+    if skus != () and event_variants != []:
         with naming(source.connection.name):
-            read = await _each_once(source.reader.read(VARIANTS, ProductsQuery(skus=skus)))
-    memory: tuple[MemoryWrite, ...] = ()
-    if wanted is None:
-        memory = (await _checked_size(at, source, len(read)),)
-    rows = [row for row in (SourceRow.of(each, match) for each in read) if row.key]
-    return StepResult(
-        {
-            "read": len(read),
-            "rows": [[row.key, row.stock] for row in rows],
-            "only": None if wanted is None else [each.id for each in wanted],
-            "skus": None if skus is None else list(skus),
-        },
-        counts=Counts(read=len(read)),
-        title=f"Read {counted(len(read), 'variant')} of {source.connection.name}",
-        memory=memory,
+            read = await stock.read_each_once(source.reader.read(VARIANTS, ProductsQuery(skus=skus)))
+    memory = [await _checked_size(context, source, len(read))] if event_variants is None else []
+    rows = [SourceRow.of(variant, options.match) for variant in read]
+    output = SourceStock(
+        read=len(read),
+        rows=tuple(row for row in rows if row.key),
+        only=None if event_variants is None else frozenset(variant.id for variant in event_variants),
+        skus=skus,
     )
+    title = f"Read {counted(len(read), 'variant')} of {source.connection.name}"
+    return output.as_result(title, read=len(read), memory=memory)
 
 
-async def read_target(at: StepContext) -> StepResult:
-    """The variants of this store that a key of the source could mean, at the location written to."""
-    output: Any = at.outputs[SOURCE]
-    match = str(at.inputs["match"])
-    named = {"sku": "SKU"}.get(match, match)
-    keys = {str(key).casefold() for key, _ in output["rows"]}
-    skus: Any = output["skus"]
-    ask = ProductsQuery(skus=None if skus is None else tuple(skus), location=location_of(at))
-    only = output["only"]
-    is_needed = skus is None if only is None else bool(only and skus != [])
-    read = await _each_once(at.home.reader.read(VARIANTS, ask)) if is_needed else []
-    kept: list[Variant] = []
-    without = others = 0
+async def read_target(context: StepContext) -> StepResult:
+    """Reads the variants of this store that a key of the source could mean, at the location written to."""
+    source = context.output(SOURCE, SourceStock)
+    match = str(context.inputs["match"])
+    query = ProductsQuery(skus=source.skus, location=location_of(context))
+    read: list[Variant] = []
+    if source.needs_target:
+        read = await stock.read_each_once(context.home.reader.read(VARIANTS, query))
+    source_keys = {row.key.casefold() for row in source.rows}
+    matchable: list[Variant] = []
+    without_key = not_in_source = 0
     for variant in read:
         key = match_key(variant, match)
-        if key.casefold() in keys:
-            kept.append(variant)
+        if key.casefold() in source_keys:
+            matchable.append(variant)
         elif not key:
-            without += 1
-        elif only is None or variant.id in only:
-            others += 1
-    return StepResult(
-        {"variants": kept_variants(kept), "not_in_source": others},
-        counts=Counts(read=len(read)),
-        title=f"Read {counted(len(read), 'variant')} of {at.home.connection.name}",
-        message=f"{counted(without, 'variant')} without a {named} cannot be matched." if without else None,
+            without_key += 1
+        elif source.only is None or variant.id in source.only:
+            not_in_source += 1
+    name = {"sku": "SKU"}.get(match, match)
+    message = f"{counted(without_key, 'variant')} without a {name} cannot be matched."
+    return TargetVariants(VariantTable(matchable), not_in_source).as_result(
+        f"Read {counted(len(read), 'variant')} of {context.home.connection.name}",
+        read=len(read),
+        message=message if without_key else None,
     )
 
 
-async def compare_stock(at: StepContext) -> StepResult:
-    """Which variants get another number, and which are left alone with the reason."""
-    source: Any = at.outputs[SOURCE]
-    target: Any = at.outputs[TARGET]
-    buffer: Any = at.inputs["buffer"]
-    rules = PairRules(str(at.inputs["match"]), buffer, at.inputs["mode"] == "only_lower")
-    rows = [SourceRow(key, stock) for key, stock in source["rows"]]
-    found = pair(variants_of(target["variants"]), rows, rules, only=source["only"])
-    planned = _plan(at, found.asks)
-    by_id = {each.variant.id: each.variant for each in found.asks}
+async def compare_stock(context: StepContext) -> StepResult:
+    """Decides which variants get another number, and which are left alone."""
+    options = SyncInputs.from_json(context.inputs)
+    source, target = context.output(SOURCE, SourceStock), context.output(TARGET, TargetVariants)
+    rules = PairRules(options.match, options.buffer, options.mode == "only_lower")
+    paired = pair(target.variants, source.rows, rules, only=source.only)
+    planned = context.home.plan("inventory.set", paired.commands)
+    by_id = {command.variant.id: command.variant for command in paired.commands}
     for problem in planned.problems:
-        found.refuse(match_key(by_id[problem.item], rules.match), problem.code, problem.message)
-    refused = {problem.item for problem in planned.problems}
-    asks = [each for each in found.asks if each.variant.id not in {*refused, *planned.unchanged}]
-    unchanged = found.unchanged + len(planned.unchanged)
-    return StepResult(
-        {
-            "source_variants": source["read"],
-            "matched": unchanged + len(asks),
-            "unchanged": unchanged,
-            "not_in_source": target["not_in_source"] + found.not_in_source,
-            "refused": len(found.refused),
-            "refused_rows": list[JsonValue](found.refused[:RESULT_ENTRIES]),
-            "variants": kept_variants(each.variant for each in asks),
-            "asks": [[each.quantity, each.message] for each in asks],
-        },
-        counts=Counts(matched=len(asks)),
-        title=f"Found {counted(len(asks), 'number')} to set",
-        message=f"{counted(len(found.refused), 'variant')} left alone." if found.refused else None,
+        key = match_key(by_id[problem.item], options.match)
+        paired.refuse(key, problem.code, problem.message)
+    skipped = {*(problem.item for problem in planned.problems), *planned.unchanged}
+    commands = [command for command in paired.commands if command.variant.id not in skipped]
+    unchanged, refused = paired.unchanged + len(planned.unchanged), len(paired.refused)
+    output = ComparedStock(
+        source_variants=source.read,
+        matched=unchanged + len(commands),
+        unchanged=unchanged,
+        not_in_source=target.not_in_source + paired.not_in_source,
+        refused=refused,
+        refused_rows=tuple(paired.refused[: results.RESULT_ENTRIES]),
+        variants=VariantTable(command.variant for command in commands),
+        stock=tuple(StockToSet(command.quantity, command.message) for command in commands),
+    )
+    return output.as_result(
+        f"Found {counted(len(commands), 'number')} to set",
+        matched=len(commands),
+        message=f"{counted(refused, 'variant')} left alone." if refused else None,
     )
 
 
-async def set_stock(at: StepContext) -> StepResult:
-    """Proposes the numbers. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[COMPARE]
-    asks = [
-        SetStock(variant, quantity, message)
-        for variant, (quantity, message) in zip(variants_of(found["variants"]), found["asks"], strict=True)
+async def set_stock(context: StepContext) -> StepResult:
+    """Proposes the numbers. Raises TooManyChanges."""
+    compared = context.output(COMPARE, ComparedStock)
+    commands = [
+        SetStock(variant, number.quantity, number.message)
+        for variant, number in zip(compared.variants, compared.stock, strict=True)
     ]
-    proposals = _plan(at, asks).proposals
-    at.check_limit(len(proposals))
-    return StepResult(
-        {},
-        title=f"Set the stock of {counted(len(proposals), 'variant')}",
-        proposals=proposals,
-    )
+    proposals = context.home.plan("inventory.set", commands).proposals
+    context.check_limit(len(proposals))
+    title = f"Set the stock of {counted(len(proposals), 'variant')}"
+    return StepResult({}, title=title, proposals=proposals)
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(COMPARE)
-    counts = {name: whole(found.get(name)) for name in _COUNTS}
-    counts["changed"] = ended.applied(SET)
-    rows: Any = found.get("refused_rows", [])
-    absent, refused = counts["not_in_source"], counts["refused"]
+    """Reports on the run."""
+    compared = ended.output(COMPARE, ComparedStock)
+    absent, refused = compared.not_in_source, compared.refused
     none = "No stock differs from the other store." if ended.ran(SET) else "No stock was set."
     text = sentences(
         ended.changes_sentence(SET, "stock number", "set", none=none),
-        f"{counted(absent, 'variant')} {verb(absent, 'is', 'are')} not in the other store."
-        if absent
-        else None,
-        f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left alone." if refused else None,
+        if_any(absent, f"{counted(absent, 'variant')} {verb(absent, 'is', 'are')} not in the other store."),
+        if_any(refused, f"{counted(refused, 'variant')} {verb(refused, 'was', 'were')} left alone."),
     )
-    return run_summary(text, {**counts, "refused_rows": rows})
+    result = {
+        "source_variants": compared.source_variants,
+        "matched": compared.matched,
+        "changed": ended.applied(SET),
+        "unchanged": compared.unchanged,
+        "not_in_source": absent,
+        "refused": refused,
+        "refused_rows": compared.refused_rows,
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """Another store than its own, and one location to write at (templates 5.10)."""
-    errors = dict(location_faults(inputs, world.store))
-    if world.store is not None and inputs["source_integration_id"] == world.store.integration_id:
+def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
+    """Requires a source other than the automation's own store, and one location to write at."""
+    errors = dict(location_errors(values, setup.store))
+    if setup.store is not None and values["source_integration_id"] == setup.store.integration_id:
         errors["inputs.source_integration_id"] = ["Name another store than the one it runs on."]
     return errors
 
 
-def _source(at: StepContext) -> AccountAccess:
-    number: Any = at.inputs["source_integration_id"]
-    return at.accounts[IntegrationId(number)]
-
-
-async def _in_event(at: StepContext) -> list[Variant] | None:
-    """The variants an event's run is about; None on a schedule and by hand."""
-    event = at.event
+async def _event_variants(context: StepContext) -> list[Variant] | None:
+    """Returns the variants the run's event is about; None for a run without an event."""
+    event = context.event
     if event is None:
         return None
-    found: list[Variant] = []
-    for product in await read_products(at, published_only=False):
-        meant = {unit.id for unit in units_of(product) if in_event(event, unit)}
-        found += [each for each in product.variants if product.sellable and each.stock_target in meant]
-    return found
+    variants: list[Variant] = []
+    for product in await stock.read_products(context, published_only=False):
+        targets = {unit.id for unit in stock.units_of(product) if stock.in_event(event, unit)}
+        if product.sellable:
+            variants += [variant for variant in product.variants if variant.stock_target in targets]
+    return variants
 
 
-def _skus(wanted: Sequence[Variant] | None, match: str) -> tuple[str, ...] | None:
-    """What both stores are asked for; barcodes cannot be asked for, so everything is read."""
-    if wanted is None or match != "sku":
+def _skus(event_variants: Sequence[Variant] | None, match: str) -> tuple[str, ...] | None:
+    """Returns the SKUs to ask both stores for; barcodes cannot be asked for, so everything is read."""
+    if event_variants is None or match != "sku":
         return None
-    return tuple(sorted({each.sku for each in wanted if match_key(each, match)}))
+    return tuple(sorted({variant.sku for variant in event_variants if match_key(variant, match)}))
 
 
-async def _each_once(pages: AsyncIterator[RecordPage[Variant]]) -> list[Variant]:
-    """Every variant of every page, those seen twice once (E10)."""
-    found: dict[str, Variant] = {}
-    async for page in pages:
-        for variant in page.items:
-            found.setdefault(variant.id, variant)
-    return list(found.values())
-
-
-async def _checked_size(at: StepContext, source: AccountAccess, count: int) -> MemoryWrite:
-    """That the source is not empty, nor under half of what the last live run read."""
+async def _checked_size(context: StepContext, source: AccountAccess, count: int) -> MemoryWrite:
+    """Checks that the source is not empty, nor under half of what the last live run read."""
     key = str(source.connection.integration_id)
-    before = whole((await at.memory.all(READ_BEFORE)).get(key))
+    remembered = (await context.memory.all(SOURCE_SIZE)).get(key)
+    before = remembered if isinstance(remembered, int) else 0
     if count == 0 or count * 2 < before:
         words = f"{source.connection.name} has {counted(count, 'variant')}"
         words += f", where it had {before} before." if before else "."
-        words = f"{words} Nothing was changed. Check that store first."
-        raise StepFailed("source_too_small", words)
-    return MemoryWrite(READ_BEFORE, key, count)
+        raise StepFailed("source_too_small", f"{words} Nothing was changed. Check that store first.")
+    return MemoryWrite(SOURCE_SIZE, key, count)
 
 
-def _plan(at: StepContext, asks: Sequence[SetStock]) -> PlannedChanges:
-    store = at.home
-    return store.changes["inventory.set"].plan(asks, integration_id=store.connection.integration_id)
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="sync-stock-between-stores",
-        template_version=1,
-        name="Stock from another store",
-        description="Sets this store's stock by SKU from another store.",
-        category=Category.STOCK,
-        platforms=("shopify", "woocommerce"),
-        connections=(ConnectionNeed("store", ConnectionUse.READ, 1, 1),),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(SOURCE, "Read the other store", StepKind.READ),
-            StepFacts(TARGET, "Read this store", StepKind.READ),
-            StepFacts(COMPARE, "Compare by SKU", StepKind.DECIDE),
-            StepFacts(SET, "Set the stock", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
-        topics={"shopify": ("inventory_levels/update",), "woocommerce": ("inventory_levels/update",)},
-        default_schedule=Schedule(Cadence.HOURLY),
-        changes=(
-            ChangeRow(
-                step=SET,
-                object="inventory",
-                action=Action.UPDATE,
-                fields=(STOCK,),
-                reversible=True,
-                shown_beside=("source stock",),
-            ),
-        ),
-        example_result={
-            "source_variants": 800,
-            "matched": 640,
-            "changed": 22,
-            "unchanged": 618,
-            "not_in_source": 14,
-            "refused": 1,
-            "refused_rows": [
-                {
-                    "row": None,
-                    "key": "TEA-1",
-                    "code": "sku_ambiguous",
-                    "message": "TEA-1 stands on two variants of the source",
-                }
-            ],
+TEMPLATE = base.define(
+    "sync-stock-between-stores",
+    "Stock from another store",
+    "Sets this store's stock by SKU from another store.",
+    category=base.Category.STOCK,
+    connections=(base.ConnectionNeed("store", base.ConnectionUse.READ, 1, 1),),
+    inputs=inputs.inputs_schema(
+        ["source_integration_id"],
+        {
+            "source_integration_id": inputs.shared("integration_id", "The store stock is read from"),
+            "match": inputs.shared("match", "What products are matched by"),
+            "buffer": inputs.integer("Held back from the source's number", 0, 1000, default=0),
+            "location": {
+                **LOCATION_INPUT,
+                "description": "Location by name in the target (Shopify); null: its only active one",
+            },
+            "mode": inputs.choice("only_lower: never raise the target", "set", "only_lower", default="set"),
+            "limit": inputs.LIMIT,
         },
     ),
-    steps={SOURCE: read_source, TARGET: read_target, COMPARE: compare_stock, SET: set_stock},
+    result=results.counts_schema(
+        *("source_variants", "matched", "changed", "unchanged", "not_in_source", "refused"),
+        refused_rows=results.REFUSED_ROWS,
+    ),
+    steps=(
+        base.read_step(SOURCE, "Read the other store", read_source),
+        base.read_step(TARGET, "Read this store", read_target),
+        base.decide_step(COMPARE, "Compare by SKU", compare_stock),
+        base.change_step(SET, "Set the stock", set_stock),
+    ),
+    topics=("inventory_levels/update",),
+    schedule=Schedule(Cadence.HOURLY),
+    changes=(base.ChangeRow(SET, "inventory", Action.UPDATE, (base.STOCK,), shown_beside=("source stock",)),),
+    example={
+        "source_variants": 800,
+        "matched": 640,
+        "changed": 22,
+        "unchanged": 618,
+        "not_in_source": 14,
+        "refused": 1,
+        "refused_rows": [
+            {
+                "row": None,
+                "key": "TEA-1",
+                "code": "sku_ambiguous",
+                "message": "TEA-1 stands on two variants of the source",
+            }
+        ],
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

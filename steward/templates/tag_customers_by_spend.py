@@ -1,264 +1,265 @@
-"""Tag customers by spend: keeps spend-tier tags right (templates 5.7)."""
+"""Tag customers by spend: keeps spend-tier tags right."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import SetCustomerTags
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Customer
 from steward.model.change import Action
-from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import StepKind
+from steward.model.json import JsonObject
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.tag_lists import has_any_tag, with_tag, without_tags
-from steward.templates.base import (
-    TAGS,
-    Category,
-    ChangeRow,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    whole,
-)
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences
+from steward.templates.parts import inputs, results
+from steward.templates.parts.ages import day_window
 from steward.templates.parts.customer_spend import read_spend
-from steward.templates.parts.days import window_of
-from steward.templates.parts.inputs import inputs_schema
 from steward.templates.parts.numbers import money_text
-from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
 
 READ, DECIDE, CHANGE = "read-customers", "decide-tiers", "change-tags"
 
-_INPUTS = inputs_schema(
-    ["tiers"],
-    {
-        "tiers": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 10,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["tag", "min_spend"],
-                "properties": {"tag": {"$ref": "#/$defs/tag"}, "min_spend": {"$ref": "#/$defs/money"}},
-            },
-            "description": "Tiers; a customer gets the highest one reached",
-        },
-        "window_days": {
-            "anyOf": [{"$ref": "#/$defs/days"}, {"type": "null"}],
-            "default": None,
-            "description": "Spend of the last so many days; null: of all time",
-        },
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-)
 
-_COUNTS = ("checked", "changed", "unchanged")
-_RESULT = result_schema(
-    {**dict.fromkeys(_COUNTS, COUNT), "by_tier": list_of({"tag": TEXT, "customers": COUNT})}
-)
+class SpendTier(JsonRecord, frozen=True):
+    """A tier of the inputs."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Tier:
     tag: str
-    least: Decimal
+    min_spend: str
+
+    @property
+    def minimum(self) -> Decimal:
+        """From which spend on a customer reaches the tier."""
+        return Decimal(self.min_spend)
 
 
-async def read_customers(at: StepContext) -> StepResult:
-    """The customers with what they spent; of an event's run the one whose order was paid.
+class SpendInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
 
-    With `window_days` orders count that were placed on those local days before today, or today (E16).
+    tiers: tuple[SpendTier, ...]
+    window_days: int | None = None
+
+    @property
+    def highest_first(self) -> list[SpendTier]:
+        """The tiers, the highest first."""
+        return sorted(self.tiers, key=lambda tier: -tier.minimum)
+
+
+class Spender(JsonRecord, frozen=True):
+    """A customer with what they spent."""
+
+    id: str
+    label: str
+    tags: tuple[str, ...]
+    url: str | None
+    spent: str
+
+
+class Spenders(StepOutput, frozen=True):
+    """The customers who reach a tier or have the tag of one."""
+
+    checked: int = 0
+    customers: tuple[Spender, ...] = ()
+
+
+class TagChange(JsonRecord, frozen=True):
+    """A customer whose tags have to change, with the tier they reach."""
+
+    customer: Spender
+    tags: tuple[str, ...]
+    tier: str | None
+
+
+class TierRow(JsonRecord, frozen=True):
+    """How many customers reach a tier, as the result lists it."""
+
+    tag: str
+    customers: int
+
+
+class DecidedTiers(StepOutput, frozen=True):
+    """Whose tags have to change."""
+
+    unchanged: int = 0
+    by_tier: tuple[TierRow, ...] = ()
+    change: tuple[TagChange, ...] = ()
+
+
+async def read_customers(context: StepContext) -> StepResult:
+    """Reads the customers with what they spent; after an event, the one whose order was paid.
+
+    With `window_days`, orders count that were placed today or on that many local days before.
     """
-    days = at.inputs["window_days"]
-    start = window_of(at.day - timedelta(days=days), at.zone)[0] if isinstance(days, int) else None
-    tiers = _tiers(at.inputs)
-    tags = [tier.tag for tier in tiers]
-    least = min(tier.least for tier in tiers)
+    options = SpendInputs.from_json(context.inputs)
+    days = options.window_days
+    start = day_window(context.day - timedelta(days=days), context.zone)[0] if days is not None else None
+    tags = [tier.tag for tier in options.tiers]
+    lowest = min(tier.minimum for tier in options.tiers)
     checked = 0
-    rows: list[JsonValue] = []
-    async for customer, spent in read_spend(at, start):
+    customers: list[Spender] = []
+    async for customer, spent in read_spend(context, start):
         checked += 1
-        # Nothing can be wrong with whoever reached no tier and has no tag of one.
-        if spent >= least or has_any_tag(customer.tags, tags):
-            rows.append([customer.id, customer.label, list(customer.tags), customer.url, str(spent)])
-    return StepResult(
-        {"checked": checked, "customers": rows},
-        counts=Counts(read=checked),
-        title=f"Read {counted(checked, 'customer')}",
-    )
+        # A customer who reaches no tier and has no tag of one needs no change.
+        if spent >= lowest or has_any_tag(customer.tags, tags):
+            row = Spender(customer.id, customer.label, tuple(customer.tags), customer.url, str(spent))
+            customers.append(row)
+    output = Spenders(checked, tuple(customers))
+    return output.as_result(f"Read {counted(checked, 'customer')}", read=checked)
 
 
-async def decide_tiers(at: StepContext) -> StepResult:
-    """The tier of each, and whose tags have to change."""
-    read: Any = at.outputs[READ]
-    tiers = _tiers(at.inputs)
+async def decide_tiers(context: StepContext) -> StepResult:
+    """Decides each customer's tier, and whose tags have to change."""
+    read = context.output(READ, Spenders)
+    options = SpendInputs.from_json(context.inputs)
+    tiers = options.highest_first
     reached: Counter[str] = Counter()
-    wanted: list[list[JsonValue]] = []
-    for row in read["customers"]:
-        tier = next((each for each in tiers if Decimal(row[4]) >= each.least), None)
+    differing: list[TagChange] = []
+    for customer in read.customers:
+        tier = next((tier for tier in tiers if Decimal(customer.spent) >= tier.minimum), None)
         reached[tier.tag if tier else ""] += 1
-        tags = _tags_for(row[2], tier, tiers)
-        if sorted(tags) != sorted(row[2]):
-            wanted.append([*row, list(tags), tier.tag if tier else None])
-    planned = _plan(at, wanted)
-    fits = {proposal.object.id for proposal in planned.proposals}
-    unfit = [str(row[1]) for row in wanted if row[0] not in fits]
-    change: list[JsonValue] = [row for row in wanted if row[0] in fits]
-    given: Any = at.inputs["tiers"]
-    return StepResult(
-        {
-            "unchanged": read["checked"] - len(change),
-            "by_tier": [{"tag": each["tag"], "customers": reached[each["tag"]]} for each in given],
-            "change": change,
-        },
-        counts=Counts(matched=len(change)),
-        title=f"Found {counted(len(change), 'customer')} whose tags have to change",
+        tags = _tags_for(customer.tags, tier, tiers)
+        if sorted(tags) != sorted(customer.tags):
+            differing.append(TagChange(customer, tags, tier.tag if tier else None))
+    plannable = {proposal.object.id for proposal in _plan(context, differing).proposals}
+    change = tuple(row for row in differing if row.customer.id in plannable)
+    unfit = [row.customer.label for row in differing if row.customer.id not in plannable]
+    by_tier = tuple(TierRow(tier.tag, reached[tier.tag]) for tier in options.tiers)
+    return DecidedTiers(read.checked - len(change), by_tier, change).as_result(
+        f"Found {counted(len(change), 'customer')} whose tags have to change",
+        matched=len(change),
         message=f"Left alone, since they cannot be tagged: {', '.join(unfit[:10])}." if unfit else None,
     )
 
 
-async def change_tags(at: StepContext) -> StepResult:
-    """Proposes the tags. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[DECIDE]
-    at.check_limit(len(found["change"]))
-    planned = _plan(at, found["change"])
-    return StepResult(
-        {},
-        title=f"Change the tags of {counted(len(planned.proposals), 'customer')}",
-        proposals=planned.proposals,
-    )
+async def change_tags(context: StepContext) -> StepResult:
+    """Proposes the tags. Raises TooManyChanges."""
+    change = context.output(DECIDE, DecidedTiers).change
+    context.check_limit(len(change))
+    proposals = _plan(context, change).proposals
+    title = f"Change the tags of {counted(len(proposals), 'customer')}"
+    return StepResult({}, title=title, proposals=proposals)
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    read, found = ended.output_of(READ), ended.output_of(DECIDE)
-    checked = whole(read.get("checked"))
-    by_tier: Any = found.get("by_tier", [])
-    told = ", ".join(f"{each['customers']} {each['tag']}" for each in by_tier)
+    """Reports on the run."""
+    checked, decided = ended.output(READ, Spenders).checked, ended.output(DECIDE, DecidedTiers)
+    tiers = ", ".join(f"{row.customers} {row.tag}" for row in decided.by_tier)
     text = sentences(
         ended.changes_sentence(CHANGE, "customer", "changed", none="No customer was changed."),
-        f"Of {counted(checked, 'customer')}: {told}." if told else None,
+        if_any(len(tiers), f"Of {counted(checked, 'customer')}: {tiers}."),
     )
-    return run_summary(
-        text,
-        {
-            "checked": checked,
-            "changed": ended.applied(CHANGE),
-            "unchanged": whole(found.get("unchanged")),
-            "by_tier": by_tier,
-        },
-    )
+    result = {
+        "checked": checked,
+        "changed": ended.applied(CHANGE),
+        "unchanged": decided.unchanged,
+        "by_tier": decided.by_tier,
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, _: SetupContext) -> FieldErrors:
-    """Two tiers alike (templates 5.7): named is the later one."""
+def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
+    """Refuses the later of two tiers with the same tag or minimum."""
     errors: dict[str, list[str]] = {}
     tags: set[str] = set()
-    bounds: set[Decimal] = set()
-    given: Any = inputs["tiers"]
-    for at, tier in enumerate(given):
-        tag, least = tier["tag"].casefold(), Decimal(tier["min_spend"])
-        if tag in tags:
-            errors[f"inputs.tiers.{at}"] = [f"Another tier has the tag {tier['tag']} already."]
-        elif least in bounds:
-            errors[f"inputs.tiers.{at}"] = [f"Another tier begins at {tier['min_spend']} already."]
-        tags.add(tag)
-        bounds.add(least)
+    minimums: set[Decimal] = set()
+    for index, tier in enumerate(SpendInputs.from_json(values).tiers):
+        if tier.tag.casefold() in tags:
+            errors[f"inputs.tiers.{index}"] = [f"Another tier has the tag {tier.tag} already."]
+        elif tier.minimum in minimums:
+            errors[f"inputs.tiers.{index}"] = [f"Another tier begins at {tier.min_spend} already."]
+        tags.add(tier.tag.casefold())
+        minimums.add(tier.minimum)
     return errors
 
 
-def _tiers(inputs: JsonObject) -> list[_Tier]:
-    """The tiers, the highest first."""
-    given: Any = inputs["tiers"]
-    tiers = [_Tier(each["tag"], Decimal(each["min_spend"])) for each in given]
-    return sorted(tiers, key=lambda tier: -tier.least)
+def _tags_for(tags: Sequence[str], tier: SpendTier | None, tiers: Sequence[SpendTier]) -> tuple[str, ...]:
+    """Returns the customer's tags with only the reached one of the tiers' tags; others stay."""
+    rest = without_tags(tags, [other.tag for other in tiers if other is not tier])
+    return with_tag(rest, tier.tag) if tier is not None else rest
 
 
-def _tags_for(held: Sequence[str], tier: _Tier | None, tiers: Sequence[_Tier]) -> tuple[str, ...]:
-    """The whole list wanted: of the tiers' tags only the one reached, every other left alone."""
-    off = [each.tag for each in tiers if each is not tier]
-    kept = without_tags(held, off)
-    return with_tag(kept, tier.tag) if tier is not None else kept
+def _plan(context: StepContext, change: Sequence[TagChange]) -> PlannedChanges:
+    tier_tags = [tier.tag for tier in SpendInputs.from_json(context.inputs).highest_first]
+    commands = [
+        SetCustomerTags(_customer(row.customer), row.tags, message=_message(context, row, tier_tags))
+        for row in change
+    ]
+    return context.home.plan("customer.set_tags", commands)
 
 
-def _plan(at: StepContext, rows: Sequence[Any]) -> PlannedChanges:
-    store = at.home
-    tags = [tier.tag for tier in _tiers(at.inputs)]
-    asks = [
-        SetCustomerTags(
-            Customer(
-                id=number, email="", name=label, tags=tuple(held), orders_count=None, spent=spent,
-                modified_at=None, url=url,
-            ),
-            tuple(wanted),
-            message=_beside(at, held, tags, spent=spent, tier=tier),
-        )
-        for number, label, held, url, spent, wanted, tier in rows
-    ]  # fmt: skip
-    return store.changes["customer.set_tags"].plan(asks, integration_id=store.connection.integration_id)
+def _customer(row: Spender) -> Customer:
+    return Customer(
+        id=row.id,
+        email="",
+        name=row.label,
+        tags=row.tags,
+        orders_count=None,
+        spent=row.spent,
+        modified_at=None,
+        url=row.url,
+    )
 
 
-def _beside(
-    at: StepContext, held: Sequence[str], tags: Sequence[str], *, spent: str, tier: str | None
-) -> str:
-    currency = at.home.connection.currency
-    spend = f"{money_text(Decimal(spent), currency)} {currency or ''}".rstrip()
-    before = ", ".join(tag for tag in held if has_any_tag([tag], tags)) or "none"
-    return f"Spend {spend}. Tier before: {before}; after: {tier or 'none'}."
+def _message(context: StepContext, row: TagChange, tier_tags: Sequence[str]) -> str:
+    currency = context.home.connection.currency
+    spend = f"{money_text(Decimal(row.customer.spent), currency)} {currency or ''}".rstrip()
+    before = ", ".join(tag for tag in row.customer.tags if has_any_tag([tag], tier_tags)) or "none"
+    return f"Spend {spend}. Tier before: {before}; after: {row.tier or 'none'}."
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="tag-customers-by-spend",
-        template_version=1,
-        name="Tag customers by spend",
-        description="Keeps spend-tier tags right.",
-        category=Category.CUSTOMERS,
-        platforms=("shopify", "woocommerce"),
-        connections=(),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read customers and spend", StepKind.READ),
-            StepFacts(DECIDE, "Work out the tier", StepKind.DECIDE),
-            StepFacts(CHANGE, "Change the tags", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
-        topics=dict.fromkeys(("shopify", "woocommerce"), ("orders/paid",)),
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="02:00"),
-        changes=(
-            ChangeRow(
-                step=CHANGE,
-                object="customer",
-                action=Action.UPDATE,
-                fields=(TAGS,),
-                reversible=True,
-                shown_beside=("spend", "tier before and after"),
-            ),
-        ),
-        example_result={
-            "checked": 900,
-            "changed": 7,
-            "unchanged": 893,
-            "by_tier": [{"tag": "gold", "customers": 41}],
+TEMPLATE = base.define(
+    "tag-customers-by-spend",
+    "Tag customers by spend",
+    "Keeps spend-tier tags right.",
+    category=base.Category.CUSTOMERS,
+    inputs=inputs.inputs_schema(
+        ["tiers"],
+        {
+            "tiers": {
+                "type": "array",
+                "minItems": 1,
+                "maxItems": 10,
+                "items": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "required": ["tag", "min_spend"],
+                    "properties": {"tag": {"$ref": "#/$defs/tag"}, "min_spend": {"$ref": "#/$defs/money"}},
+                },
+                "description": "Tiers; a customer gets the highest one reached",
+            },
+            "window_days": {
+                "anyOf": [{"$ref": "#/$defs/days"}, {"type": "null"}],
+                "default": None,
+                "description": "Spend of the last so many days; null: of all time",
+            },
+            "limit": inputs.LIMIT,
         },
     ),
-    steps={READ: read_customers, DECIDE: decide_tiers, CHANGE: change_tags},
+    result=results.counts_schema(
+        *("checked", "changed", "unchanged"),
+        by_tier=results.list_of({"tag": results.TEXT, "customers": results.COUNT}),
+    ),
+    steps=(
+        base.read_step(READ, "Read customers and spend", read_customers),
+        base.decide_step(DECIDE, "Work out the tier", decide_tiers),
+        base.change_step(CHANGE, "Change the tags", change_tags),
+    ),
+    topics=("orders/paid",),
+    schedule=Schedule(Cadence.DAILY, time_of_day="02:00"),
+    changes=(
+        base.ChangeRow(
+            CHANGE, "customer", Action.UPDATE, (base.TAGS,), shown_beside=("spend", "tier before and after")
+        ),
+    ),
+    example={
+        "checked": 900,
+        "changed": 7,
+        "unchanged": 893,
+        "by_tier": [{"tag": "gold", "customers": 41}],
+    },
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

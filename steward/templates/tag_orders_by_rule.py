@@ -1,306 +1,268 @@
-"""Tag orders by rule: adds a tag to orders that match every given rule (templates 5.3)."""
+"""Tag orders by rule: adds a tag to orders that match every rule of the inputs."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.commands import SetOrderTags
 from steward.connectors.base.connector import PlannedChanges
-from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Order
 from steward.model.change import Action
-from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.base import JsonRecord, MemoryWrite, StepContext, StepOutput, StepResult
 from steward.steps.skus import key_of
 from steward.steps.tag_lists import has_any_tag, with_tag, without_tags
-from steward.templates.base import (
-    TAGS,
-    Category,
-    ChangeRow,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
+from steward.templates.parts import inputs, orders, results
 from steward.templates.parts.numbers import money_text
-from steward.templates.parts.orders import (
-    changed_since,
-    in_currency,
-    order_of_event,
-    read_orders,
-    remember_read,
-    until_of,
-)
-from steward.templates.parts.results import COUNT, TEXT, list_of, result_schema
-from steward.templates.parts.stored_orders import kept_orders, orders_of
+from steward.templates.parts.stored_orders import OrderTable
 
 READ, MATCH, CHANGE = "read-orders", "match-orders", "change-tags"
-# Orders this automation tagged, each with the tag as it was written.
+# Memory space: orders this automation tagged, each with the tag as it was written.
 TAGGED = "tagged"
-# The rules of the last live run: with others, orders tagged before are judged anew.
+# Memory space: the rules of the last live run; other rules judge the tagged orders anew.
 RULES = "rules"
-_OFF = "no longer matches"
-
+_NO_MATCH = "no longer matches"
 _RULES = ("min_total", "countries", "discount_code", "skus")
-_INPUTS = inputs_schema(
-    ["tag"],
-    {
-        "tag": shared("tag", "The tag"),
-        "min_total": shared("money", "Total at least this, in the store's currency"),
-        "countries": {
-            "type": "array",
-            "items": {"type": "string", "pattern": "^[A-Z]{2}$"},
-            "uniqueItems": True,
-            "maxItems": 50,
-            "description": "Shipping country is one of these",
-        },
-        "discount_code": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 255,
-            "description": "This discount code was used",
-        },
-        "skus": {
-            "type": "array",
-            "items": {"type": "string", "minLength": 1, "maxLength": 255},
-            "uniqueItems": True,
-            "minItems": 1,
-            "maxItems": 200,
-            "description": "Holds at least one of these SKUs",
-        },
-        "remove_when_not": {
-            "type": "boolean",
-            "default": False,
-            "description": "Take the tag off orders that no longer match",
-        },
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-    conditions={"anyOf": [{"required": [name]} for name in _RULES]},
-)
-
-_COUNTS = ("checked", "matched", "tagged", "untagged")
-_ORDER = {"number": TEXT, "added": {"type": "boolean"}, "rule": TEXT}
-_RESULT = result_schema({**dict.fromkeys(_COUNTS, COUNT), "orders": list_of(_ORDER)})
 
 
-async def _tagged_before(at: StepContext) -> frozenset[str]:
-    """The orders this automation gave the present tag; none when it takes none off."""
-    if not at.inputs["remove_when_not"]:
+class OrderRuleInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    tag: str
+    remove_when_not: bool
+    min_total: str | None = None
+    countries: tuple[str, ...] | None = None
+    discount_code: str | None = None
+    skus: tuple[str, ...] | None = None
+
+
+class ChangedOrders(StepOutput, frozen=True):
+    """The orders to judge."""
+
+    until: str | None
+    orders: OrderTable
+
+
+class MatchedOrders(StepOutput, frozen=True):
+    """The orders whose tag changes, each with the rule in words."""
+
+    checked: int = 0
+    matched: int = 0
+    change: OrderTable = OrderTable()
+    rules: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+
+
+async def _tagged_ids(context: StepContext) -> frozenset[str]:
+    """Returns the orders this automation gave the present tag; none when it removes no tags."""
+    options = OrderRuleInputs.from_json(context.inputs)
+    if not options.remove_when_not:
         return frozenset()
-    kept = await at.memory.all(TAGGED)
-    tag = str(at.inputs["tag"]).casefold()
-    return frozenset(number for number, given in kept.items() if str(given).casefold() == tag)
+    tagged = await context.memory.all(TAGGED)
+    tag = options.tag.casefold()
+    return frozenset(order_id for order_id, value in tagged.items() if str(value).casefold() == tag)
 
 
-async def read_orders_changed(at: StepContext) -> StepResult:
-    """The orders created or updated since the run before; of an event's run its own.
+async def read_orders_changed(context: StepContext) -> StepResult:
+    """Reads the orders changed since the last run, or the event's order, without cancelled ones.
 
-    Cancelled ones do not count (E15). With other rules than before, those tagged before are read too.
+    When the rules changed, the orders tagged before are read as well.
     """
-    found: dict[str, Order] = {}
-    if at.event is not None:
-        order = await order_of_event(at)
-        found = {} if order is None else {order.id: order}
-    else:
-        async for order in read_orders(at, OrdersQuery(modified_after=await changed_since(at))):
-            found[order.id] = order
-        before = await _tagged_before(at)
-        if before and (await at.memory.all(RULES)).get("digest") != _digest(at):
-            missing = tuple(sorted(before - found.keys()))
-            async for order in read_orders(at, OrdersQuery(ids=missing)):
-                found[order.id] = order
-    orders = [order for order in found.values() if order.cancelled_at is None]
-    return StepResult(
-        {"until": until_of(at), "orders": kept_orders(orders)},
-        counts=Counts(read=len(orders)),
-        title=f"Read {counted(len(orders), 'order')}",
-    )
+    by_id = await orders.read_changed_orders(context)
+    if context.event is None:
+        tagged = await _tagged_ids(context)
+        if tagged and (await context.memory.all(RULES)).get("digest") != _digest(context):
+            by_id |= await orders.read_orders_by_id(context, tagged - by_id.keys())
+    live = [order for order in by_id.values() if order.cancelled_at is None]
+    output = ChangedOrders(orders.until_of(context), OrderTable(live))
+    return output.as_result(f"Read {counted(len(live), 'order')}", read=len(live))
 
 
-async def match_orders(at: StepContext) -> StepResult:
-    """Which orders match every rule, and which of those tagged before no longer do."""
-    output: Any = at.outputs[READ]
-    orders = orders_of(output["orders"])
-    tag = str(at.inputs["tag"])
-    before = await _tagged_before(at)
-    change: list[Order] = []
-    rules: list[str] = []
-    matched = 0
-    for order in orders:
-        rule = _matching(order, at)
-        matched += rule is not None
-        tagged = has_any_tag(order.tags, [tag])
-        if (rule is not None and not tagged) or (rule is None and tagged and order.id in before):
-            change.append(order)
-            rules.append(rule or _OFF)
-    planned = _plan(at, change, rules, tag)
-    fits = {proposal.object.id for proposal in planned.proposals}
-    chosen = [(order, rule) for order, rule in zip(change, rules, strict=True) if order.id in fits]
-    unfit = [order.number for order in change if order.id not in fits]
-    forget = [order.id for order in orders if order.id in before and not has_any_tag(order.tags, [tag])]
-    return StepResult(
-        {
-            "checked": len(orders),
-            "matched": matched,
-            "change": kept_orders(order for order, _ in chosen),
-            "rules": [rule for _, rule in chosen],
-            "numbers": [order.number for order, _ in chosen],
-        },
-        counts=Counts(matched=matched),
-        title=f"Found {counted(matched, 'order')} that {verb(matched, 'matches', 'match')}",
-        message=f"Left alone, since they cannot be tagged: {', '.join(unfit[:10])}." if unfit else None,
-        memory=tuple(MemoryWrite(TAGGED, number, None) for number in forget),
-    )
-
-
-async def change_tags(at: StepContext) -> StepResult:
-    """Proposes the tags. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[MATCH]
-    read: Any = at.outputs[READ]
-    at.check_limit(len(found["rules"]))
-    tag = str(at.inputs["tag"])
-    orders = orders_of(found["change"])
-    planned = _plan(at, orders, found["rules"], tag)
-    memory = [
-        MemoryWrite(TAGGED, order.id, None if rule == _OFF else tag, position)
-        for position, (order, rule) in enumerate(zip(orders, found["rules"], strict=True))
+async def match_orders(context: StepContext) -> StepResult:
+    """Decides which orders match every rule, and which of those tagged before no longer do."""
+    read = list(context.output(READ, ChangedOrders).orders)
+    tag = str(context.inputs["tag"])
+    tagged_before = await _tagged_ids(context)
+    matches = {order.id: _matching(order, context) for order in read}
+    matched = sum(rule is not None for rule in matches.values())
+    change: list[tuple[Order, str]] = []
+    for order in read:
+        rule, is_tagged = matches[order.id], has_any_tag(order.tags, [tag])
+        if rule is not None and not is_tagged:
+            change.append((order, rule))
+        elif rule is None and is_tagged and order.id in tagged_before:
+            change.append((order, _NO_MATCH))
+    plannable = {proposal.object.id for proposal in _plan(context, change, tag).proposals}
+    chosen = [(order, rule) for order, rule in change if order.id in plannable]
+    unfit = [order.number for order, _ in change if order.id not in plannable]
+    untagged = [
+        order.id for order in read if order.id in tagged_before and not has_any_tag(order.tags, [tag])
     ]
-    memory += remember_read(read)
-    if at.event is None:
-        memory.append(MemoryWrite(RULES, "digest", _digest(at)))
-    return StepResult(
-        {},
-        title=f"Change the tags of {counted(len(planned.proposals), 'order')}",
-        proposals=planned.proposals,
-        memory=tuple(memory),
+    output = MatchedOrders(
+        checked=len(read),
+        matched=matched,
+        change=OrderTable(order for order, _ in chosen),
+        rules=tuple(rule for _, rule in chosen),
+        numbers=tuple(order.number for order, _ in chosen),
     )
+    return output.as_result(
+        f"Found {counted(matched, 'order')} that {verb(matched, 'matches', 'match')}",
+        matched=matched,
+        message=f"Left alone, since they cannot be tagged: {', '.join(unfit[:10])}." if unfit else None,
+        memory=[MemoryWrite(TAGGED, order_id, None) for order_id in untagged],
+    )
+
+
+async def change_tags(context: StepContext) -> StepResult:
+    """Proposes the tags. Raises TooManyChanges."""
+    matched = context.output(MATCH, MatchedOrders)
+    context.check_limit(len(matched.rules))
+    tag = str(context.inputs["tag"])
+    change = list(zip(matched.change, matched.rules, strict=True))
+    planned = _plan(context, change, tag)
+    memory = [
+        MemoryWrite(TAGGED, order.id, None if rule == _NO_MATCH else tag, position)
+        for position, (order, rule) in enumerate(change)
+    ]
+    memory += orders.remember_read(context.output(READ, ChangedOrders).until)
+    if context.event is None:
+        memory.append(MemoryWrite(RULES, "digest", _digest(context)))
+    title = f"Change the tags of {counted(len(planned.proposals), 'order')}"
+    return StepResult({}, title=title, proposals=planned.proposals, memory=tuple(memory))
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(MATCH)
-    rules: Any = found.get("rules", [])
-    numbers: Any = found.get("numbers", [])
-    done = ended.applied_rows(CHANGE, zip(numbers, rules, strict=True))
-    off = sum(rule == _OFF for _, rule in done)
-    orders: list[JsonValue] = [
-        {"number": number, "added": rule != _OFF, "rule": rule} for number, rule in done
-    ]
-    checked, matched = whole(found.get("checked")), whole(found.get("matched"))
+    """Reports on the run."""
+    output = ended.output(MATCH, MatchedOrders)
+    rows = ended.applied_rows(CHANGE, zip(output.numbers, output.rules, strict=True))
+    untagged = sum(rule == _NO_MATCH for _, rule in rows)
+    matched = output.matched
     text = sentences(
-        f"{matched} of {counted(checked, 'order')} {verb(matched, 'matches', 'match')}.",
+        f"{matched} of {counted(output.checked, 'order')} {verb(matched, 'matches', 'match')}.",
         ended.changes_sentence(CHANGE, "tag", "changed", none="No tag was changed."),
-        f"{counted(off, 'tag')} taken off." if off else None,
+        if_any(untagged, f"{counted(untagged, 'tag')} taken off."),
     )
-    return run_summary(
-        text,
-        {
-            "checked": checked,
-            "matched": matched,
-            "tagged": len(done) - off,
-            "untagged": off,
-            "orders": orders,
-        },
-    )
+    result = {
+        "checked": output.checked,
+        "matched": matched,
+        "tagged": len(rows) - untagged,
+        "untagged": untagged,
+        "orders": [{"number": number, "added": rule != _NO_MATCH, "rule": rule} for number, rule in rows],
+    }
+    return base.run_summary(text, result)
 
 
-def _matching(order: Order, at: StepContext) -> str | None:
-    """The rules in words with what fits them; None when one of them does not match."""
-    words: list[str | None] = []
-    inputs: Any = at.inputs
-    if "min_total" in inputs:
-        words.append(_total(order, at, inputs["min_total"]))
-    if "countries" in inputs:
-        fits = order.country in inputs["countries"]
-        words.append(f"country is {order.country}" if fits else None)
-    if "discount_code" in inputs:
-        wanted = inputs["discount_code"].strip().casefold()
-        used = next((code for code in order.discount_codes if code.strip().casefold() == wanted), None)
-        words.append(None if used is None else f"discount code {used} was used")
-    if "skus" in inputs:
-        skus = {key_of(sku) for sku in inputs["skus"]} - {""}
-        held = next((line.sku for line in order.lines if key_of(line.sku) in skus), None)
-        words.append(None if held is None else f"holds {held.strip()}")
-    told = [each for each in words if each is not None]
-    return "; ".join(told) if len(told) == len(words) else None
+def _matching(order: Order, context: StepContext) -> str | None:
+    """Returns the rules in words with what fits them; None when one of them does not match."""
+    words = list(_rule_words(order, context))
+    matching = [rule for rule in words if rule is not None]
+    return "; ".join(matching) if len(matching) == len(words) else None
 
 
-def _total(order: Order, at: StepContext, least: str) -> str | None:
-    if not in_currency(order, at) or Decimal(order.total) < Decimal(least):
+def _rule_words(order: Order, context: StepContext) -> Iterator[str | None]:
+    """Yields each rule of the inputs in words, None for one that does not match."""
+    options = OrderRuleInputs.from_json(context.inputs)
+    if options.min_total is not None:
+        yield _total_words(order, context, options.min_total)
+    if options.countries is not None:
+        yield f"country is {order.country}" if order.country in options.countries else None
+    if options.discount_code is not None:
+        yield _discount_words(order, options.discount_code)
+    if options.skus is not None:
+        yield _sku_words(order, options.skus)
+
+
+def _total_words(order: Order, context: StepContext, minimum: str) -> str | None:
+    if not orders.in_currency(order, context) or Decimal(order.total) < Decimal(minimum):
         return None
-    total, bound = (money_text(Decimal(each), order.currency) for each in (order.total, least))
+    total, bound = (money_text(Decimal(amount), order.currency) for amount in (order.total, minimum))
     return f"total {total} is at least {bound}"
 
 
-def _plan(at: StepContext, orders: Sequence[Order], rules: Sequence[str], tag: str) -> PlannedChanges:
-    asks = [
+def _discount_words(order: Order, discount_code: str) -> str | None:
+    folded = discount_code.strip().casefold()
+    used = next((code for code in order.discount_codes if code.strip().casefold() == folded), None)
+    return None if used is None else f"discount code {used} was used"
+
+
+def _sku_words(order: Order, skus: Sequence[str]) -> str | None:
+    keys = {key_of(sku) for sku in skus} - {""}
+    sku = next((line.sku for line in order.lines if key_of(line.sku) in keys), None)
+    return None if sku is None else f"holds {sku.strip()}"
+
+
+def _plan(context: StepContext, change: Sequence[tuple[Order, str]], tag: str) -> PlannedChanges:
+    commands = [
         SetOrderTags(
             order,
-            without_tags(order.tags, [tag]) if rule == _OFF else with_tag(order.tags, tag),
+            without_tags(order.tags, [tag]) if rule == _NO_MATCH else with_tag(order.tags, tag),
             message=f"Order {order.number}: {rule}.",
         )
-        for order, rule in zip(orders, rules, strict=True)
+        for order, rule in change
     ]
-    store = at.home
-    return store.changes["order.set_tags"].plan(asks, integration_id=store.connection.integration_id)
+    return context.home.plan("order.set_tags", commands)
 
 
-def _digest(at: StepContext) -> str:
-    rules = [at.inputs["tag"], *(at.inputs.get(name) for name in _RULES)]
+def _digest(context: StepContext) -> str:
+    rules = [context.inputs["tag"], *(context.inputs.get(name) for name in _RULES)]
     return hashlib.sha256(json.dumps(rules).encode("utf-8")).hexdigest()
 
 
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="tag-orders-by-rule",
-        template_version=1,
-        name="Tag orders by rule",
-        description="Adds a tag to orders that match every given rule.",
-        category=Category.ORDERS,
-        platforms=("shopify", "woocommerce"),
-        connections=(),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read the orders", StepKind.READ),
-            StepFacts(MATCH, "Find the orders that match", StepKind.DECIDE),
-            StepFacts(CHANGE, "Change the tags", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
-        topics=dict.fromkeys(("shopify", "woocommerce"), ("orders/create", "orders/updated")),
-        default_schedule=Schedule(Cadence.HOURLY),
-        changes=(
-            ChangeRow(
-                step=CHANGE,
-                object="order",
-                action=Action.UPDATE,
-                fields=(TAGS,),
-                reversible=True,
-                shown_beside=("order number", "rule that matched"),
+TEMPLATE = base.define(
+    "tag-orders-by-rule",
+    "Tag orders by rule",
+    "Adds a tag to orders that match every given rule.",
+    category=base.Category.ORDERS,
+    inputs=inputs.inputs_schema(
+        ["tag"],
+        {
+            "tag": inputs.shared("tag", "The tag"),
+            "min_total": inputs.shared("money", "Total at least this, in the store's currency"),
+            "countries": inputs.array(
+                "Shipping country is one of these", {"type": "string", "pattern": "^[A-Z]{2}$"}, maxItems=50
             ),
-        ),
-        example_result={
-            "checked": 40,
-            "matched": 3,
-            "tagged": 3,
-            "untagged": 0,
-            "orders": [{"number": "#1042", "added": True, "rule": "total 312.00 is at least 250.00"}],
+            "discount_code": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": 255,
+                "description": "This discount code was used",
+            },
+            "skus": inputs.array(
+                "Holds at least one of these SKUs",
+                {"type": "string", "minLength": 1, "maxLength": 255},
+                minItems=1,
+                maxItems=200,
+            ),
+            "remove_when_not": inputs.flag("Take the tag off orders that no longer match"),
+            "limit": inputs.LIMIT,
         },
+        conditions={"anyOf": [{"required": [name]} for name in _RULES]},
     ),
-    steps={READ: read_orders_changed, MATCH: match_orders, CHANGE: change_tags},
+    result=results.counts_schema(
+        *("checked", "matched", "tagged", "untagged"),
+        orders=results.list_of({"number": results.TEXT, "added": {"type": "boolean"}, "rule": results.TEXT}),
+    ),
+    steps=(
+        base.read_step(READ, "Read the orders", read_orders_changed),
+        base.decide_step(MATCH, "Find the orders that match", match_orders),
+        base.change_step(CHANGE, "Change the tags", change_tags),
+    ),
+    topics=("orders/create", "orders/updated"),
+    schedule=Schedule(Cadence.HOURLY),
+    changes=(
+        base.ChangeRow(
+            CHANGE, "order", Action.UPDATE, (base.TAGS,), shown_beside=("order number", "rule that matched")
+        ),
+    ),
+    example={
+        "checked": 40,
+        "matched": 3,
+        "tagged": 3,
+        "untagged": 0,
+        "orders": [{"number": "#1042", "added": True, "rule": "total 312.00 is at least 250.00"}],
+    },
     finish=finish,
 )

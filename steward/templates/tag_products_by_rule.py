@@ -1,271 +1,261 @@
-"""Tag products by rule: puts on or takes off a tag by price, vendor, age or discount (templates 5.18)."""
+"""Tag products by rule: adds or removes a tag by price, vendor, age or discount."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
+from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action
 from steward.model.json import JsonObject
-from steward.model.plan import StepKind
 from steward.model.refusals import FieldErrors
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult, StoreAccess
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.product_tags import has_tag, plan_tags, store_tags, with_tag, without_tag
-from steward.templates.base import (
-    TAGS,
-    Category,
-    ChangeRow,
-    EndedRun,
-    RunSummary,
-    SetupContext,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
-from steward.templates.parts.inputs import inputs_schema, shared
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, sentences, verb
+from steward.templates.parts import inputs, results
 from steward.templates.parts.markdowns import is_discounted
 from steward.templates.parts.numbers import amount_of
-from steward.templates.parts.results import COUNT, result_schema
-from steward.templates.parts.stock import Wanted, read_products
-from steward.templates.parts.stored_products import kept_products, products_of
+from steward.templates.parts.stock import ProductFilter, read_products
+from steward.templates.parts.stored_products import ProductTable
 
 READ, MATCH, CHANGE = "read-products", "match-products", "change-tags"
 
-# The fields that belong to a rule, and only to it.
-_OF_RULE: dict[str, tuple[str, ...]] = {
-    "new": ("days",),
-    "vendor": ("vendors",),
-    "type": ("types",),
-    "price_range": ("min_price", "max_price"),
-}
+
+class ProductRuleInputs(JsonRecord, frozen=True):
+    """The automation's inputs; each rule has its own of the fields from `days` on."""
+
+    tag: str
+    when: str
+    remove_when_not: bool
+    days: int = 0
+    vendors: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    min_price: str | None = None
+    max_price: str | None = None
+
+    @property
+    def price_range(self) -> tuple[Decimal | None, Decimal | None]:
+        """The lowest and the highest price."""
+        return amount_of(self.min_price), amount_of(self.max_price)
 
 
-def _condition(when: str) -> JsonObject:
-    """A rule needs its own field, and no other rule takes it."""
-    needs: list[JsonObject] = [{"required": [name]} for name in _OF_RULE[when]]
-    one: JsonObject = needs[0] if len(needs) == 1 else {"anyOf": needs}
-    return {"if": {"properties": {"when": {"const": when}}}, "then": one, "else": {"not": one}}
+class RuleProducts(StepOutput, frozen=True):
+    """The products, and the tags the store has."""
+
+    products: ProductTable
+    tags: dict[str, str]
 
 
-_INPUTS = inputs_schema(
-    ["tag", "when"],
-    {
-        "tag": shared("tag", "The tag"),
-        "when": {
-            "enum": ["on_sale", "new", "vendor", "type", "price_range", "missing_cost"],
-            "description": "The rule",
-        },
-        "days": shared("days", "new: created within so many days"),
-        "vendors": shared("names", "vendor: one of these", minItems=1),
-        "types": shared("names", "type: one of these", minItems=1),
-        "min_price": shared("money", "price_range: at least"),
-        "max_price": shared("money", "price_range: at most"),
-        "remove_when_not": {
-            "type": "boolean",
-            "default": True,
-            "description": "Take the tag off products that do not match",
-        },
-        "limit": {"$ref": "#/$defs/limit"},
-    },
-    conditions={"allOf": [_condition(when) for when in _OF_RULE]},
-)
+class MatchedProducts(StepOutput, frozen=True):
+    """The products whose tag changes; `adds` says whether it is added or removed."""
 
-_COUNTS = ("checked", "matched", "tagged", "untagged")
-_RESULT = result_schema(dict.fromkeys(_COUNTS, COUNT))
+    checked: int = 0
+    matched: int = 0
+    change: ProductTable = ProductTable()
+    adds: tuple[bool, ...] = ()
 
 
-async def read(at: StepContext) -> StepResult:
-    """The products, of an event's run only its own, and the tags the store knows."""
-    found = await read_products(at, published_only=False)
-    products = [each for each in found if each.sellable]
-    left_out = len(found) - len(products)
-    return StepResult(
-        {"products": kept_products(products), "tags": await store_tags(at.home)},
-        counts=Counts(read=len(products)),
-        title=f"Read {counted(len(products), 'product')}",
-        message=f"{counted(left_out, 'product')} of kinds this template leaves out." if left_out else None,
+async def read(context: StepContext) -> StepResult:
+    """Reads the products, after an event only its own, and the tags the store has."""
+    everything = await read_products(context, published_only=False)
+    products = [product for product in everything if product.sellable]
+    skipped = len(everything) - len(products)
+    return RuleProducts(ProductTable(products), await store_tags(context.home)).as_result(
+        f"Read {counted(len(products), 'product')}",
+        read=len(products),
+        message=f"{counted(skipped, 'product')} of kinds this template leaves out." if skipped else None,
     )
 
 
-async def match(at: StepContext) -> StepResult:
-    """Which products match, and of those the tags that differ."""
-    output: Any = at.outputs[READ]
-    products = products_of(output["products"])
-    tag, takes_off = str(at.inputs["tag"]), at.inputs["remove_when_not"] is True
-    matches = _rule(at)
-    change: list[Product] = []
-    adds: list[bool] = []
+async def match(context: StepContext) -> StepResult:
+    """Decides which products match, and which of those need another tag."""
+    output, options = context.output(READ, RuleProducts), ProductRuleInputs.from_json(context.inputs)
+    matches = _RULES[options.when].matcher(context, options)
+    change: list[tuple[Product, bool]] = []
     unfit: list[str] = []
-    matched = 0
-    for product in products:
+    checked = matched = 0
+    for product in output.products:
         is_match = matches(product)
-        matched += is_match
-        if has_tag(at.home, product, tag) is is_match or not (is_match or takes_off):
+        checked, matched = checked + 1, matched + is_match
+        needs_change = has_tag(context.home, product, options.tag) is not is_match
+        if not needs_change or not (is_match or options.remove_when_not):
             continue
-        if plan_tags(
-            at.home, product, _tags(at.home, product, tag, adds=is_match, read=output), known={}
-        ).problems:
+        if _plan(context, product, output.tags, adds=is_match).problems:
             unfit.append(product.label)
-            continue
-        change.append(product)
-        adds.append(is_match)
-    return StepResult(
-        {"checked": len(products), "matched": matched, "change": kept_products(change), "adds": adds},
-        counts=Counts(matched=len(change)),
-        title=f"Found {counted(matched, 'product')} that {verb(matched, 'matches', 'match')}",
+        else:
+            change.append((product, is_match))
+    matched_products = MatchedProducts(
+        checked=checked,
+        matched=matched,
+        change=ProductTable(product for product, _ in change),
+        adds=tuple(adds for _, adds in change),
+    )
+    return matched_products.as_result(
+        f"Found {counted(matched, 'product')} that {verb(matched, 'matches', 'match')}",
+        matched=len(change),
         message=f"Left alone, since they cannot be tagged: {', '.join(unfit[:10])}." if unfit else None,
     )
 
 
-async def change_tags(at: StepContext) -> StepResult:
-    """Proposes the tags. Raises TooManyChanges (E11)."""
-    found: Any = at.outputs[MATCH]
-    read_: Any = at.outputs[READ]
-    at.check_limit(len(found["adds"]))
-    tag = str(at.inputs["tag"])
-    proposals = [
+async def change_tags(context: StepContext) -> StepResult:
+    """Proposes the tags. Raises TooManyChanges."""
+    matched, tags = context.output(MATCH, MatchedProducts), context.output(READ, RuleProducts).tags
+    context.check_limit(len(matched.adds))
+    proposals = tuple(
         proposal
-        for product, adds in zip(products_of(found["change"]), found["adds"], strict=True)
-        for proposal in plan_tags(
-            at.home,
-            product,
-            _tags(at.home, product, tag, adds=adds, read=read_),
-            known=read_["tags"],
-            message=_words(at.inputs) if adds else f"No longer so: {_words(at.inputs)}",
-        ).proposals
-    ]
-    return StepResult(
-        {}, title=f"Change the tags of {counted(len(proposals), 'product')}", proposals=tuple(proposals)
+        for product, adds in zip(matched.change, matched.adds, strict=True)
+        for proposal in _plan(context, product, tags, adds=adds).proposals
     )
+    title = f"Change the tags of {counted(len(proposals), 'product')}"
+    return StepResult({}, title=title, proposals=proposals)
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(MATCH)
-    adds: Any = found.get("adds", [])
-    done = ended.applied_rows(CHANGE, adds)
-    checked, matched = whole(found.get("checked")), whole(found.get("matched"))
+    """Reports on the run."""
+    output = ended.output(MATCH, MatchedProducts)
+    changed = ended.applied_rows(CHANGE, output.adds)
+    matched = output.matched
     text = sentences(
-        f"{matched} of {counted(checked, 'product')} {verb(matched, 'matches', 'match')}.",
+        f"{matched} of {counted(output.checked, 'product')} {verb(matched, 'matches', 'match')}.",
         ended.changes_sentence(CHANGE, "product", "tagged anew", none="No tag was changed."),
     )
-    counts = {"checked": checked, "matched": matched, "tagged": sum(done), "untagged": len(done) - sum(done)}
-    return run_summary(text, counts)
+    result = {
+        "checked": output.checked,
+        "matched": matched,
+        "tagged": sum(changed),
+        "untagged": len(changed) - sum(changed),
+    }
+    return base.run_summary(text, result)
 
 
-def check_world(inputs: JsonObject, world: SetupContext) -> FieldErrors:
-    """What the platform does not tell, and a range the wrong way round (templates 5.18)."""
+def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
+    """Refuses what the platform does not report, and a price range the wrong way round."""
+    options = ProductRuleInputs.from_json(values)
     errors: dict[str, list[str]] = {}
-    low, high = (amount_of(_text(inputs.get(name))) for name in ("min_price", "max_price"))
+    low, high = options.price_range
     if low is not None and high is not None and low > high:
         errors["inputs.max_price"] = ["This is under the lowest price."]
-    lacks = {"vendor": "vendors", "missing_cost": "cost prices"}.get(str(inputs["when"]))
-    if lacks is not None and world.store is not None and world.store.kind == "woocommerce":
+    lacks = {"vendor": "vendors", "missing_cost": "cost prices"}.get(options.when)
+    if lacks is not None and setup.store is not None and setup.store.kind == "woocommerce":
         errors["inputs.when"] = [f"WooCommerce tells no {lacks}. Choose another rule."]
     return errors
 
 
-def _tags(store: StoreAccess, product: Product, tag: str, *, adds: bool, read: Any) -> Sequence[str]:
-    return with_tag(store, product, tag, read["tags"]) if adds else without_tag(store, product, tag)
+def _plan(
+    context: StepContext, product: Product, tag_ids: Mapping[str, str], *, adds: bool
+) -> PlannedChanges:
+    options = ProductRuleInputs.from_json(context.inputs)
+    words = _RULES[options.when].words(options)
+    if adds:
+        tags = with_tag(context.home, product, options.tag, tag_ids)
+        return plan_tags(context.home, product, tags, tag_ids=tag_ids, message=words)
+    tags = without_tag(context.home, product, options.tag)
+    return plan_tags(context.home, product, tags, tag_ids=tag_ids, message=f"No longer so: {words}")
 
 
-def _rule(at: StepContext) -> Callable[[Product], bool]:
-    """Whether a product matches; one without variants has no price, no discount and no cost."""
-    inputs = at.inputs
-    match inputs["when"]:
-        case "on_sale":
-            return lambda product: any(map(is_discounted, product.variants))
-        case "new":
-            days: Any = inputs["days"]
-            since = at.now - timedelta(days=days)
-            return lambda product: product.created_at is not None and product.created_at >= since
-        case "vendor":
-            return Wanted({"vendors": inputs["vendors"]}).has
-        case "type":
-            return Wanted({"types": inputs["types"]}).has
-        case "price_range":
-            low, high = (amount_of(_text(inputs.get(name))) for name in ("min_price", "max_price"))
-            return lambda product: any(_within(each, low, high) for each in product.variants)
-        case _:
-            return lambda product: any(each.cost is None for each in product.variants)
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A rule: which products match, and its words beside a change. Its fields belong to no other rule.
+
+    A product without variants has no price, no discount and no cost.
+    """
+
+    matcher: Callable[[StepContext, ProductRuleInputs], Callable[[Product], bool]]
+    words: Callable[[ProductRuleInputs], str]
+    fields: tuple[str, ...] = ()
+
+    def condition(self, when: str) -> JsonObject:
+        """Returns the schema's condition: the rule needs its own fields, and no other rule takes them."""
+        needs: list[JsonObject] = [{"required": [name]} for name in self.fields]
+        need: JsonObject = needs[0] if len(needs) == 1 else {"anyOf": needs}
+        return {"if": {"properties": {"when": {"const": when}}}, "then": need, "else": {"not": need}}
 
 
-def _within(variant: Variant, low: Decimal | None, high: Decimal | None) -> bool:
+def _created_within(context: StepContext, options: ProductRuleInputs) -> Callable[[Product], bool]:
+    since = context.now - timedelta(days=options.days)
+    return lambda product: product.created_at is not None and product.created_at >= since
+
+
+def _in_range(_: StepContext, options: ProductRuleInputs) -> Callable[[Product], bool]:
+    low, high = options.price_range
+    return lambda product: any(_is_within(variant, low, high) for variant in product.variants)
+
+
+def _is_within(variant: Variant, low: Decimal | None, high: Decimal | None) -> bool:
     price = amount_of(variant.price)
     return price is not None and (low is None or price >= low) and (high is None or price <= high)
 
 
-def _words(inputs: JsonObject) -> str:
-    """The rule as people say it, beside each change."""
-    given: Any = inputs
-    match given["when"]:
-        case "on_sale":
-            return "A variant is reduced."
-        case "new":
-            return f"Created within {counted(given['days'], 'day')}."
-        case "vendor":
-            return f"Vendor: {', '.join(given['vendors'][:10])}."
-        case "type":
-            return f"Type: {', '.join(given['types'][:10])}."
-        case "price_range":
-            ends = [f"{word} {given[name]}" for word, name in _ENDS if name in given]
-            return f"Price {' '.join(ends)}."
-        case _:
-            return "A variant has no cost price."
+def _range_words(options: ProductRuleInputs) -> str:
+    ends = (("from", options.min_price), ("up to", options.max_price))
+    return f"Price {' '.join(f'{word} {price}' for word, price in ends if price is not None)}."
 
 
-_ENDS = (("from", "min_price"), ("up to", "max_price"))
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="tag-products-by-rule",
-        template_version=1,
-        name="Tag products by rule",
-        description="Adds or takes off a product tag by price, vendor, age or discount.",
-        category=Category.PRODUCTS,
-        platforms=("shopify", "woocommerce"),
-        connections=(),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read the products", StepKind.READ),
-            StepFacts(MATCH, "Find those that match", StepKind.DECIDE),
-            StepFacts(CHANGE, "Change the tags", StepKind.CHANGE),
-        ),
-        changes_store=True,
-        triggers=(TriggerKind.SCHEDULE, TriggerKind.EVENT),
-        topics={
-            "shopify": ("products/create", "products/update"),
-            "woocommerce": ("products/create", "products/update"),
-        },
-        default_schedule=Schedule(Cadence.DAILY, time_of_day="03:00"),
-        changes=(
-            ChangeRow(
-                step=CHANGE,
-                object="product",
-                action=Action.UPDATE,
-                fields=(TAGS,),
-                reversible=True,
-                shown_beside=("rule that matched or no longer matches",),
-            ),
-        ),
-        example_result={"checked": 300, "matched": 12, "tagged": 3, "untagged": 2},
+_RULES: dict[str, _Rule] = {
+    "on_sale": _Rule(
+        lambda _, __: lambda product: any(map(is_discounted, product.variants)),
+        lambda _: "A variant is reduced.",
     ),
-    steps={READ: read, MATCH: match, CHANGE: change_tags},
+    "new": _Rule(
+        _created_within, lambda options: f"Created within {counted(options.days, 'day')}.", ("days",)
+    ),
+    "vendor": _Rule(
+        lambda _, options: ProductFilter({"vendors": options.vendors}).has,
+        lambda options: f"Vendor: {', '.join(options.vendors[:10])}.",
+        ("vendors",),
+    ),
+    "type": _Rule(
+        lambda _, options: ProductFilter({"types": options.types}).has,
+        lambda options: f"Type: {', '.join(options.types[:10])}.",
+        ("types",),
+    ),
+    "price_range": _Rule(_in_range, _range_words, ("min_price", "max_price")),
+    "missing_cost": _Rule(
+        lambda _, __: lambda product: any(variant.cost is None for variant in product.variants),
+        lambda _: "A variant has no cost price.",
+    ),
+}
+TEMPLATE = base.define(
+    "tag-products-by-rule",
+    "Tag products by rule",
+    "Adds or takes off a product tag by price, vendor, age or discount.",
+    category=base.Category.PRODUCTS,
+    inputs=inputs.inputs_schema(
+        ["tag", "when"],
+        {
+            "tag": inputs.shared("tag", "The tag"),
+            "when": {"enum": list(_RULES), "description": "The rule"},
+            "days": inputs.shared("days", "new: created within so many days"),
+            "vendors": inputs.shared("names", "vendor: one of these", minItems=1),
+            "types": inputs.shared("names", "type: one of these", minItems=1),
+            "min_price": inputs.shared("money", "price_range: at least"),
+            "max_price": inputs.shared("money", "price_range: at most"),
+            "remove_when_not": inputs.flag("Take the tag off products that do not match", default=True),
+            "limit": inputs.LIMIT,
+        },
+        conditions={"allOf": [rule.condition(when) for when, rule in _RULES.items() if rule.fields]},
+    ),
+    result=results.counts_schema("checked", "matched", "tagged", "untagged"),
+    steps=(
+        base.read_step(READ, "Read the products", read),
+        base.decide_step(MATCH, "Find those that match", match),
+        base.change_step(CHANGE, "Change the tags", change_tags),
+    ),
+    topics=("products/create", "products/update"),
+    schedule=Schedule(Cadence.DAILY, time_of_day="03:00"),
+    changes=(
+        base.ChangeRow(
+            CHANGE,
+            "product",
+            Action.UPDATE,
+            (base.TAGS,),
+            shown_beside=("rule that matched or no longer matches",),
+        ),
+    ),
+    example={"checked": 300, "matched": 12, "tagged": 3, "untagged": 2},
     finish=finish,
-    check_setup=check_world,
+    check_setup=check_setup,
 )

@@ -1,136 +1,117 @@
-"""Unfulfilled orders: tells Teams which paid orders have not been sent after some days (templates 5.17)."""
+"""Unfulfilled orders: tells Teams which paid orders have not been sent after some days."""
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.queries import OrdersQuery
 from steward.connectors.base.records import Fulfilment, Order, Payment
-from steward.model.json import JsonValue
-from steward.model.plan import StepKind
-from steward.model.run import Counts
 from steward.model.schedule import Cadence, Schedule
-from steward.model.trigger import TriggerKind
-from steward.steps.base import StepContext, StepResult
+from steward.steps.base import JsonRecord, StepContext, StepOutput, StepResult
 from steward.steps.tag_lists import has_any_tag
-from steward.templates.base import (
-    Category,
-    ConnectionNeed,
-    ConnectionUse,
-    EndedRun,
-    RunSummary,
-    StepFacts,
-    Template,
-    TemplateFacts,
-    counted,
-    run_summary,
-    sentences,
-    verb,
-    whole,
-)
+from steward.templates import base
+from steward.templates.base import EndedRun, RunSummary, counted, sentences, verb
+from steward.templates.parts import inputs, results
 from steward.templates.parts.ages import days_before, whole_days
-from steward.templates.parts.inputs import inputs_schema, shared
 from steward.templates.parts.messages import no_message, post_card
 from steward.templates.parts.orders import read_orders, total_text
-from steward.templates.parts.results import AMOUNT, COUNT, TEXT, list_of, result_schema
-from steward.templates.parts.stored_orders import kept_orders, orders_of
+from steward.templates.parts.stored_orders import OrderTable
 
 READ, PICK, SEND = "read-orders", "pick-old", "send-alert"
 
-_INPUTS = inputs_schema(
-    ["older_than_days", "teams"],
-    {
-        "older_than_days": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 60,
-            "default": 3,
-            "description": "Paid longer ago than this",
-        },
-        "except_tags": shared("tags", "Orders with one of these are left out"),
-        "teams": shared("teams", "Where the message goes"),
-    },
-)
 
-_RESULT = result_schema(
-    {
-        **dict.fromkeys(("checked", "waiting"), COUNT),
-        "orders": list_of({"number": TEXT, "days": COUNT, "total": AMOUNT}),
-    }
-)
+class UnfulfilledInputs(JsonRecord, frozen=True):
+    """The automation's inputs."""
+
+    older_than_days: int
+    except_tags: tuple[str, ...]
 
 
-async def read_open(at: StepContext) -> StepResult:
-    """The open orders that are paid and have something left to be sent."""
-    orders = [order async for order in read_orders(at, OrdersQuery(open_only=True)) if _waits(order)]
-    return StepResult(
-        {"orders": kept_orders(orders)},
-        counts=Counts(read=len(orders)),
-        title=f"Read {counted(len(orders), 'open order')}",
-    )
+class OpenPaidOrders(StepOutput, frozen=True):
+    """The open orders that are paid and have something left to send."""
+
+    orders: OrderTable
 
 
-async def pick_old(at: StepContext) -> StepResult:
-    """Which of them have waited too long, the oldest first; those on hold last."""
-    read: Any = at.outputs[READ]
-    days: Any = at.inputs["older_than_days"]
-    excepting: Any = at.inputs["except_tags"]
-    orders = orders_of(read["orders"])
-    before = days_before(at.now, days, at.zone)
+class WaitingOrder(JsonRecord, frozen=True):
+    """An order that has waited too long."""
+
+    number: str
+    customer: str
+    days: int
+    total: str
+    currency: str
+    partly_sent: bool
+    on_hold: bool
+    url: str | None
+
+    @property
+    def name(self) -> str:
+        """The order's number with its customer."""
+        return f"{self.number}, {self.customer}" if self.customer else self.number
+
+    @property
+    def state(self) -> str:
+        """How long it waits, over how much, and how far it is."""
+        words = f"{counted(self.days, 'day')}, {self.total} {self.currency}"
+        if self.on_hold:
+            return f"{words}, on hold"
+        return f"{words}, sent in part" if self.partly_sent else words
+
+
+class WaitingOrders(StepOutput, frozen=True):
+    """The orders that have waited too long, the oldest first, those on hold last."""
+
+    checked: int = 0
+    waiting: tuple[WaitingOrder, ...] = ()
+
+
+async def read_open(context: StepContext) -> StepResult:
+    """Reads the open orders that are paid and have something left to send."""
+    orders = [order async for order in read_orders(context, OrdersQuery(open_only=True)) if _is_unsent(order)]
+    title = f"Read {counted(len(orders), 'open order')}"
+    return OpenPaidOrders(OrderTable(orders)).as_result(title, read=len(orders))
+
+
+async def pick_old(context: StepContext) -> StepResult:
+    """Picks the orders that have waited too long."""
+    options = UnfulfilledInputs.from_json(context.inputs)
+    orders = list(context.output(READ, OpenPaidOrders).orders)
+    before = days_before(context.now, options.older_than_days, context.zone)
     old: list[tuple[datetime, Order]] = []
     for order in orders:
         since = order.paid_at or order.created_at
-        if since is not None and since < before and not has_any_tag(order.tags, excepting):
+        if since is not None and since < before and not has_any_tag(order.tags, options.except_tags):
             old.append((since, order))
-    old.sort(key=lambda each: (_is_held(each[1]), each[0], each[1].number))
-    return StepResult(
-        {
-            "checked": len(orders),
-            "waiting": [
-                {
-                    "number": order.number,
-                    "name": order.customer_name,
-                    "days": whole_days(since, at.now, at.zone),
-                    "total": total_text(order),
-                    "currency": order.currency,
-                    "partly": order.fulfilment is Fulfilment.PARTIAL,
-                    "held": _is_held(order),
-                    "url": order.url,
-                }
-                for since, order in old
-            ],
-        },
-        counts=Counts(matched=len(old)),
-        title=f"Found {counted(len(old), 'order')} waiting for more than {counted(days, 'day')}",
+    old.sort(key=lambda row: (_is_on_hold(row[1]), row[0], row[1].number))
+    waiting = tuple(_waiting(context, since, order) for since, order in old)
+    title = (
+        f"Found {counted(len(old), 'order')} waiting for more than {counted(options.older_than_days, 'day')}"
     )
+    return WaitingOrders(len(orders), waiting).as_result(title, matched=len(old))
 
 
-async def send_alert(at: StepContext) -> StepResult:
-    """One message, when an order waits (E17)."""
-    found: Any = at.outputs[PICK]
-    return post_card(at, _card(at, found["waiting"])) if found["waiting"] else no_message()
+async def send_alert(context: StepContext) -> StepResult:
+    """Posts one message, when an order waits."""
+    waiting = context.output(PICK, WaitingOrders).waiting
+    return post_card(context, _card(context, waiting)) if waiting else no_message()
 
 
 def finish(ended: EndedRun) -> RunSummary:
-    """Summary and result (contract 3.2)."""
-    found = ended.output_of(PICK)
-    waiting: Any = found.get("waiting", [])
-    checked, days = whole(found.get("checked")), whole(ended.inputs["older_than_days"])
-    orders: list[JsonValue] = [
-        {"number": each["number"], "days": each["days"], "total": each["total"]} for each in waiting
-    ]
-    count = len(orders)
+    """Reports on the run."""
+    picked = ended.output(PICK, WaitingOrders)
+    count, waits = len(picked.waiting), verb(len(picked.waiting), "waits", "wait")
+    days = counted(UnfulfilledInputs.from_json(ended.inputs).older_than_days, "day")
     text = sentences(
-        f"{count} of {counted(checked, 'open paid order')} {verb(count, 'waits', 'wait')} for more than "
-        f"{counted(days, 'day')}.",
+        f"{count} of {counted(picked.checked, 'open paid order')} {waits} for more than {days}.",
         ended.message_sentence(SEND),
     )
-    return run_summary(text, {"checked": checked, "waiting": count, "orders": orders})
+    orders = [{"number": order.number, "days": order.days, "total": order.total} for order in picked.waiting]
+    return base.run_summary(text, {"checked": picked.checked, "waiting": count, "orders": orders})
 
 
-def _waits(order: Order) -> bool:
-    """Whether an order is paid, not wholly sent, and of more than virtual items."""
+def _is_unsent(order: Order) -> bool:
+    """Says whether an order is paid, not wholly sent, and of more than virtual items."""
     return (
         order.paid
         and order.cancelled_at is None
@@ -140,64 +121,66 @@ def _waits(order: Order) -> bool:
     )
 
 
-def _is_held(order: Order) -> bool:
+def _is_on_hold(order: Order) -> bool:
     return order.fulfilment is Fulfilment.ON_HOLD
 
 
-def _card(at: StepContext, waiting: Sequence[Any]) -> PostCard:
-    held = sum(each["held"] for each in waiting)
-    days: Any = at.inputs["older_than_days"]
-    title = f"{counted(len(waiting), 'paid order')} not sent at {at.home.connection.name}"
-    lines = [f"Paid more than {counted(days, 'day')} ago, the oldest first."]
-    if held:
-        lines.append(f"Listed last: {counted(held, 'order')} on hold.")
-    link = waiting[0]["url"] if len(waiting) == 1 else None
-    return PostCard(
-        title=title,
-        text=tuple(lines),
-        facts=tuple((_name(each), _state(each)) for each in waiting),
-        link=("Open the order", link) if link else None,
+def _waiting(context: StepContext, since: datetime, order: Order) -> WaitingOrder:
+    return WaitingOrder(
+        number=order.number,
+        customer=order.customer_name,
+        days=whole_days(since, context.now, context.zone),
+        total=total_text(order),
+        currency=order.currency,
+        partly_sent=order.fulfilment is Fulfilment.PARTIAL,
+        on_hold=_is_on_hold(order),
+        url=order.url,
     )
 
 
-def _name(each: Any) -> str:
-    return f"{each['number']}, {each['name']}" if each["name"] else str(each["number"])
+def _card(context: StepContext, waiting: Sequence[WaitingOrder]) -> PostCard:
+    days = UnfulfilledInputs.from_json(context.inputs).older_than_days
+    on_hold = sum(order.on_hold for order in waiting)
+    lines = [f"Paid more than {counted(days, 'day')} ago, the oldest first."]
+    if on_hold:
+        lines.append(f"Listed last: {counted(on_hold, 'order')} on hold.")
+    url = waiting[0].url if len(waiting) == 1 else None
+    return PostCard(
+        title=f"{counted(len(waiting), 'paid order')} not sent at {context.home.connection.name}",
+        text=tuple(lines),
+        facts=tuple((order.name, order.state) for order in waiting),
+        link=("Open the order", url) if url else None,
+    )
 
 
-def _state(each: Any) -> str:
-    words = f"{counted(each['days'], 'day')}, {each['total']} {each['currency']}"
-    if each["held"]:
-        return f"{words}, on hold"
-    return f"{words}, sent in part" if each["partly"] else words
-
-
-TEMPLATE = Template(
-    facts=TemplateFacts(
-        template_id="unfulfilled-order-alert",
-        template_version=1,
-        name="Unfulfilled orders",
-        description="Tells Teams which paid orders have not been sent after some days.",
-        category=Category.ORDERS,
-        platforms=("shopify", "woocommerce"),
-        connections=(ConnectionNeed("teams", ConnectionUse.WRITE, 1, 1),),
-        inputs_schema=_INPUTS,
-        result_schema=_RESULT,
-        steps=(
-            StepFacts(READ, "Read open orders", StepKind.READ),
-            StepFacts(PICK, "Find those waiting too long", StepKind.DECIDE),
-            StepFacts(SEND, "Post the list", StepKind.SEND),
-        ),
-        changes_store=False,
-        triggers=(TriggerKind.SCHEDULE,),
-        topics={},
-        default_schedule=Schedule(Cadence.WEEKDAYS, time_of_day="09:00"),
-        changes=(),
-        example_result={
-            "checked": 44,
-            "waiting": 2,
-            "orders": [{"number": "#1001", "days": 5, "total": "20.00"}],
+TEMPLATE = base.define(
+    "unfulfilled-order-alert",
+    "Unfulfilled orders",
+    "Tells Teams which paid orders have not been sent after some days.",
+    category=base.Category.ORDERS,
+    connections=(base.TEAMS,),
+    inputs=inputs.inputs_schema(
+        ["older_than_days", "teams"],
+        {
+            "older_than_days": inputs.integer("Paid longer ago than this", 1, 60, default=3),
+            "except_tags": inputs.shared("tags", "Orders with one of these are left out"),
+            "teams": inputs.shared("teams", "Where the message goes"),
         },
     ),
-    steps={READ: read_open, PICK: pick_old, SEND: send_alert},
+    result=results.counts_schema(
+        *("checked", "waiting"),
+        orders=results.list_of({"number": results.TEXT, "days": results.COUNT, "total": results.AMOUNT}),
+    ),
+    steps=(
+        base.read_step(READ, "Read open orders", read_open),
+        base.decide_step(PICK, "Find those waiting too long", pick_old),
+        base.send_step(SEND, "Post the list", send_alert),
+    ),
+    schedule=Schedule(Cadence.WEEKDAYS, time_of_day="09:00"),
+    example={
+        "checked": 44,
+        "waiting": 2,
+        "orders": [{"number": "#1001", "days": 5, "total": "20.00"}],
+    },
     finish=finish,
 )

@@ -13,6 +13,7 @@ import httpx
 from steward import worker
 from steward.connectors.shopify.topics import TOPICS as SHOPIFY_TOPICS
 from steward.connectors.woocommerce.topics import TOPICS
+from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.steps.base import StepContext, StepResult
 from steward.templates.base import EndedRun, RunSummary, StepFacts, Template
@@ -43,7 +44,7 @@ async def _tell(context: StepContext) -> StepResult:
 
 
 def _words(ended: EndedRun) -> RunSummary:
-    return RunSummary("Told.", dict(ended.output_of("tell")))
+    return RunSummary("Told.", cast("JsonObject", ended.outputs.get("tell", {})))
 
 
 def telling() -> Template:

@@ -11,7 +11,7 @@ import pytest
 from steward.model.change import Outcome
 from steward.model.run import Mode
 from steward.steps.skus import RowRefused
-from steward.templates.parts.markdowns import marked_down
+from steward.templates.parts.markdowns import MarkdownInputs, marked_down
 from steward.templates.sale_start import SALE, TEMPLATE
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import Shop, Stage, product, variant
@@ -105,7 +105,8 @@ def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
 
     See docs/design/templates-catalogue.md#sale-start and docs/design/templates.md#e6-decimals.
     """
-    assert marked_down(variant(price=price, currency=currency), Decimal(percent), ending=ending) == new
+    options = MarkdownInputs(Decimal(percent), ending)
+    assert marked_down(variant(price=price, currency=currency), options) == new
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_a_price_is_rounded_half_up_and_then_down_to_its_ending(
 def test_a_price_that_makes_no_sense_is_refused(price: str | None, percent: str, ending: str) -> None:
     """Not above 0, or not below the old one. See docs/design/templates-catalogue.md#sale-start."""
     with pytest.raises(RowRefused) as refused:
-        marked_down(variant(price=price), Decimal(percent), ending=ending)
+        marked_down(variant(price=price), MarkdownInputs(Decimal(percent), ending))
     assert refused.value.code == "no_sensible_price"
 
 

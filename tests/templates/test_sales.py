@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from steward.model.json import JsonValue
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, RunStatus
-from steward.templates.parts.days import window_of
-from steward.templates.parts.sales import Sold, add_up, best
+from steward.templates.parts.ages import day_window
+from steward.templates.parts.sales import PlacedOrder, SalesWindow, SoldLine, add_up, best
 from tests.fake_clock import FakeClock
 from tests.templates.both import Both, lines_of, open_both
 from tests.templates.orders_of import Bought, in_shopify, in_woocommerce
@@ -182,7 +181,7 @@ async def test_a_currency_is_worth_itself(both: Both) -> None:
 @pytest.mark.parametrize(("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-05-01", 24)])
 def test_a_day_has_the_hours_the_clocks_give_it(day: str, hours: int) -> None:
     """See docs/design/templates.md#e16-days-and-windows."""
-    start, end = window_of(date.fromisoformat(day), ZONE)
+    start, end = day_window(date.fromisoformat(day), ZONE)
     assert (end - start).total_seconds() == hours * 3600
 
 
@@ -191,8 +190,8 @@ def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
 
     See docs/design/templates.md#e16-days-and-windows.
     """
-    before = window_of(date(2026, 4, 24), "Africa/Cairo")
-    after = window_of(date(2026, 4, 25), "Africa/Cairo")
+    before = day_window(date(2026, 4, 24), "Africa/Cairo")
+    after = day_window(date(2026, 4, 25), "Africa/Cairo")
     assert before[0] == datetime(2026, 4, 23, 22, 0, tzinfo=UTC)
     assert before[1] == after[0]
     assert (before[1] - before[0]).total_seconds() == 23 * 3600
@@ -200,11 +199,15 @@ def test_a_midnight_the_clocks_leave_out_begins_the_day_an_hour_later() -> None:
 
 def test_sums_of_other_currencies_stand_apart() -> None:
     """Never added. See docs/design/templates.md#e13-currencies."""
-    line: list[JsonValue] = ["7", "Cup", 1, "5.00"]
-    orders: list[JsonValue] = [["EUR", "5.00", [line]], ["USD", "9.00", [line]]]
-    read: JsonValue = {"currency": "EUR", "orders": orders, "refunds": [["USD", "1.00"], ["EUR", "2.00"]]}
-    sums = add_up(read)
-    assert (sums.orders, sums.sales, sums.refunds, sums.apart) == (2, Decimal(5), Decimal(2), {"USD": 1})
+    lines = (SoldLine("7", "Cup", 1, Decimal(5)),)
+    orders = (PlacedOrder("EUR", Decimal(5), lines), PlacedOrder("USD", Decimal(9), lines))
+    sums = add_up(SalesWindow("EUR", orders, (("USD", Decimal(1)), ("EUR", Decimal(2)))))
+    assert (sums.orders, sums.sales, sums.refunds, sums.other_currencies) == (
+        2,
+        Decimal(5),
+        Decimal(2),
+        {"USD": 1},
+    )
     assert [each.sales for each in sums.lines] == [Decimal(5)]
 
 
@@ -214,11 +217,11 @@ def test_variants_are_added_up_under_their_product() -> None:
     See docs/design/templates-catalogue.md#daily-sales-summary and docs/design/templates.md#e9-variants.
     """
     lines = [
-        Sold("7", "Shirt, red", 1, Decimal(10)),
-        Sold("7", "Shirt, blue", 2, Decimal(20)),
-        Sold("8", "Old hat", 1, Decimal(25)),
-        Sold("8", "Older hat", 1, Decimal(1)),
-        Sold(None, "Gift", 3, Decimal(2)),
+        SoldLine("7", "Shirt, red", 1, Decimal(10)),
+        SoldLine("7", "Shirt, blue", 2, Decimal(20)),
+        SoldLine("8", "Old hat", 1, Decimal(25)),
+        SoldLine("8", "Older hat", 1, Decimal(1)),
+        SoldLine(None, "Gift", 3, Decimal(2)),
     ]
     found: Any = best(lines, {"7": "Shirt", "8": None}, 3)
     assert [(each.title, each.quantity, each.sales) for each in found] == [

@@ -16,7 +16,7 @@ from steward.model.change import Outcome
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode
 from steward.templates.base import SetupContext
-from steward.templates.slow_stock_markdown import MARKS, TEMPLATE, check_world
+from steward.templates.slow_stock_markdown import MARKDOWNS, TEMPLATE, check_setup
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
 
@@ -98,9 +98,11 @@ def test_sales_beyond_sixty_days_need_the_wider_permission() -> None:
     """
     for days, rights, is_refused in ((60, [], False), (61, [], True), (61, ["read_all_orders"], False)):
         store = connection("shopify", IntegrationId(20), facts={"rights": rights})
-        faults = check_world({"no_sale_days": days}, SetupContext(store, {}))
+        inputs = TEMPLATE.check_inputs({"percent": 10, "no_sale_days": days}).inputs
+        faults = check_setup(inputs, SetupContext(store, {}))
         assert list(faults) == (["inputs.no_sale_days"] if is_refused else [])
-    assert check_world({"no_sale_days": 730}, SetupContext(connection("woocommerce", SHOP), {})) == {}
+    inputs = TEMPLATE.check_inputs({"percent": 10, "no_sale_days": 730}).inputs
+    assert check_setup(inputs, SetupContext(connection("woocommerce", SHOP), {})) == {}
 
 
 # --- the steps alone
@@ -172,8 +174,8 @@ async def test_a_variant_is_marked_down_again_only_after_as_many_days_and_as_oft
     stage, came = _stage(variant("1"), max_times=2), []
     for age in (0, 10, 31, 10, 31):  # days since it was marked down last
         for (space, _), mark in stage.memory.kept.items():
-            if space == MARKS:
-                mark["at"] = (NOW - timedelta(days=age)).isoformat()
+            if space == MARKDOWNS:
+                mark["changed_at"] = (NOW - timedelta(days=age)).isoformat()
         ran = await stage.run()
         came.append((len(ran.proposals), ran.result["done_before"]))
     assert came == [(1, 0), (0, 1), (1, 0), (0, 1), (0, 1)]
@@ -188,7 +190,7 @@ async def test_a_price_that_was_raised_above_the_one_before_the_first_markdown_b
     """
     stage = _stage(variant("1"), max_times=2)
     await stage.run()
-    stage.memory.kept[MARKS, "11:1"]["at"] = (NOW - timedelta(days=31)).isoformat()
+    stage.memory.kept[MARKDOWNS, "11:1"]["changed_at"] = (NOW - timedelta(days=31)).isoformat()
     raised = {"price": "30.00", "regular_price": "30.00", "sale_price": "", "compare_at": None}
     now = stage.shop.of("1")
     stage.shop.products[0] = replace(now, variants=(replace(now.variants[0], **raised),))
@@ -203,13 +205,13 @@ async def test_a_sale_in_between_sets_the_count_to_zero() -> None:
     """
     stage = _stage(variant("1"))
     await stage.run()
-    stage.memory.kept[MARKS, "11:1"]["at"] = (NOW - timedelta(days=90)).isoformat()
+    stage.memory.kept[MARKDOWNS, "11:1"]["changed_at"] = (NOW - timedelta(days=90)).isoformat()
     assert (await stage.run()).result["done_before"] == 1
     stage.memory.kept["orders_read", "until"] = (NOW - timedelta(days=85)).isoformat()
     stage.shop.orders = [_order(60)]
     ran = await stage.run()
     assert (len(ran.proposals), ran.result["done_before"]) == (1, 0)
-    assert stage.memory.kept[MARKS, "11:1"]["times"] == 1
+    assert stage.memory.kept[MARKDOWNS, "11:1"]["times"] == 1
 
 
 async def test_what_was_declined_is_not_remembered_and_not_told() -> None:

@@ -13,8 +13,9 @@ from steward.fake_platforms.seed import BUCKET
 from steward.model.run import Mode, RunStatus
 from steward.steps.base import StepFailed
 from steward.steps.skus import Skus
+from steward.templates.parts.sku_rows import JoinedRows, join_rows
 from steward.templates.parts.supplier_file import table_of
-from steward.templates.parts.supplier_rows import FeedRow, FeedRules, Joined, _price, join_feed
+from steward.templates.parts.supplier_rows import FeedRow, FeedRules, VariantUpdate
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import variant
 
@@ -183,11 +184,12 @@ async def test_a_location_has_to_be_named_only_when_stock_is_written(feed: Feed)
 # --- rows
 
 
-def _joined(*rows: tuple[str, str, str], **changed: Any) -> Joined:
-    about = {"currency": "EUR", "form": "auto", "with_stock": True, "with_price": True, "markup": 0}
+def _joined(*rows: tuple[str, str, str], **changed: Any) -> JoinedRows[VariantUpdate]:
+    about = {"currency": "EUR", "number_format": "auto", "with_stock": True, "with_price": True, "markup": 0}
     skus = Skus([variant("1", "A", stock=1), variant("2", "B"), variant("3", "B"), variant("4", "C")])
     made = [FeedRow(at, *cells) for at, cells in enumerate(rows, start=2)]
-    return join_feed(made, skus, FeedRules(**{**about, **changed}))
+    rules = FeedRules(**{**about, **changed})
+    return join_rows(made, skus, values_of=rules.values, update_of=rules.update)
 
 
 @pytest.mark.parametrize(
@@ -215,22 +217,22 @@ def test_a_row_that_cannot_be_used_is_refused_with_its_code(row: tuple[str, str,
     See docs/design/templates-catalogue.md#supplier-feed-import.
     """
     found = _joined(row, ("C", "1", "3"))
-    assert ([each["code"] for each in found.refused], len(found.wanted)) == ([code], 1)
+    assert ([each.code for each in found.refused], len(found.updates)) == ([code], 1)
 
 
 def test_a_negative_stock_is_read_as_zero_with_a_note() -> None:
     """See docs/design/templates-catalogue.md#supplier-feed-import
     and docs/design/templates.md#e7-negative-stock.
     """
-    [wanted] = _joined(("A", "-4", "3")).wanted
+    [wanted] = _joined(("A", "-4", "3")).updates
     assert (wanted.stock, wanted.note) == (0, "-4 in the file, read as 0.")
 
 
 def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
     """See docs/design/templates.md#e3-duplicate-skus."""
-    assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).wanted) == 1
+    assert len(_joined(("A", "1", "3"), (" A", "1.0", "3,00")).updates) == 1
     found = _joined(("A", "1", "3"), ("A", "2", "3"))
-    assert [(each["row"], each["code"]) for each in found.refused] == [
+    assert [(each.row, each.code) for each in found.refused] == [
         (2, "sku_repeated"),
         (3, "sku_repeated"),
     ]
@@ -248,7 +250,7 @@ def test_a_sku_twice_counts_once_when_its_rows_agree() -> None:
 def test_a_markup_is_rounded_half_up_once(price: str, markup: str, currency: str, wanted: str) -> None:
     """Prices the service works out itself. See docs/design/templates.md#e6-decimals."""
     rules = FeedRules(currency, "point", with_stock=False, with_price=True, markup=Decimal(markup))
-    assert _price(FeedRow(2, "A", None, price), rules) == wanted
+    assert rules.price(FeedRow(2, "A", None, price)) == wanted
 
 
 def test_a_file_keeps_its_quoted_cells_and_loses_its_mark() -> None:

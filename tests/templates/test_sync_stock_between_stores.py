@@ -11,7 +11,7 @@ from steward.connectors.base.commands import SetStock
 from steward.connectors.woocommerce.operations import SET_STOCK
 from steward.model.ids import IntegrationId
 from steward.model.run import Mode, RunStatus
-from steward.templates.parts.stock_pairs import Paired, PairRules, SourceRow, pair
+from steward.templates.parts.stock_pairs import PairedStock, PairRules, SourceRow, pair
 from steward.templates.sync_stock_between_stores import TEMPLATE
 from tests.templates.goods import Goods, Item, Twin, fill_shopify, fill_woocommerce
 from tests.templates.stage import variant
@@ -138,13 +138,13 @@ async def test_with_several_locations_one_has_to_be_named(twin: Twin) -> None:
 # --- pairs
 
 
-def _pair(target: Any, source: Any, *, buffer: int = 0, only_lower: bool = False, **more: Any) -> Paired:
+def _pair(target: Any, source: Any, *, buffer: int = 0, only_lower: bool = False, **more: Any) -> PairedStock:
     rules = PairRules("sku", buffer, only_lower)
     return pair(target, [SourceRow.of(each, "sku") for each in source], rules, **more)
 
 
-def _codes(found: Paired) -> list[tuple[Any, Any]]:
-    return [(each["key"], each["code"]) for each in found.refused]
+def _codes(found: PairedStock) -> list[tuple[Any, Any]]:
+    return [(each.key, each.code) for each in found.refused]
 
 
 def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
@@ -152,13 +152,13 @@ def test_a_sku_that_stands_twice_in_either_store_is_refused() -> None:
     two = [variant("1", "A", stock=1), variant("2", "A", stock=1)]
     other = [variant("9", "A", stock=7)]
     for found in (_pair(two, other), _pair(other, two)):
-        assert (found.asks, _codes(found)) == ([], [("A", "sku_ambiguous")])
+        assert (found.commands, _codes(found)) == ([], [("A", "sku_ambiguous")])
 
 
 def test_outer_blanks_and_forms_of_letters_do_not_tell_skus_apart() -> None:
     """See docs/design/templates.md#e1-comparing-skus-and-barcodes."""
     found = _pair([variant("1", "T\u00e9 1", stock=1)], [variant("9", "\u00a0Te\u0301 1 ", stock=7)])
-    assert [each.quantity for each in found.asks] == [7]
+    assert [each.quantity for each in found.commands] == [7]
 
 
 def test_two_that_differ_in_case_alone_are_no_near_match() -> None:
@@ -192,7 +192,7 @@ def test_the_new_number_is_the_sources_less_the_buffer(
     """
     target, rows = [variant("1", "A", stock=present)], [variant("9", "A", stock=source)]
     found = _pair(target, rows, buffer=buffer, only_lower=only_lower)
-    assert [each.quantity for each in found.asks] == ([] if wanted is None else [wanted])
+    assert [each.quantity for each in found.commands] == ([] if wanted is None else [wanted])
     assert found.unchanged == (wanted is None)
 
 

@@ -11,7 +11,7 @@ import pytest
 from steward.model.run import Mode
 from steward.steps.base import StoreEvent
 from steward.templates.base import SetupContext
-from steward.templates.tag_products_by_rule import TEMPLATE, check_world
+from steward.templates.tag_products_by_rule import TEMPLATE, check_setup
 from tests.templates.goods import Goods, Item, Twin
 from tests.templates.stage import NOW, SHOP, Shop, Stage, connection, product, variant
 
@@ -82,10 +82,10 @@ def test_a_range_the_wrong_way_round_is_refused() -> None:
 
     See docs/design/templates-catalogue.md#tag-products-by-rule.
     """
-    ends = {"when": "price_range", "tag": "x", "min_price": "9.50"}
+    ends = {"when": "price_range", "tag": "x", "min_price": "9.50", "remove_when_not": True}
     world = SetupContext(connection("woocommerce", SHOP), {})
-    assert list(check_world({**ends, "max_price": "9.49"}, world)) == ["inputs.max_price"]
-    assert check_world({**ends, "max_price": "9.5"}, world) == {}
+    assert list(check_setup({**ends, "max_price": "9.49"}, world)) == ["inputs.max_price"]
+    assert check_setup({**ends, "max_price": "9.5"}, world) == {}
 
 
 @pytest.mark.parametrize(

@@ -1,34 +1,71 @@
-"""Reads several stores for one report: in their order, each by a name of its own (templates 1)."""
+"""Reads several stores for one report, in their order, each under a distinct name."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Generic, TypeVar
 
 from steward.connectors.base.queries import VARIANTS, ProductsQuery
 from steward.connectors.base.records import Variant
-from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import CallError
-from steward.steps.base import AccountAccess, StepContext
+from steward.steps.base import AccountAccess, JsonRecord, StepContext, StepOutput
 from steward.steps.skus import key_of
 from steward.templates.parts.stock import is_on_sale
 
-_GONE = ("archived", "trash")
+T = TypeVar("T")
+_REMOVED = ("archived", "trash")
 
 
-def stores_of(at: StepContext) -> list[AccountAccess]:
-    """The stores the automation reads, in the order of its `connections`."""
-    found = [at.accounts[number] for number in at.reads]
-    return [account for account in found if account.connection.is_store]
+class KeyedVariant(JsonRecord, Generic[T], frozen=True):
+    """A variant under the key it is compared by, with what the report reads of it."""
+
+    key: str
+    name: str
+    value: T
+
+
+class StoreVariants(StepOutput, Generic[T], frozen=True):
+    """The variants of each store, in the order of the stores' names; `without_key` were left out."""
+
+    labels: tuple[str, ...]
+    stores: tuple[tuple[KeyedVariant[T], ...], ...]
+    without_key: int
+
+    @property
+    def count(self) -> int:
+        """How many variants have a key."""
+        return sum(map(len, self.stores))
+
+    def by_key(self) -> Mapping[str, list[list[T]]]:
+        """Returns the values under each key, a list for each store; keys sorted."""
+        joined: dict[str, list[list[T]]] = {}
+        for index, variants in enumerate(self.stores):
+            for variant in variants:
+                joined.setdefault(variant.key, [[] for _ in self.stores])[index].append(variant.value)
+        return dict(sorted(joined.items()))
+
+    def names(self) -> Mapping[str, str]:
+        """Returns what each key is called in the first store that has it."""
+        names: dict[str, str] = {}
+        for variants in self.stores:
+            for variant in variants:
+                names.setdefault(variant.key, variant.name)
+        return names
+
+
+def stores_of(context: StepContext) -> list[AccountAccess]:
+    """Returns the stores the automation reads, in the order of its `connections`."""
+    accounts = [context.accounts[integration_id] for integration_id in context.reads]
+    return [account for account in accounts if account.connection.is_store]
 
 
 def labels_of(accounts: Sequence[AccountAccess]) -> list[str]:
-    """What each is called in a report: its name, and where two have one name its address or number too."""
+    """Returns each account's name in a report; accounts of one name get their address or number too."""
     names = [account.connection.name for account in accounts]
-    often = Counter(names)
+    frequency = Counter(names)
     return [
         name
-        if often[name] == 1
+        if frequency[name] == 1
         else f"{name} ({account.connection.domain or account.connection.integration_id})"
         for name, account in zip(names, accounts, strict=True)
     ]
@@ -36,7 +73,7 @@ def labels_of(accounts: Sequence[AccountAccess]) -> list[str]:
 
 @contextmanager
 def naming(label: str) -> Iterator[None]:
-    """Names the account in the failure of a call: with several, "it" says nothing."""
+    """Names the account in the failure of a call: with several, its words alone would be ambiguous."""
     try:
         yield
     except CallError as error:
@@ -45,67 +82,52 @@ def naming(label: str) -> Iterator[None]:
 
 
 async def keyed_variants(
-    at: StepContext, *, published_only: bool, kept: Callable[[Variant], JsonValue]
-) -> JsonObject:
-    """What every store has under each SKU or barcode, as the input `match` says (E1, E9, E10).
+    context: StepContext, *, published_only: bool, value_of: Callable[[Variant], T]
+) -> StoreVariants[T]:
+    """Reads every store's variants under the SKU or barcode that the input `match` chooses.
 
-    `{labels, stores, without}`: the stores' names; for each a list of `[key, name, kept]`; and how many
-    variants have no key and are left out (E2). Archived ones and those in the trash are none. Raises
-    CallError naming the store.
+    Leaves out archived variants and those in the trash. Raises CallError naming the store.
     """
-    accounts = stores_of(at)
+    accounts = stores_of(context)
     labels = labels_of(accounts)
-    stores: list[JsonValue] = []
-    without = 0
+    stores: list[tuple[KeyedVariant[T], ...]] = []
+    without_key = 0
     for label, account in zip(labels, accounts, strict=True):
-        found: dict[str, Variant] = {}
         with naming(label):
-            async for page in account.reader.read(VARIANTS, ProductsQuery(published_only=published_only)):
-                for variant in page.items:
-                    if variant.status not in _GONE and (is_on_sale(variant) or not published_only):
-                        found.setdefault(variant.id, variant)
-        keys = {number: key_of(getattr(each, str(at.inputs["match"]))) for number, each in found.items()}
-        without += sum(not key for key in keys.values())
-        rows: list[JsonValue] = [
-            [keys[number], _name(each), kept(each)] for number, each in found.items() if keys[number]
-        ]
-        stores.append(rows)
-    return {"labels": labels, "stores": stores, "without": without}
+            variants = await _read_variants(account, published_only=published_only)
+        keys = [key_of(getattr(variant, str(context.inputs["match"]))) for variant in variants]
+        without_key += sum(not key for key in keys)
+        rows = zip(keys, variants, strict=True)
+        stores.append(
+            tuple(KeyedVariant(key, _name(variant), value_of(variant)) for key, variant in rows if key)
+        )
+    return StoreVariants(tuple(labels), tuple(stores), without_key)
 
 
-def key_name(inputs: JsonObject) -> str:
-    """What the input `match` compares by, as people call it."""
-    return {"sku": "SKU", "barcode": "Barcode"}[str(inputs["match"])]
+async def _read_variants(account: AccountAccess, *, published_only: bool) -> list[Variant]:
+    variants: dict[str, Variant] = {}
+    async for page in account.reader.read(VARIANTS, ProductsQuery(published_only=published_only)):
+        for variant in page.items:
+            if variant.status not in _REMOVED and (is_on_sale(variant) or not published_only):
+                variants.setdefault(variant.id, variant)
+    return list(variants.values())
 
 
-def by_key(stores: Sequence[Sequence[Sequence[Any]]]) -> dict[str, list[list[Any]]]:
-    """What each store has under each key: a list of what was kept for each store; keys sorted."""
-    found: dict[str, list[list[Any]]] = {}
-    for place, rows in enumerate(stores):
-        for key, _, kept in rows:
-            found.setdefault(key, [[] for _ in stores])[place].append(kept)
-    return dict(sorted(found.items()))
-
-
-def names_by_key(stores: Sequence[Sequence[Sequence[Any]]]) -> dict[str, str]:
-    """What each key is called in the first store that has it."""
-    names: dict[str, str] = {}
-    for rows in stores:
-        for key, name, _ in rows:
-            names.setdefault(key, name)
-    return names
+def key_name(match: object) -> str:
+    """Returns what the input `match` compares by, as people call it."""
+    return {"sku": "SKU", "barcode": "Barcode"}[str(match)]
 
 
 def spellings(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Of keys that differ in capitals alone, each with the others: they are not the same one (E1)."""
+    """Returns keys that differ in capitals alone, each with the others: they are not the same key."""
     folded: dict[str, list[str]] = {}
     for key in keys:
         folded.setdefault(key.casefold(), []).append(key)
     return {
-        key: [other for other in held if other != key]
-        for held in folded.values()
-        if len(held) > 1
-        for key in held
+        key: [other for other in similar if other != key]
+        for similar in folded.values()
+        if len(similar) > 1
+        for key in similar
     }
 
 

@@ -1,4 +1,4 @@
-"""Currency codes, and which currencies a sign can stand for (templates E5); decimals are the connectors'."""
+"""Currency codes, and which currencies a sign can stand for."""
 
 # Every active code of ISO 4217.
 _ACTIVE = """
@@ -16,7 +16,7 @@ _DOLLARS = (
     " ARS CLP COP CUP DOP MXN UYU"  # pesos, which are written with the same sign
 )
 
-# A sign as it stands beside a number, in capitals, and the currencies it can mean.
+# A sign beside a number, in capitals, and the currencies it can mean.
 SIGNS = {
     sign: frozenset(codes.split())
     for sign, codes in {
@@ -72,8 +72,8 @@ SIGNS = {
 }
 
 
-def meant_by(sign: str) -> frozenset[str] | None:
-    """The currencies a sign or code can stand for; None when it is neither."""
+def currencies_of(sign: str) -> frozenset[str] | None:
+    """Returns the currencies a sign or code can stand for; None when it is neither."""
     capital = sign.upper()
     if capital in CODES:
         return frozenset({capital})

@@ -1,7 +1,7 @@
-"""What customers spent: the platform's own total, or the sum of their orders (templates 5.7, E13, E15)."""
+"""What customers spent: the platform's own total, or the sum of their orders."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -11,71 +11,76 @@ from steward.outbound.errors import RemoteNotFound
 from steward.steps.base import StepContext
 from steward.templates.parts.orders import in_currency, net_of_refunds, order_of_event, read_orders
 
-# The limit of a read leaves out its own instant, and shops keep whole seconds.
+# A read's lower limit excludes its own instant, and stores keep whole seconds.
 _EARLIER = timedelta(seconds=1)
 
 
-async def read_spend(at: StepContext, start: datetime | None) -> AsyncIterator[tuple[Customer, Decimal]]:
-    """Each customer once (E10) with what they spent in the store's currency, at least 0.
+async def read_spend(context: StepContext, start: datetime | None) -> AsyncIterator[tuple[Customer, Decimal]]:
+    """Yields each customer once with what they spent in the store's currency, at least 0.
 
-    `start`: only on orders placed from then on; null: of all time. Guest orders have no customer. An
-    event's run gives the customer of its order alone. Raises CallError.
+    `start`: only orders placed from then on count; null: all orders. Guest orders have no customer. A run
+    started by an event yields the customer of its order alone. Raises CallError.
     """
-    if at.event is not None:
-        order = await order_of_event(at)
-        customer = await _customer(at, order)
+    if context.event is not None:
+        customer = await _customer_of(context, await order_of_event(context))
         if customer is not None:
-            own = _told(customer, at) if start is None else None
-            sums = {} if own is not None else await _sums(at, start, customer.id)
-            yield customer, sums.get(customer.id, Decimal(0)) if own is None else own
+            spent = _platform_total(customer, context) if start is None else None
+            if spent is None:
+                spent = (await _spend_by_customer(context, start, customer.id)).get(customer.id, Decimal(0))
+            yield customer, spent
         return
-    sums_of_all: Mapping[str, Decimal] | None = await _sums(at, start) if start is not None else None
+    spend = await _spend_by_customer(context, start) if start is not None else None
+    async for customer in _customers(context):
+        spent = _platform_total(customer, context) if start is None else None
+        if spent is None and spend is None:
+            # The platform reports no total: the orders are read once, for all customers.
+            spend = await _spend_by_customer(context, start)
+        yield customer, (spend or {}).get(customer.id, Decimal(0)) if spent is None else spent
+
+
+async def _customers(context: StepContext) -> AsyncIterator[Customer]:
     seen: set[str] = set()
-    async for page in at.home.reader.read(CUSTOMERS, CustomersQuery()):
+    async for page in context.home.reader.read(CUSTOMERS, CustomersQuery()):
         for customer in page.items:
-            if customer.id in seen:
-                continue
-            seen.add(customer.id)
-            own = _told(customer, at) if start is None else None
-            if own is None and sums_of_all is None:
-                # The platform tells no total: the orders are read once, for all customers.
-                sums_of_all = await _sums(at, start)
-            found = sums_of_all or {}
-            yield customer, found.get(customer.id, Decimal(0)) if own is None else own
+            if customer.id not in seen:
+                seen.add(customer.id)
+                yield customer
 
 
-def _told(customer: Customer, at: StepContext) -> Decimal | None:
-    """The platform's own total, where it gives one in the store's currency."""
-    if customer.spent is None or customer.currency not in (None, at.home.connection.currency):
+def _platform_total(customer: Customer, context: StepContext) -> Decimal | None:
+    """Returns the platform's own total, where it gives one in the store's currency."""
+    if customer.spent is None or customer.currency not in (None, context.home.connection.currency):
         return None
     return max(Decimal(customer.spent), Decimal(0))
 
 
-async def _sums(at: StepContext, start: datetime | None, customer: str | None = None) -> dict[str, Decimal]:
-    """Paid orders less refunds by customer; orders are read page by page and not kept."""
-    ask = OrdersQuery(created_after=None if start is None else start - _EARLIER, customer_id=customer)
+async def _spend_by_customer(
+    context: StepContext, start: datetime | None, customer_id: str | None = None
+) -> dict[str, Decimal]:
+    """Returns paid orders less refunds by customer; reads orders page by page and keeps none."""
+    query = OrdersQuery(created_after=None if start is None else start - _EARLIER, customer_id=customer_id)
     sums: dict[str, Decimal] = defaultdict(Decimal)
-    async for order in read_orders(at, ask):
-        if order.customer_id is not None and _counts(order, at, start):
+    async for order in read_orders(context, query):
+        if order.customer_id is not None and _counts(order, context, start):
             sums[order.customer_id] += net_of_refunds(order)
     return sums
 
 
-def _counts(order: Order, at: StepContext, start: datetime | None) -> bool:
+def _counts(order: Order, context: StepContext, start: datetime | None) -> bool:
     placed = order.created_at
     return (
         order.paid
         and order.cancelled_at is None
-        and in_currency(order, at)
+        and in_currency(order, context)
         and (start is None or (placed is not None and placed >= start))
     )
 
 
-async def _customer(at: StepContext, order: Order | None) -> Customer | None:
+async def _customer_of(context: StepContext, order: Order | None) -> Customer | None:
     if order is None or order.customer_id is None:
         return None
     try:
-        async for page in at.home.reader.read(CUSTOMER, ById(order.customer_id)):
+        async for page in context.home.reader.read(CUSTOMER, ById(order.customer_id)):
             for customer in page.items:
                 return customer
     except RemoteNotFound:

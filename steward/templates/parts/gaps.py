@@ -1,4 +1,4 @@
-"""What a product lacks: which of its data are missing, and of how many of its variants (templates 5.15)."""
+"""What a product lacks: which of its data are missing, and in how many of its variants."""
 
 import html
 import re
@@ -9,7 +9,7 @@ from steward.connectors.base.records import Product, Variant
 from steward.steps.skus import key_of
 
 # Data a platform has no field for, or that its connector does not read.
-LACKING: Mapping[str, frozenset[str]] = {
+UNSUPPORTED: Mapping[str, frozenset[str]] = {
     "woocommerce": frozenset(
         ("seo_title", "seo_description", "vendor", "cost", "country_of_origin", "hs_code")
     ),
@@ -32,37 +32,37 @@ WORDS = {
     "hs_code": "customs code",
 }
 _TAG = re.compile(r"<[^>]*>")
-# What is seen although it has no text.
-_SEEN = re.compile(r"<\s*(img|video|audio|iframe|object|embed|picture|svg)\b", re.IGNORECASE)
+# What is visible although it has no text.
+_VISIBLE = re.compile(r"<\s*(img|video|audio|iframe|object|embed|picture|svg)\b", re.IGNORECASE)
 _INVISIBLE = str.maketrans("", "", "\u200b\u200c\u200d\u2060\ufeff\u00ad")
 
 
 def has_text(markup: str) -> bool:
-    """Whether HTML shows anything: text of blanks or of empty tags only is none."""
-    if _SEEN.search(markup):
+    """Says whether HTML shows anything besides blanks and empty tags."""
+    if _VISIBLE.search(markup):
         return True
     return bool(html.unescape(_TAG.sub("", markup)).translate(_INVISIBLE).strip())
 
 
 def missing_of(product: Product, checks: Sequence[str], variants: Sequence[Variant]) -> dict[str, int]:
-    """The checks the product fails, with how many of `variants` fail each; 0: the product itself."""
-    found: dict[str, int] = {}
+    """Returns the checks the product fails, with how many of `variants` fail each; 0: the product itself."""
+    failed: dict[str, int] = {}
     for check in checks:
-        if check in _OF_PRODUCT:
-            if _OF_PRODUCT[check](product):
-                found[check] = 0
-        elif lacking := sum(_OF_VARIANT[check](variant) for variant in variants):
-            found[check] = lacking
-    return found
+        if check in _PRODUCT_CHECKS:
+            if _PRODUCT_CHECKS[check](product):
+                failed[check] = 0
+        elif lacking := sum(_VARIANT_CHECKS[check](variant) for variant in variants):
+            failed[check] = lacking
+    return failed
 
 
 def gap_words(check: str, lacking: int, variants: int) -> str:
-    """A gap as people read it, such as `weight (2 of 3 variants)`."""
+    """Returns a gap in words, such as `weight (2 of 3 variants)`."""
     return f"{WORDS[check]} ({lacking} of {variants} variants)" if lacking and variants > 1 else WORDS[check]
 
 
 def _no_weight(variant: Variant) -> bool:
-    """No weight or none above 0; what is not shipped needs none."""
+    """Says whether a variant that is shipped has no weight above 0."""
     if not variant.ships:
         return False
     try:
@@ -71,7 +71,7 @@ def _no_weight(variant: Variant) -> bool:
         return True
 
 
-_OF_PRODUCT: dict[str, Callable[[Product], bool]] = {
+_PRODUCT_CHECKS: dict[str, Callable[[Product], bool]] = {
     "image": lambda product: not product.images,
     "image_alt": lambda product: (
         bool(product.images)
@@ -84,7 +84,7 @@ _OF_PRODUCT: dict[str, Callable[[Product], bool]] = {
     "type": lambda product: not (product.type or "").strip(),
     "category": lambda product: not (product.category or "").strip(),
 }
-_OF_VARIANT: dict[str, Callable[[Variant], bool]] = {
+_VARIANT_CHECKS: dict[str, Callable[[Variant], bool]] = {
     "sku": lambda variant: not key_of(variant.sku),
     "barcode": lambda variant: not key_of(variant.barcode),
     "price": lambda variant: not (variant.price or "").strip(),

@@ -1,29 +1,39 @@
-"""The one message a template's last step posts to Teams; its words and its cutting are others' (E17)."""
+"""Posts the one message of a template's last step to Teams, and the inputs that name connections."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
 from steward.connectors.base.commands import PostCard
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonValue
-from steward.steps.base import MemoryWrite, StepContext, StepResult
+from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepResult
 
 
-def account_of(given: JsonValue) -> IntegrationId:
-    """The connection that an input such as `teams` or `sheet` names."""
-    number = given.get("integration_id") if isinstance(given, Mapping) else None
-    if not isinstance(number, int):
-        raise ValueError("the input names no connection")
-    return IntegrationId(number)
+class TeamsInput(JsonRecord, frozen=True):
+    """The input `teams`."""
+
+    integration_id: int
 
 
-def post_card(at: StepContext, card: PostCard, *, remember: tuple[MemoryWrite, ...] = ()) -> StepResult:
-    """Posts `card` to the channel that the input `teams` names; `remember`: once it went out."""
-    account = at.accounts[account_of(at.inputs["teams"])]
-    number = account.connection.integration_id
-    planned = account.changes["teams.post"].plan([card], integration_id=number)
-    return StepResult({}, title="Post one message to Teams", proposals=planned.proposals, memory=remember)
+class SheetInput(JsonRecord, frozen=True):
+    """The input `sheet`."""
+
+    integration_id: int
+    spreadsheet_id: str | None = None
+    tab: str | None = None
+
+    def account(self, context: StepContext) -> AccountAccess:
+        """Returns the connection of the sheet."""
+        return context.accounts[IntegrationId(self.integration_id)]
 
 
-def no_message() -> StepResult:
-    """The step when there is nothing to tell (E17)."""
-    return StepResult({}, title="Nothing to tell, no message")
+def post_card(context: StepContext, card: PostCard, *, remember: Iterable[MemoryWrite] = ()) -> StepResult:
+    """Proposes `card` for the channel of the input `teams`; remembers `remember` once it is sent."""
+    teams = TeamsInput.from_json(context.inputs["teams"])
+    account = context.accounts[IntegrationId(teams.integration_id)]
+    planned = account.changes["teams.post"].plan([card], integration_id=account.connection.integration_id)
+    title = "Post one message to Teams"
+    return StepResult({}, title=title, proposals=planned.proposals, memory=tuple(remember))
+
+
+def no_message(*, remember: Iterable[MemoryWrite] = ()) -> StepResult:
+    """Returns the result of the step when there is nothing to report."""
+    return StepResult({}, title="Nothing to tell, no message", memory=tuple(remember))

@@ -1,33 +1,34 @@
-"""Numbers of sheets and files, and amounts of money, in decimal arithmetic (templates E5, E6)."""
+"""Numbers of sheets and files, and amounts of money, in decimal arithmetic."""
 
 import re
 from decimal import ROUND_HALF_UP, Decimal
 
 from steward.connectors.base.records import Cell, currency_decimals
-from steward.steps.skus import LONGEST_SHOWN, RowRefused, display_text, key_of
-from steward.templates.parts.currencies import meant_by
+from steward.steps.skus import DISPLAY_LENGTH, RowRefused, display_text, key_of
+from steward.templates.parts.currencies import currencies_of
 
-# A sign or code before or after (group 1 or 4), a minus, and digits with their points and blanks.
+# A currency sign or code before or after, a minus, and digits with their points and blanks.
 _SHAPE = re.compile(
     r"(?P<minus>[-−]?)\s*(?P<before>[^\W\d_]+\.(?=\s)|[^\s\d.,'’+−-]*)\s*(?P<inner>[-−]?)\s*"
     r"(?P<digits>[0-9.,'’\s]+?)\s*(?P<after>[^\s\d.,'’+−-][^\s\d,'’+−-]*)?"
 )
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:(?P<group>.)[0-9]{3})(?:(?P=group)[0-9]{3})*", re.DOTALL)
-# Where any currency will do: what is compared belongs to no store.
+# For numbers that belong to no store: any currency fits.
 ANY = "any"
 _AMOUNT = re.compile(r"[0-9]{1,12}(\.[0-9]{1,8})?")
 
 
 def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
-    """The number a cell holds; `form` is `auto`, `point` or `comma`, `currency` the store's, or ANY (E5).
+    """Returns the number a cell holds.
 
-    Raises RowRefused `not_a_number`, `number_ambiguous`, `currency_differs`.
+    `form` is `auto`, `point` or `comma`; `currency` is the store's, or ANY. Raises RowRefused
+    `not_a_number`, `number_ambiguous`, `currency_differs`.
     """
     if isinstance(cell, Decimal) and cell.is_finite():
         return cell
     text = key_of(cell)
-    shape = _SHAPE.fullmatch(text) if isinstance(cell, str) and len(text) <= LONGEST_SHOWN else None
-    if shape is None or (shape["minus"] and shape["inner"]) or (shape["before"] and shape["after"]):
+    shape = _SHAPE.fullmatch(text) if isinstance(cell, str) and len(text) <= DISPLAY_LENGTH else None
+    if shape is None or _is_doubled(shape):
         raise _not_a_number(text)
     sign = shape["before"] or shape["after"]
     if sign:
@@ -36,77 +37,88 @@ def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     return -number if shape["minus"] or shape["inner"] else number
 
 
-def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:
-    """A price: as `read_number`, and neither negative nor with more decimals than its currency has.
+def _is_doubled(shape: re.Match[str]) -> bool:
+    return bool((shape["minus"] and shape["inner"]) or (shape["before"] and shape["after"]))
 
-    Raises RowRefused, besides those, `negative` (E5) and `too_many_decimals` (E6). Zero passes.
+
+def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:
+    """Returns a price: a number that is not negative and has no more decimals than its currency.
+
+    Raises RowRefused as `read_number`, and `negative` and `too_many_decimals`. Zero passes.
     """
     number = read_number(cell, form=form, currency=currency)
     if number < 0:
         raise RowRefused("negative", f"{display_text(cell)} is below 0.")
     decimals = currency_decimals(currency)
     if number != round_to(number, decimals):
-        of = currency or "this currency"
-        words = f"{display_text(cell)} has more decimals than the {decimals} of {of}."
+        words = (
+            f"{display_text(cell)} has more decimals than the {decimals} of {currency or 'this currency'}."
+        )
         raise RowRefused("too_many_decimals", words)
     return number
 
 
 def money_text(number: Decimal, currency: str | None) -> str:
-    """An amount as decimal text with the currency's minor units (templates 2, "Money")."""
+    """Returns an amount as decimal text with the currency's minor units."""
     return format(round_to(number, currency_decimals(currency)), "f")
 
 
 def round_to(number: Decimal, decimals: int) -> Decimal:
-    """Rounded half up (E6)."""
+    """Returns the number rounded half up. Raises RowRefused `not_a_number` when it is too large."""
     if abs(number) >= Decimal(10) ** 20:
         raise RowRefused("not_a_number", "The number is too large.")
     return number.quantize(Decimal(1).scaleb(-decimals), ROUND_HALF_UP)
 
 
 def amount_of(text: str | None) -> Decimal | None:
-    """A price as a store has it; None for none, and for what is no amount: shops keep any text."""
+    """Returns a store's price; None for none, and for text that is no amount, which shops also accept."""
     return Decimal(text) if text and _AMOUNT.fullmatch(text) else None
 
 
 def change_percent(before: Decimal, after: Decimal) -> Decimal:
-    """By how many percent of `before` it changes, with its sign; `before` is not 0."""
+    """Returns the change in percent of `before`, which is not 0, with its sign."""
     return (after - before) / before * 100
 
 
 def percent_text(percent: Decimal) -> str:
-    """Such as `+6.3 %`, with one decimal and a point (E17)."""
+    """Returns text such as `+6.3 %`, with one decimal and a point."""
     return f"{percent.quantize(Decimal('0.1'), ROUND_HALF_UP):+} %"
 
 
 def _check_currency(sign: str, text: str, currency: str | None) -> None:
-    meant = meant_by(sign)
-    if meant is None:
+    currencies = currencies_of(sign)
+    if currencies is None:
         raise _not_a_number(text)
-    if currency not in (*meant, ANY):
+    if currency not in (*currencies, ANY):
         words = f"{display_text(text)} is not in the store's currency{f', {currency}' if currency else ''}."
         raise RowRefused("currency_differs", words)
 
 
 def _plain(digits: str, text: str, form: str) -> str:
-    """The digits with a point as the only sign left."""
-    last = max(digits.rfind("."), digits.rfind(","))
-    whole, fraction = digits, ""
-    if last >= 0 and _is_decimal(digits, last, text, form):
-        whole, fraction = digits[:last], digits[last + 1 :]
-        if not re.fullmatch(r"[0-9]+", fraction) or (digits[last] in whole):
-            raise _not_a_number(text)
+    """Returns the digits with a point as the only sign left."""
+    whole, fraction = _split(digits, text, form)
     if re.fullmatch(r"[0-9]*", whole):
         if not whole and not fraction:
             raise _not_a_number(text)
-        return f"{whole or '0'}.{fraction}" if fraction else whole
-    if not _GROUPED.fullmatch(whole):
+    elif not _GROUPED.fullmatch(whole):
         raise _not_a_number(text)
-    return re.sub(r"[^0-9]", "", whole) + (f".{fraction}" if fraction else "")
+    number = re.sub(r"[^0-9]", "", whole) or "0"
+    return f"{number}.{fraction}" if fraction else number
+
+
+def _split(digits: str, text: str, form: str) -> tuple[str, str]:
+    """Returns what is before and after the decimal sign."""
+    last = max(digits.rfind("."), digits.rfind(","))
+    if last < 0 or not _is_decimal(digits, last, text, form):
+        return digits, ""
+    whole, fraction = digits[:last], digits[last + 1 :]
+    if not re.fullmatch(r"[0-9]+", fraction) or digits[last] in whole:
+        raise _not_a_number(text)
+    return whole, fraction
 
 
 def _is_decimal(digits: str, last: int, text: str, form: str) -> bool:
-    """Whether the last point or comma is the decimal sign (E5)."""
+    """Says whether the last point or comma is the decimal sign."""
     sign = digits[last]
     other = "," if sign == "." else "."
     if other in digits:

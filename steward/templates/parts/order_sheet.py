@@ -1,25 +1,19 @@
-"""The tab orders are appended to.
-
-Iits header, the orders it holds, rows for its columns (templates 5.6).
-"""
+"""The tab that orders are appended to: its header, the orders it holds, and rows for its columns."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from decimal import Decimal
-from typing import Any
 
 from steward.connectors.base.queries import VALUES, ValuesQuery
 from steward.connectors.base.records import Cell, Order, SheetTable
-from steward.model.json import JsonObject
 from steward.outbound.errors import RemoteNotFound
 from steward.scheduling.zones import zone
-from steward.steps.base import AccountAccess, StepFailed
+from steward.steps.base import AccountAccess, StepFailed, StepOutput
 from steward.steps.rows import is_blank
 from steward.steps.skus import key_of
 
 ORDER_ID, LINE_ID = "Order id", "Line id"
-# Input `columns` and what stands above each.
+# The options of the input `columns` with their headers.
 HEADERS: Mapping[str, str] = {
     "number": "Number",
     "date": "Date",
@@ -33,115 +27,108 @@ HEADERS: Mapping[str, str] = {
     "country": "Country",
     "status": "Status",
 }
-# With a row for each line these are the order's and stand in its first row, so that a sum is right.
+# With a row for each line, the order's sums are in its first row only, so that adding up is right.
 _ONCE = ("net", "tax", "total")
 CELL_CHARACTERS = 5_000
 
 
-@dataclass(frozen=True, slots=True)
-class OrderTab:
-    """A tab as it is: its header (empty: the tab holds nothing), its last used row, the order ids in it."""
+class OrderTab(StepOutput, frozen=True):
+    """A tab: its header (empty: the tab holds nothing), its last used row, the order ids in it."""
 
     title: str
     spreadsheet_id: str
     header: tuple[str, ...]
-    last: int
+    last_row: int
     ids: frozenset[str]
 
-    @classmethod
-    def of(cls, kept: Any) -> "OrderTab":
-        """From a step's output."""
-        header, ids = tuple(kept["header"]), frozenset(kept["ids"])
-        return cls(kept["title"], kept["spreadsheet_id"], header, kept["last"], ids)
-
-    def kept(self) -> JsonObject:
-        """As a step's output."""
-        return {
-            "title": self.title,
-            "spreadsheet_id": self.spreadsheet_id,
-            "header": list(self.header),
-            "last": self.last,
-            "ids": sorted(self.ids),
-        }
-
-    def missing(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """The columns wanted that the header does not name."""
-        have = {key_of(name).casefold() for name in self.header}
-        return tuple(name for name in wanted if name.casefold() not in have)
+    def missing(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Returns the columns that the header does not name."""
+        present = {key_of(name).casefold() for name in self.header}
+        return tuple(name for name in columns if name.casefold() not in present)
 
 
 async def read_tab(account: AccountAccess, tab: str | None, spreadsheet_id: str | None) -> OrderTab:
-    """The tab's first row and first column; of one that has both, nothing else is read.
+    """Reads the tab's first row and first column; of a tab that has both, nothing else.
 
     Raises StepFailed `tab_missing`, `wrong_header`, `column_repeated`.
     """
-    head = await _area(account, tab, "1:1", spreadsheet_id)
-    column = await _area(account, head.tab, "A:A", spreadsheet_id)
-    first = head.rows[0].cells if head.rows and head.rows[0].number == 1 else ()
-    header = tuple(key_of(cell) for cell in first)
-    filled = [row for row in column.rows if row.cells and not is_blank(row.cells[0])]
-    if not any(header) and not filled:
-        rest = await _area(account, head.tab, None, spreadsheet_id)
-        if any(not is_blank(cell) for row in rest.rows for cell in row.cells):
-            raise _wrong(head.tab)
-        return OrderTab(head.tab, head.spreadsheet_id, (), 0, frozenset())
+    first_row = await _area(account, tab, "1:1", spreadsheet_id)
+    title = first_row.tab
+    id_column = await _area(account, title, "A:A", spreadsheet_id)
+    header = _header(first_row)
+    id_rows = [row for row in id_column.rows if row.cells and not is_blank(row.cells[0])]
+    if not any(header) and not id_rows:
+        everything = await _area(account, title, None, spreadsheet_id)
+        if any(not is_blank(cell) for row in everything.rows for cell in row.cells):
+            raise _wrong_header(title)
+        return OrderTab(title, first_row.spreadsheet_id, (), 0, frozenset())
+    _check_header(header, title)
+    last_row = max((row.number for row in id_rows), default=1)
+    ids = frozenset(key_of(row.cells[0]) for row in id_rows if row.number > 1)
+    return OrderTab(title, first_row.spreadsheet_id, header, last_row, ids)
+
+
+def _header(table: SheetTable) -> tuple[str, ...]:
+    has_header = table.rows and table.rows[0].number == 1
+    return tuple(key_of(cell) for cell in table.rows[0].cells) if has_header else ()
+
+
+def _check_header(header: Sequence[str], title: str) -> None:
+    """Raises StepFailed `wrong_header`, `column_repeated`."""
     if not header or header[0].casefold() != ORDER_ID.casefold():
-        raise _wrong(head.tab)
+        raise _wrong_header(title)
     names = [name.casefold() for name in header if name]
     for name in (ORDER_ID, LINE_ID, *HEADERS.values()):
         if names.count(name.casefold()) > 1:
-            raise StepFailed("column_repeated", f"The tab {head.tab} has more than one column named {name}.")
-    last = max((row.number for row in filled), default=1)
-    ids = frozenset(key_of(row.cells[0]) for row in filled if row.number > 1)
-    return OrderTab(head.tab, head.spreadsheet_id, header, last, ids)
+            raise StepFailed("column_repeated", f"The tab {title} has more than one column named {name}.")
 
 
-def _wrong(tab: str) -> StepFailed:
+def _wrong_header(title: str) -> StepFailed:
     words = (
-        f"The tab {tab} does not begin with a column named {ORDER_ID}, so nothing was written to it."
+        f"The tab {title} does not begin with a column named {ORDER_ID}, so nothing was written to it."
         " Name an empty tab, or one this automation began."
     )
     return StepFailed("wrong_header", words)
 
 
-def names_of(columns: Sequence[str], *, lines: bool) -> tuple[str, ...]:
-    """The header for the columns wanted, in their order, after the ids."""
+def header_of(columns: Sequence[str], *, lines: bool) -> tuple[str, ...]:
+    """Returns the header: the ids, then the columns in their order."""
     return (ORDER_ID, *((LINE_ID,) if lines else ()), *(HEADERS[name] for name in columns))
 
 
 def rows_of(order: Order, columns: Sequence[str], *, lines: bool, zone_name: str) -> Iterator[list[Cell]]:
-    """The cells of an order in the order of `names_of`: one row, or one for each of its lines."""
-    own = _cells(order, zone_name)
+    """Yields an order's cells in the order of `header_of`: one row, or one for each of its lines."""
+    cells = _cells(order, zone_name)
     if not lines:
-        yield [order.id, *(own[name] for name in columns)]
+        yield [order.id, *(cells[name] for name in columns)]
         return
-    for at, line in enumerate(order.lines):
+    for index, line in enumerate(order.lines):
         items = _text(f"{line.quantity} × {line.title}")
-        row: dict[str, Cell] = {**own, "items": items, **(dict.fromkeys(_ONCE) if at else {})}
+        row: dict[str, Cell] = {**cells, "items": items, **(dict.fromkeys(_ONCE) if index else {})}
         yield [order.id, line.id, *(row[name] for name in columns)]
 
 
-def in_places(row: Sequence[Cell], names: Sequence[str], header: Sequence[str]) -> tuple[Cell, ...]:
-    """The cells where the tab has their columns; columns of others stay empty."""
+def arrange(row: Sequence[Cell], names: Sequence[str], header: Sequence[str]) -> tuple[Cell, ...]:
+    """Returns the row's cells in the order of the tab's header; other columns stay empty."""
     by_name = dict(zip((name.casefold() for name in names), row, strict=True))
     return tuple(by_name.get(key_of(name).casefold()) for name in header)
 
 
 def status_of(order: Order) -> str:
-    """How far an order has come, in the word of the input `statuses`."""
-    found = states_of(order)
-    return next((name for name in ("fulfilled", "paid") if name in found), next(iter(found), ""))
+    """Returns how far an order is, as an option of the input `statuses`."""
+    states = states_of(order)
+    return next((name for name in ("fulfilled", "paid") if name in states), next(iter(states), ""))
 
 
 def states_of(order: Order) -> frozenset[str]:
-    """Which of the input `statuses` an order is in; none when its payment failed."""
+    """Returns which of the input `statuses` an order is in; none when its payment failed."""
     if order.cancelled_at is not None:
         return frozenset({"cancelled"})
     if order.payment.value == "refunded":
         return frozenset({"refunded"})
-    found = {name for name, is_so in (("paid", order.paid), ("fulfilled", order.fulfilled)) if is_so}
+    states = {name for name, is_so in (("paid", order.paid), ("fulfilled", order.fulfilled)) if is_so}
     pending = order.payment.value != "voided"
-    return frozenset(found or ({"pending"} if pending else ()))
+    return frozenset(states or ({"pending"} if pending else ()))
 
 
 def _cells(order: Order, zone_name: str) -> dict[str, Cell]:
@@ -171,13 +158,13 @@ def _text(words: str) -> str | None:
 async def _area(
     account: AccountAccess, tab: str | None, area: str | None, spreadsheet_id: str | None
 ) -> SheetTable:
-    ask = ValuesQuery(tab, area=area, spreadsheet_id=spreadsheet_id)
+    query = ValuesQuery(tab, area=area, spreadsheet_id=spreadsheet_id)
     try:
-        async for page in account.reader.read(VALUES, ask):
+        async for page in account.reader.read(VALUES, query):
             return page.items[0]
-    except RemoteNotFound as gone:
+    except RemoteNotFound as error:
         if tab is None:
             raise
         words = f"The sheet has no tab named {tab}. Name the tab it has now in the automation."
-        raise StepFailed("tab_missing", words) from gone
+        raise StepFailed("tab_missing", words) from error
     raise StepFailed("tab_missing", "The spreadsheet has no tab to write to.")

@@ -1,11 +1,11 @@
-"""The schemas of results: counts, money, texts and lists as every template writes them (templates 6)."""
+"""The schemas of results: counts, money, texts and lists as every template writes them."""
 
 from collections.abc import Mapping
 
 from steward.model.json import JsonObject, JsonValue
 from steward.templates.parts.inputs import DIALECT
 
-# A list of a result holds the first 200 entries (templates 1, "Result").
+# A list of a result holds the first 200 entries.
 RESULT_ENTRIES = 200
 
 COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -22,18 +22,23 @@ REFUSED_ROW: Mapping[str, JsonObject] = {
 
 
 def or_null(rule: JsonObject) -> JsonObject:
-    """The rule, or null."""
+    """Returns the rule with null allowed."""
     return {**rule, "type": [str(rule["type"]), "null"]}
 
 
 def list_of(fields: Mapping[str, JsonObject]) -> JsonObject:
-    """A list of objects that have exactly these fields."""
+    """Returns the schema of a list of objects with exactly these fields."""
     return {"type": "array", "maxItems": RESULT_ENTRIES, "items": _closed(fields)}
 
 
 def result_schema(fields: Mapping[str, JsonObject]) -> JsonObject:
-    """The schema of a result with exactly these fields."""
+    """Returns the schema of a result with exactly these fields."""
     return {"$schema": DIALECT, **_closed(fields)}
+
+
+def counts_schema(*counts: str, **fields: JsonObject) -> JsonObject:
+    """Returns the schema of a result with these counts, and then these other fields."""
+    return result_schema({**dict.fromkeys(counts, COUNT), **fields})
 
 
 def _closed(fields: Mapping[str, JsonObject]) -> dict[str, JsonValue]:
@@ -43,3 +48,6 @@ def _closed(fields: Mapping[str, JsonObject]) -> dict[str, JsonValue]:
         "required": list(fields),
         "properties": dict(fields),
     }
+
+
+REFUSED_ROWS = list_of(REFUSED_ROW)

@@ -1,27 +1,24 @@
-"""Stock as people mean it.
+"""Stock as people mean it: what counts, what is left out, and which products are looked at."""
 
-Wwhat is counted, what is left out, and which products are looked at (E7 to E9).
-"""
-
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from steward.connectors.base.queries import PRODUCT, PRODUCTS, ById, ProductsQuery, RecordPage
 from steward.connectors.base.records import Product, Variant
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import JsonValue
 from steward.outbound.errors import RemoteNotFound
-from steward.steps.base import StepContext, StoreAccess, StoreEvent
+from steward.steps.base import JsonRecord, StepContext, StoreAccess, StoreEvent
 
 _LIVE = ("publish", "active")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
-    """One number of stock: a variant's own, or one that a product's variations share (E9).
+class StockUnit:
+    """One stock number: a variant's own, or one that a product's variations share.
 
-    `stock` null: not tracked, or back-orderable; such a unit is left out of every decision (E8).
+    `stock` null: not tracked, or back-orderable; such a unit is left out of every decision.
     """
 
     id: str
@@ -31,59 +28,66 @@ class Unit:
     url: str | None
 
 
-def units_of(product: Product, variants: Sequence[Variant] | None = None) -> list[Unit]:
-    """The numbers of stock of a product (or of some of its variants), a shared one once, in their order."""
-    units: dict[str, Unit] = {}
+def units_of(product: Product, variants: Sequence[Variant] | None = None) -> list[StockUnit]:
+    """Returns the stock numbers of a product, or of some of its variants; a shared one once."""
+    units: dict[str, StockUnit] = {}
     for variant in product.variants if variants is None else variants:
         if variant.stock_target in units:
             continue
-        counted = variant.tracked and not variant.backorders_allowed
+        counts = variant.tracked and not variant.backorders_allowed
         shared = variant.stock_managed_by_parent
-        units[variant.stock_target] = Unit(
+        units[variant.stock_target] = StockUnit(
             id=variant.stock_target,
             label=product.title if shared else variant.label,
             sku=None if shared else variant.sku or None,
-            stock=variant.stock if counted else None,
+            stock=variant.stock if counts else None,
             url=variant.url,
         )
     return list(units.values())
 
 
 def total_of(product: Product) -> int | None:
-    """The product's stock, a negative number counted as 0 (E7); None when one of its units has no number,
-    or it has none at all: nothing is decided about such a product (E8)."""
+    """Returns the product's stock, a negative number counted as 0; None when a unit has no number."""
     units = units_of(product)
-    counted = [max(unit.stock, 0) for unit in units if unit.stock is not None]
-    return sum(counted) if units and len(counted) == len(units) else None
+    numbers = [max(unit.stock, 0) for unit in units if unit.stock is not None]
+    return sum(numbers) if units and len(numbers) == len(units) else None
 
 
 def is_live(product: Product) -> bool:
-    """Whether the product is neither a draft nor archived."""
+    """Says whether the product is neither a draft nor archived."""
     return product.status in _LIVE
 
 
 def is_on_sale(variant: Variant) -> bool:
-    """Whether the variant itself is published; a variation can be switched off on its own."""
+    """Says whether the variant itself is published; a variation can be switched off on its own."""
     return variant.status in _LIVE
 
 
-class Wanted:
-    """Which products a template looks at (templates 4, `products`).
+class _ProductsInput(JsonRecord, frozen=True):
+    all: bool = False
+    tags_any: tuple[str, ...] = ()
+    tags_none: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+
+
+class ProductFilter:
+    """Which products a template looks at, by the input `products`.
 
     Names are compared without regard to case and outer blanks. A type is the product type, or one of the
     categories where the platform has those.
     """
 
-    def __init__(self, ask: JsonValue) -> None:
-        given: JsonObject = ask if isinstance(ask, Mapping) else {}
-        self.all = given.get("all") is True
-        self._any = _folded(given.get("tags_any"))
-        self._none = _folded(given.get("tags_none"))
-        self._vendors = _folded(given.get("vendors"))
-        self._types = _folded(given.get("types"))
+    def __init__(self, products: JsonValue) -> None:
+        options = _ProductsInput.from_json(products or {})
+        self.all = options.all
+        self._any = _folded(options.tags_any)
+        self._none = _folded(options.tags_none)
+        self._vendors = _folded(options.vendors)
+        self._types = _folded(options.types)
 
     def has(self, product: Product) -> bool:
-        """Whether `product` is one of them."""
+        """Says whether the filter includes `product`."""
         tags = _folded(product.tags)
         types = _folded([product.type or "", *product.categories])
         return (
@@ -94,52 +98,68 @@ class Wanted:
         )
 
 
-async def read_products(
-    at: StepContext, *, published_only: bool, tagged: tuple[str, ...] | None = None
-) -> list[Product]:
-    """The products of the store in the order of ids, each once (E10); of an event's run only its own.
+def skipped_message(products: int, kinds: str = "of kinds without stock of their own") -> str | None:
+    """Returns how many products a step left out, and why; None for none."""
+    return f"{products} {'product' if products == 1 else 'products'} {kinds} left out." if products else None
 
-    `tagged`: of a list only those with one of these tags. A product that no longer exists when its event is
-    read is none. Raises CallError.
+
+async def read_products(
+    context: StepContext, *, published_only: bool, tagged: tuple[str, ...] | None = None
+) -> list[Product]:
+    """Returns the store's products in the order of ids, each once; after an event, only its own.
+
+    `tagged`: only products with one of these tags, except after an event. Raises CallError.
     """
-    store = at.store
+    store = context.store
     if store is None:
         return []
-    if at.event is not None:
-        product = await _product_of(store, at.event)
+    if context.event is not None:
+        product = await _product_of(store, context.event)
         if product is None or product.status == "trash" or (published_only and product.status not in _LIVE):
             return []
         return [product]
     pages = store.reader.read(PRODUCTS, ProductsQuery(published_only=published_only, tagged=tagged))
-    found: dict[str, Product] = {}
-    async for product in _items(pages):
-        found.setdefault(product.id, product)
-    return list(found.values())
+    products: dict[str, Product] = {}
+    async for product in _records(pages):
+        products.setdefault(product.id, product)
+    return list(products.values())
 
 
-def in_event(event: StoreEvent, unit: Unit) -> bool:
-    """Whether the event is about this number of stock."""
-    own = f"{event.parent_id}/{event.object_id}" if event.parent_id else event.object_id
-    return unit.id in (own, event.object_id)
+async def read_each_once(pages: AsyncIterator[RecordPage[Variant]]) -> list[Variant]:
+    """Returns every variant of every page, those on two pages once."""
+    variants: dict[str, Variant] = {}
+    async for variant in _records(pages):
+        variants.setdefault(variant.id, variant)
+    return list(variants.values())
+
+
+def in_event(event: StoreEvent, unit: StockUnit) -> bool:
+    """Says whether the event is about this stock number."""
+    variation = f"{event.parent_id}/{event.object_id}" if event.parent_id else event.object_id
+    return unit.id in (variation, event.object_id)
+
+
+def has_event_unit(context: StepContext, product: Product) -> bool:
+    """Says whether the run's event is about a stock number of the product; True without an event."""
+    event = context.event
+    return event is None or any(in_event(event, unit) for unit in units_of(product))
 
 
 async def _product_of(store: StoreAccess, event: StoreEvent) -> Product | None:
-    number = event.parent_id or event.object_id.partition("/")[0]
+    product_id = event.parent_id or event.object_id.partition("/")[0]
     try:
-        async for product in _items(store.reader.read(PRODUCT, ById(number))):
+        async for product in _records(store.reader.read(PRODUCT, ById(product_id))):
             return product
     except RemoteNotFound:
         return None
     return None
 
 
-async def _items(pages: AsyncIterator[RecordPage[T]]) -> AsyncIterator[T]:
+async def _records(pages: AsyncIterator[RecordPage[T]]) -> AsyncIterator[T]:
     async for page in pages:
-        for item in page.items:
-            yield item
+        for record in page.items:
+            yield record
 
 
-def _folded(names: object) -> frozenset[str]:
-    if not isinstance(names, Sequence):
-        return frozenset()
-    return frozenset(folded for name in names if (folded := str(name).strip().casefold()))
+def _folded(names: Sequence[str]) -> frozenset[str]:
+    return frozenset(folded for name in names if (folded := name.strip().casefold()))

@@ -80,14 +80,3 @@ def _time_text(instant: datetime | None) -> str | None:
 
 def _time(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
-
-
-# Until every template uses OrderTable.
-def kept_orders(orders: Iterable[Order]) -> JsonObject:
-    """Returns the orders as a table."""
-    return OrderTable(orders).json
-
-
-def orders_of(table: Any) -> list[Order]:
-    """Returns the orders of a table."""
-    return list(OrderTable.decode(table))

@@ -97,24 +97,3 @@ def _plain(value: Any) -> JsonValue:
         return [_plain(member) for member in value]
     plain: JsonValue = value
     return plain
-
-
-# Until every template uses the tables.
-def kept_variants(variants: Iterable[Variant]) -> JsonObject:
-    """Returns the variants as a table."""
-    return VariantTable(variants).json
-
-
-def variants_of(table: Any) -> list[Variant]:
-    """Returns the variants of a table."""
-    return list(VariantTable.decode(table))
-
-
-def kept_products(products: Iterable[Product]) -> JsonObject:
-    """Returns the products as a table."""
-    return ProductTable(products).json
-
-
-def products_of(table: Any) -> list[Product]:
-    """Returns the products of a table."""
-    return list(ProductTable.decode(table))

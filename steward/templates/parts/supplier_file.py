@@ -1,4 +1,4 @@
-"""Reads a supplier's file: its age and size, its text, its rows by named columns (templates 5.12)."""
+"""Reads a supplier's file: its age and size, its text, its rows by named columns."""
 
 import csv
 import io
@@ -8,67 +8,69 @@ from datetime import datetime, timedelta
 
 from steward.connectors.base.queries import FILE, FileQuery
 from steward.connectors.base.records import CloudFile, FileContent, SheetRow, SheetTable
-from steward.model.json import JsonObject
 from steward.outbound.errors import RemoteNotFound, ResponseTooLarge
 from steward.steps.base import AccountAccess, StepFailed
 from steward.steps.rows import NamedRow, named_rows
 from steward.steps.skus import display_text, key_of
+from steward.templates.parts.sku_rows import RefusedRow
 
-_MARK = b"\xef\xbb\xbf"  # a byte-order mark, which says nothing that the chosen encoding does not
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # the input already names the encoding
 
 
 @dataclass(slots=True)
 class FeedTable:
-    """The rows that can be read, those whose cells do not fit the header, and how many there are."""
+    """The readable rows, those whose cells do not fit the header, and how many rows there are."""
 
     rows: tuple[NamedRow, ...] = ()
-    broken: list[JsonObject] = field(default_factory=list)
+    broken: list[RefusedRow] = field(default_factory=list)
     count: int = 0
 
 
-async def read_file(account: AccountAccess, path: str, *, most_age: timedelta, now: datetime) -> FileContent:
-    """The whole file. Raises StepFailed `file_missing`, `file_too_old`, `file_too_large`."""
+async def read_file(account: AccountAccess, path: str, *, max_age: timedelta, now: datetime) -> FileContent:
+    """Reads the whole file. Raises StepFailed `file_missing`, `file_too_old`, `file_too_large`."""
+    missing = StepFailed("file_missing", f"There is no file {path}. Check its name and folder.")
     try:
         async for page in account.reader.read(FILE, FileQuery(path)):
             for content in page.items:
-                _check_age(content.file, most_age, now)
+                _check_age(content.file, max_age, now)
                 return content
-    except RemoteNotFound as gone:
-        raise StepFailed("file_missing", f"There is no file {path}. Check its name and folder.") from gone
-    except ResponseTooLarge as large:
-        raise StepFailed("file_too_large", "The file is larger than 20 MiB.") from large
-    raise StepFailed("file_missing", f"There is no file {path}. Check its name and folder.")
+    except RemoteNotFound as error:
+        raise missing from error
+    except ResponseTooLarge as error:
+        raise StepFailed("file_too_large", "The file is larger than 20 MiB.") from error
+    raise missing
 
 
 def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[str | None]) -> FeedTable:
-    """The rows below the header with the cells of `columns`; wholly empty rows are skipped (E2).
+    """Returns the rows below the header with the cells of `columns`, without wholly empty rows.
 
     Quoted cells may hold delimiters and line breaks. Raises StepFailed `file_unreadable`, `file_empty`,
     `column_missing`, `column_repeated`.
     """
     records = _records(body, encoding, delimiter)
     header = records[0] if records else []
-    found = FeedTable()
-    whole: list[SheetRow] = [SheetRow(1, tuple(header))]
+    table = FeedTable()
+    complete: list[SheetRow] = [SheetRow(1, tuple(header))]
     for number, cells in enumerate(records[1:], start=2):
         if not any(cell.strip() for cell in cells):
             continue
-        found.count += 1
+        table.count += 1
         if len(cells) == len(header):
-            whole.append(SheetRow(number, tuple(cells)))
+            complete.append(SheetRow(number, tuple(cells)))
         else:
             words = f"This row has {len(cells)} cells, the header {len(header)}."
-            key = _key(cells, header, columns[0])
-            found.broken.append({"row": number, "key": key, "code": "row_broken", "message": words})
-    if not found.count or not any(cell.strip() for cell in header):
+            key = _key_of_broken(cells, header, columns[0])
+            table.broken.append(RefusedRow(number, key, "row_broken", words))
+    if not table.count or not any(cell.strip() for cell in header):
         raise StepFailed("file_empty", "The file has no rows. Nothing was changed.")
-    found.rows = named_rows(SheetTable("", "", tuple(whole)), columns, what="file")
-    return found
+    table.rows = named_rows(SheetTable("", "", tuple(complete)), columns, what="file")
+    return table
 
 
 def _records(body: bytes, encoding: str, delimiter: str) -> list[list[str]]:
     try:
-        text = body.removeprefix(_MARK).decode("cp1252" if encoding == "windows-1252" else encoding)
+        codec = "cp1252" if encoding == "windows-1252" else encoding
+        text = body.removeprefix(_BYTE_ORDER_MARK).decode(codec)
     except UnicodeDecodeError as error:
         words = f"The file is not written in {encoding}: byte {error.start + 1} cannot be read."
         raise StepFailed("file_unreadable", words) from None
@@ -79,16 +81,16 @@ def _records(body: bytes, encoding: str, delimiter: str) -> list[list[str]]:
         raise StepFailed("file_unreadable", words) from None
 
 
-def _check_age(file: CloudFile, most_age: timedelta, now: datetime) -> None:
-    if now - file.modified_at > most_age:
-        hours = int(most_age.total_seconds() // 3600)
+def _check_age(file: CloudFile, max_age: timedelta, now: datetime) -> None:
+    if now - file.modified_at > max_age:
+        hours = int(max_age.total_seconds() // 3600)
         words = f"The file is of {file.modified_at:%Y-%m-%d %H:%M} UTC, older than {hours} hours."
         raise StepFailed("file_too_old", f"{words} Nothing was changed.")
 
 
-def _key(cells: Sequence[str], header: Sequence[str], column: str | None) -> str | None:
-    """The SKU of a row whose cells do not fit the header, where it has one at all."""
+def _key_of_broken(cells: Sequence[str], header: Sequence[str], column: str | None) -> str | None:
+    """Returns the SKU of a row whose cells do not fit the header, where it has one at all."""
     heads = [key_of(head).casefold() for head in header]
-    wanted = key_of(column).casefold()
-    at = heads.index(wanted) if wanted in heads else len(cells)
-    return display_text(cells[at]) if at < len(cells) and cells[at].strip() else None
+    head = key_of(column).casefold()
+    index = heads.index(head) if head in heads else len(cells)
+    return display_text(cells[index]) if index < len(cells) and cells[index].strip() else None

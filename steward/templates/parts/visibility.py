@@ -1,7 +1,4 @@
-"""Showing and hiding products: by visibility in a shop, by sales channels where a store has those (E14).
-
-Leaves which products, and their marks, to the templates.
-"""
+"""Shows and hides products: by visibility in a shop, by sales channels where a store has those."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +8,8 @@ from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.records import Product
 from steward.model.connection import Connection
 from steward.model.json import JsonObject
-from steward.steps.base import StepContext, StepFailed, StoreAccess
+from steward.model.refusals import FieldErrors
+from steward.steps.base import JsonRecord, StepContext, StepFailed, StoreAccess
 
 CHANNELS_INPUT: JsonObject = {
     "type": "array",
@@ -24,44 +22,51 @@ CHANNELS_INPUT: JsonObject = {
 }
 
 
-def missing_channels(inputs: JsonObject, store: Connection) -> list[str]:
-    """Named channels the store does not have, by its last check; a shop without channels lacks none."""
-    return [] if not has_channels(store) else [name for name in _named(inputs) if name not in _known(store)]
+class VisibilityInputs(JsonRecord, frozen=True):
+    """The inputs of the templates that hide and show products."""
+
+    threshold: int
+    channels: tuple[str, ...]
+    marker: str
+
+
+def channel_errors(inputs: JsonObject, store: Connection | None) -> FieldErrors:
+    """Refuses channels the store does not have, by the last check of its connection."""
+    missing = _missing_channels(inputs, store) if store is not None else []
+    if not missing:
+        return {}
+    return {"inputs.channels": [f"The store has no sales channel named {', '.join(missing)}."]}
 
 
 def has_channels(store: Connection) -> bool:
-    """Whether the platform sells through channels; WooCommerce does not, and the names are not read."""
+    """Says whether the platform sells through channels; on WooCommerce their names are not read."""
     return store.kind != "woocommerce"
 
 
-def channels_of(at: StepContext) -> tuple[str, ...]:
-    """The ids of the channels that the input names; none where there are no channels.
+def channels_of(context: StepContext) -> tuple[str, ...]:
+    """Returns the ids of the channels that the input names; none where there are no channels.
 
-    Raises StepFailed `channel_missing` (templates 5.4).
+    Raises StepFailed `channel_missing`.
     """
-    store = at.home.connection
-    missing = missing_channels(at.inputs, store)
+    store = context.home.connection
+    missing = _missing_channels(context.inputs, store)
     if missing:
         words = f"The store has no sales channel named {missing[0]}. Choose from those it has now."
         raise StepFailed("channel_missing", words)
-    return tuple(_known(store)[name] for name in _named(at.inputs)) if has_channels(store) else ()
+    ids = _active_channels(store)
+    return tuple(ids[name] for name in _names(context.inputs)) if has_channels(store) else ()
 
 
-def beside(at: StepContext, stock: int) -> str:
-    """What stands beside the change: the stock, and the channels where there are any."""
-    if not has_channels(at.home.connection):
+def change_message(context: StepContext, stock: int) -> str:
+    """Returns what is shown beside the change: the stock, and the channels where there are any."""
+    if not has_channels(context.home.connection):
         return f"Stock {stock}."
-    return f"Stock {stock}. Channels: {', '.join(_named(at.inputs))}."
+    return f"Stock {stock}. Channels: {', '.join(_names(context.inputs))}."
 
 
 def is_shown(product: Product, channels: Sequence[str]) -> bool:
-    """Whether people see it: on one of `channels`, or at all where there are no channels."""
-    return product.visible and (not channels or any(each in product.channels for each in channels))
-
-
-def is_shown_everywhere(product: Product, channels: Sequence[str]) -> bool:
-    """Whether nothing is left to show: it is on all of `channels`, or visible where there are none."""
-    return product.visible and all(each in product.channels for each in channels)
+    """Says whether people see the product: on one of `channels`, or at all where there are none."""
+    return product.visible and (not channels or any(channel in product.channels for channel in channels))
 
 
 def plan_visible(
@@ -72,20 +77,22 @@ def plan_visible(
     visible: bool,
     restore: str | None = None,
 ) -> PlannedChanges:
-    """The change that shows or hides it; `restore` is the visibility a shop had before it was hidden."""
-    number = store.connection.integration_id
+    """Plans to show or hide the product; `restore` is its visibility in a shop before it was hidden."""
     if has_channels(store.connection):
-        publish = SetPublished(product, tuple(channels), visible)
-        return store.changes["product.set_published"].plan([publish], integration_id=number)
-    show = SetVisible(product, visible, restore)
-    return store.changes["product.set_visible"].plan([show], integration_id=number)
+        return store.plan("product.set_published", [SetPublished(product, tuple(channels), visible)])
+    return store.plan("product.set_visible", [SetVisible(product, visible, restore)])
 
 
-def _named(inputs: JsonObject) -> list[str]:
-    given: Any = inputs["channels"]
-    return list(given)
+def _missing_channels(inputs: JsonObject, store: Connection) -> list[str]:
+    if not has_channels(store):
+        return []
+    return [name for name in _names(inputs) if name not in _active_channels(store)]
 
 
-def _known(store: Connection) -> dict[str, str]:
-    found: Any = store.facts.get("channels", [])
-    return {name: number for number, name, is_active in found if is_active}
+def _names(inputs: JsonObject) -> tuple[str, ...]:
+    return VisibilityInputs.from_json(inputs).channels
+
+
+def _active_channels(store: Connection) -> dict[str, str]:
+    channels: Any = store.facts.get("channels", [])
+    return {name: channel_id for channel_id, name, is_active in channels if is_active}
