@@ -83,7 +83,7 @@ def bound_kinds(step: PlanStep) -> tuple[str, ...]:
     if step.origin is None or step.origin.needs is None:
         return ()
     kind = FLOW_TYPES.get(step.origin.source_type)
-    return kind.fits if kind is not None and kind.fits else (step.origin.needs,)
+    return kind.connection_kinds if kind is not None and kind.connection_kinds else (step.origin.needs,)
 
 
 def _document(target: JsonValue) -> str | None:

@@ -71,7 +71,7 @@ def asked_by(step: PlanStep, scopes: Scopes, roots: set[str], found: Used) -> li
     if step.operation == "code":
         try:
             asked += selection.read_selection(str(config.get("input") or "")).paths()
-        except selection.Unreadable:
+        except selection.UnreadableSelection:
             return asked  # its own check says so
     known = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {SECRETS}
     for text in dict.fromkeys(templates_in(config)):
@@ -149,7 +149,7 @@ def _gives(step: PlanStep, rest: str) -> bool:
     text = str(step.config.get("output_schema") or "") if step.operation == "code" else ""
     try:
         schema = selection.read_schema(text) if text.strip() else None
-    except selection.Unreadable:
+    except selection.UnreadableSelection:
         return True  # its own check says so
     return schema is None or schema.has([one for one in rest.split(".") if one not in OF_LIST and one])
 

@@ -19,7 +19,7 @@ from steward.imports.shopify_flow.tasks import SCHEDULED, Started, label_of, sta
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
-from steward.steps.shopify_flow.kinds import ONWARD
+from steward.steps.shopify_flow.task_types import ONWARD
 
 SOURCE = "store_flow"
 _WORD = re.compile(r"[A-Za-z_]\w*")

@@ -13,7 +13,7 @@ from steward.imports.shopify_flow.settings import Settings, read_settings
 from steward.imports.shopify_flow.tasks import camel, is_message, label_of
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanStep, StepKind, StepSource
-from steward.steps.shopify_flow.kinds import ONWARD, FlowAsked, FlowType
+from steward.steps.shopify_flow.task_types import ONWARD, FlowType, TaskDefinition
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
 UNSUPPORTED: Final = "unsupported"
@@ -93,15 +93,17 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
 
 
 def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanStep, list[Finding]]:
-    settings = read_settings(task, kind.known)
-    asked = FlowAsked(name, task.task, settings.config)
+    settings = read_settings(task, kind.fields)
+    definition = TaskDefinition(name, task.task, settings.config)
     problems = list(settings.problems)
     if not problems:
-        problems += kind.check(asked)
+        problems += kind.check(definition)
     found = [Finding(name, FindingLevel(one.level), one.code, one.message) for one in problems]
-    needs = kind.needs(asked)
+    needs = kind.required_connection(definition)
     if needs in ("spreadsheet", "teams"):
-        words = f"It needs a {' or '.join(kind.fits or (needs,))} connection. Bind one to this step."
+        words = (
+            f"It needs a {' or '.join(kind.connection_kinds or (needs,))} connection. Bind one to this step."
+        )
         found.append(Finding(name, FindingLevel.WARNING, "credential", words))
     found += [
         Finding(
@@ -113,14 +115,16 @@ def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanSte
         source_type=task.task,
         source_version=task.version,
         needs=needs,
-        target=kind.target(asked),
-        alias=names.variable(kind.variable_of(asked), task.name),
+        target=kind.target(definition),
+        alias=names.variable(kind.variable_of(definition), task.name),
         supported=not any(one.level is FindingLevel.ERROR for one in found),
-        ports=kind.ports(asked),
+        ports=kind.ports(definition),
         place=task.place,
     )
-    title = _title(kind.title(asked), task)
-    step = PlanStep(name, title, kind.kind_of(asked), kind.operation(asked), settings.config, origin)
+    title = _title(kind.title(definition), task)
+    step = PlanStep(
+        name, title, kind.kind_of(definition), kind.operation(definition), settings.config, origin
+    )
     return step, list(dict.fromkeys(found))
 
 

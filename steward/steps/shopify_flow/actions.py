@@ -30,27 +30,27 @@ from steward.connectors.base.records import Customer, DraftOrder, Order, Product
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.steps.product_tags import store_tags
-from steward.steps.shopify_flow.kinds import (
-    FlowAsked,
+from steward.steps.shopify_flow.store_objects import StoreObjects
+from steward.steps.shopify_flow.task_types import (
     FlowCall,
     FlowResult,
     FlowType,
     ItemFailed,
     StepProblem,
+    TaskDefinition,
     is_liquid,
 )
-from steward.steps.shopify_flow.store_objects import Objects
 from steward.steps.tag_lists import with_tag, without_tags
 
 ADMIN = "shopify::admin::"
 SHOPIFY = frozenset(("shopify",))
 BOTH = frozenset(("shopify", "woocommerce"))
 # An operation's name and what it is asked.
-Ask: TypeAlias = tuple[str, Any]
-Working: TypeAlias = Callable[[FlowCall, Objects], Awaitable[Sequence[Ask]]]
-_TAGGED = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
+NamedCommand: TypeAlias = tuple[str, Any]
+PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[NamedCommand]]]
+_TAGGED_KINDS = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
 # Settings that are known and not carried, said where they are switched on.
-_LEFT_OUT = {
+_UNSUPPORTED_SETTINGS = {
     "notify_merchant": "Nobody is told of the hold by the store: the run and its approval show it.",
     "staff_note": "Its note for the staff is not kept with the order. Add a step that sets the order's note.",
 }
@@ -59,16 +59,16 @@ _SWITCHES = ("refund", "restock", "restock_items", "notify_customer", "notify_me
 _WOO_STATUS = {"active": "publish", "draft": "draft", "archived": "private"}
 
 
-async def changed(call: FlowCall, asks: Sequence[Ask]) -> FlowResult:
+async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResult:
     """The changes some asks come to. Raises ItemFailed naming all that cannot be."""
     result = FlowResult()
     faults: list[str] = []
     unchanged = 0
-    for name, ask in asks:
+    for name, command in commands:
         operation = call.store.changes.get(name)
         if operation is None:
             raise ItemFailed(f"The store of this automation has no “{name}”. Run it on another store.")
-        planned = operation.plan([ask], integration_id=call.store.connection.integration_id)
+        planned = operation.plan([command], integration_id=call.store.connection.integration_id)
         faults += [problem.message for problem in planned.problems]
         unchanged += len(planned.unchanged)
         result.proposals += planned.proposals
@@ -76,13 +76,13 @@ async def changed(call: FlowCall, asks: Sequence[Ask]) -> FlowResult:
         raise ItemFailed(" ".join(dict.fromkeys(faults)))
     result.counts = Counts(matched=len(result.proposals), unchanged=unchanged)
     if not result.proposals:
-        so = "It is so already" if asks else "Its texts came to nothing"
+        so = "It is so already" if commands else "Its texts came to nothing"
         result.message = f"{so}: nothing was to be changed."
     return result
 
 
 @dataclass(frozen=True, slots=True)
-class Spec:
+class ActionSpec:
     """One action: its ids in files behind the prefix, the origin's label, fields, and how it is worked out.
 
     `wanted` are fields without which it cannot be; of a group in brackets one is enough.
@@ -91,9 +91,9 @@ class Spec:
     names: tuple[str, ...]
     label: str
     operation: str
-    known: tuple[str, ...]
-    wanted: tuple[str, ...]
-    work: Working
+    fields: tuple[str, ...]
+    required: tuple[str, ...]
+    work: PlanChanges
     stores: frozenset[str] = SHOPIFY
     versions: tuple[float, ...] = (0.1,)
 
@@ -103,48 +103,48 @@ class StoreAction(FlowType):
 
     kind = StepKind.CHANGE
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: ActionSpec) -> None:
         self.spec = spec
         self.tasks = tuple(f"{ADMIN}{name}" for name in spec.names)
         self.label = spec.label
-        self.known = frozenset(spec.known)
+        self.fields = frozenset(spec.fields)
         self.stores = spec.stores
         self.versions = spec.versions
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """shopify.order.add_tags and so on."""
         return f"shopify.{self.spec.operation}"
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """Fields that are missing."""
-        for names in self.spec.wanted:
-            if all(asked.config.get(name) in (None, "", []) for name in names.split("|")):
+        for names in self.spec.required:
+            if all(definition.config.get(name) in (None, "", []) for name in names.split("|")):
                 words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in the tool."
                 yield StepProblem("error", "parameter", words)
         for name in _SWITCHES:
-            if not (is_liquid(asked.config.get(name)) or _is_switch(asked.config.get(name))):
+            if not (is_liquid(definition.config.get(name)) or _is_switch(definition.config.get(name))):
                 words = f"Its setting “{name}” is neither on nor off. Set it anew in the tool."
                 yield StepProblem("error", "parameter", words)
-        if flag(asked.config.get("refund")) or is_liquid(asked.config.get("refund")):
+        if is_on(definition.config.get("refund")) or is_liquid(definition.config.get("refund")):
             words = "It also gives the money back, which is not done here. Refund it in the store, and switch"
             yield StepProblem("error", "parameter", f"{words} the refund of this step off.")
-        for name, words in _LEFT_OUT.items():
-            given = asked.config.get(name)
-            if given not in (None, "") and (is_liquid(given) or flag(given) or name == "staff_note"):
+        for name, words in _UNSUPPORTED_SETTINGS.items():
+            setting = definition.config.get(name)
+            if setting not in (None, "") and (is_liquid(setting) or is_on(setting) or name == "staff_note"):
                 yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """What is proposed. Raises ItemFailed, CallError for a read that is to be waited for."""
-        return await changed(call, await self.spec.work(call, Objects(call.store)))
+        return await propose(call, await self.spec.work(call, StoreObjects(call.store)))
 
 
-def flag(value: Any) -> bool:
+def is_on(value: Any) -> bool:
     """A setting that is a switch, as files write it."""
     return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
 
 
 def _is_switch(value: Any) -> bool:
-    return value is None or flag(value) or str(value).strip().lower() in ("", "false", "no", "0")
+    return value is None or is_on(value) or str(value).strip().lower() in ("", "false", "no", "0")
 
 
 def is_whole(text: str) -> bool:
@@ -160,31 +160,31 @@ def tags_of(value: Any) -> tuple[str, ...]:
         except (ValueError, RecursionError):
             raise ItemFailed("The tags of this step cannot be read.") from None
     listed = value if isinstance(value, list | tuple) else str(value or "").split(",")
-    if any(isinstance(one, list | tuple | Mapping) for one in listed):
+    if any(isinstance(entry, list | tuple | Mapping) for entry in listed):
         raise ItemFailed("The tags of this step cannot be read.")
     # A text of Liquid may come to several tags, or to none.
-    return tuple(tag.strip() for one in listed for tag in str(one).split(",") if tag.strip())
+    return tuple(tag.strip() for entry in listed for tag in str(entry).split(",") if tag.strip())
 
 
-async def tag_asks(
-    objects: Objects, subject: Order | Product | Customer | DraftOrder, tags: Sequence[str], *, on: bool
-) -> list[Ask]:
+async def tag_commands(
+    objects: StoreObjects, subject: Order | Product | Customer | DraftOrder, tags: Sequence[str], *, on: bool
+) -> list[NamedCommand]:
     """Tags put on or taken off, whatever others there are; where a shop keeps whole lists, as a list."""
-    kind = next(name for of, name in _TAGGED.items() if isinstance(subject, of))
+    kind = next(name for of, name in _TAGGED_KINDS.items() if isinstance(subject, of))
     if f"{kind}.change_tags" in objects.store.changes:
-        put, taken = (tuple(tags), ()) if on else ((), tuple(tags))
-        return [(f"{kind}.change_tags", ChangeTags(subject, put, taken))]
+        added, removed = (tuple(tags), ()) if on else ((), tuple(tags))
+        return [(f"{kind}.change_tags", ChangeTags(subject, added, removed))]
     if not isinstance(subject, Product):
         raise ItemFailed("The store of this automation has tags of products alone.")
-    known = {name: str(number) for name, number in (await store_tags(objects.store)).items()}
-    held = subject.tags if on else without_tags(subject.tags, tags)
+    tag_ids = {name: str(number) for name, number in (await store_tags(objects.store)).items()}
+    tags_after = subject.tags if on else without_tags(subject.tags, tags)
     for tag in tags if on else ():
-        held = with_tag(held, tag)
-    return [("product.set_tags", SetTags(subject, held, known))]
+        tags_after = with_tag(tags_after, tag)
+    return [("product.set_tags", SetTags(subject, tags_after, tag_ids))]
 
 
-def _tags(field: str, kind: str, on: bool) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+def _tags(field: str, kind: str, on: bool) -> PlanChanges:
+    async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
             "order": objects.order,
             "product": objects.product,
@@ -194,35 +194,38 @@ def _tags(field: str, kind: str, on: bool) -> Working:
         tags = tags_of(call.value("tags"))
         if not tags:  # a text of Liquid that came to nothing: there is nothing to put on
             return []
-        return await tag_asks(objects, await readers[kind](call.value(field)), tags, on=on)
+        return await tag_commands(objects, await readers[kind](call.value(field)), tags, on=on)
 
     return work
 
 
-async def set_metafield(
-    objects: Objects, owner: Product | Variant | Order | Customer, kind: str, given: Mapping[str, Any]
-) -> Ask:
+async def metafield_command(
+    objects: StoreObjects,
+    owner: Product | Variant | Order | Customer,
+    kind: str,
+    arguments: Mapping[str, Any],
+) -> NamedCommand:
     """The change of a metafield by its namespace, key, type and value. Raises ItemFailed."""
-    names = {name: str(given.get(name) or "").strip() for name in ("namespace", "key", "type")}
+    names = {name: str(arguments.get(name) or "").strip() for name in ("namespace", "key", "type")}
     if not names["key"] or not names["namespace"]:
         raise ItemFailed("It does not say which metafield: give its namespace and its key.")
-    found = await objects.metafield(kind, owner.id.rpartition("/")[2], names["namespace"], names["key"])
-    value = given.get("value")
+    current = await objects.metafield(kind, owner.id.rpartition("/")[2], names["namespace"], names["key"])
+    value = arguments.get("value")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    ask = SetMetafield(
+    command = SetMetafield(
         owner,
         names["namespace"],
         names["key"],
-        names["type"] or (found.type if found is not None else "single_line_text_field"),
+        names["type"] or (current.type if current is not None else "single_line_text_field"),
         text,
-        before=found.value if found is not None else None,
-        digest=found.digest if found is not None else None,
+        before=current.value if current is not None else None,
+        digest=current.digest if current is not None else None,
     )
-    return "metafield.set", ask
+    return "metafield.set", command
 
 
-def _metafield(kind: str) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+def _metafield(kind: str) -> PlanChanges:
+    async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         readers: dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
             "Order": ("order_id", objects.order),
             "Product": ("product_id", objects.product),
@@ -232,7 +235,7 @@ def _metafield(kind: str) -> Working:
         name, read = readers[kind]
         owner = await read(call.value(name))
         whole = call.value("metafield")
-        given = {
+        arguments = {
             "namespace": call.text("namespace"),
             "key": call.text("key"),
             "type": call.text("value_type") or call.text("type"),
@@ -240,135 +243,148 @@ def _metafield(kind: str) -> Working:
         }
         value = call.value("value")
         # What stands around a text of Liquid on lines of its own is no part of a value of one line.
-        text = value.strip() if isinstance(value, str) and "multi_line" not in str(given["type"]) else value
-        return [await set_metafield(objects, owner, kind, {**given, "value": text})]
+        text = (
+            value.strip() if isinstance(value, str) and "multi_line" not in str(arguments["type"]) else value
+        )
+        return [await metafield_command(objects, owner, kind, {**arguments, "value": text})]
 
     return work
 
 
-async def _redirect(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _redirect(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     path, target = call.text("path"), call.text("target")
-    return [redirect_ask(path, target, await objects.redirect(path), flag(call.value("overwrite_target")))]
+    return [
+        redirect_command(path, target, await objects.redirect(path), is_on(call.value("overwrite_target")))
+    ]
 
 
-def redirect_ask(path: str, target: str, present: Any, overwrite: bool) -> Ask:
+def redirect_command(path: str, target: str, present: Any, overwrite: bool) -> NamedCommand:
     """A new redirect, or another target for one that is there."""
     if present is not None and overwrite:
         return "redirect.set", SetRedirect(present, target)
     return "redirect.create", CreateRedirect(path, target, present.target if present is not None else None)
 
 
-async def _capture(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _capture(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     return [("order.capture", CapturePayment(await objects.order(call.value("order_id"))))]
 
 
-async def _cancel(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _cancel(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     order = await objects.order(call.value("order_id"))
     restock, notify = (
-        flag(call.value("restock") or call.value("restock_items")),
-        flag(call.value("notify_customer")),
+        is_on(call.value("restock") or call.value("restock_items")),
+        is_on(call.value("notify_customer")),
     )
-    return [cancel_ask(order, restock, notify, call.text("reason"))]
+    return [cancel_command(order, restock, notify, call.text("reason"))]
 
 
-def cancel_ask(order: Order, restock: bool, notify: bool, reason: str) -> Ask:
+def cancel_command(order: Order, restock: bool, notify: bool, reason: str) -> NamedCommand:
     """A cancelling; the approver is told its reason, and when the store writes to the customer."""
     words = f"Reason: {reason.lower() or 'other'}."
     words += " The store tells the customer by email." if notify else ""
     return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, words)
 
 
-def _close(reopen: bool) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+def _close(reopen: bool) -> PlanChanges:
+    async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         return [("order.close", CloseOrder(await objects.order(call.value("order_id")), reopen))]
 
     return work
 
 
-async def _order_note(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _order_note(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     note = str(call.value("note") or "")
     return [("order.set_note", SetNote(await objects.order(call.value("order_id")), note))]
 
 
-async def _customer_note(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _customer_note(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     note = str(call.value("note") or "")
     return [("customer.set_note", SetNote(await objects.customer(call.value("customer_id")), note))]
 
 
-async def _fulfilments(call: FlowCall, objects: Objects) -> tuple[Order, str | None]:
+async def _fulfilments(call: FlowCall, objects: StoreObjects) -> tuple[Order, str | None]:
     """The order, and the number of the one fulfilment order that is named; None: all it has."""
-    given = call.value("fulfillment_order_id")
+    fulfilment_id = call.value("fulfillment_order_id")
     if call.text("order_id"):
         order = await objects.order(call.value("order_id"))
     else:
-        order = await objects.order_of_fulfilment(given)
-    return order, str(given).rpartition("/")[2] if given else None
+        order = await objects.order_of_fulfilment(fulfilment_id)
+    return order, str(fulfilment_id).rpartition("/")[2] if fulfilment_id else None
 
 
-def fulfilment_asks(
-    order: Order, one: str | None, make: Callable[[Any], Ask], states: Sequence[str]
-) -> list[Ask]:
+def fulfilment_commands(
+    order: Order, fulfilment_id: str | None, make: Callable[[Any], NamedCommand], states: Sequence[str]
+) -> list[NamedCommand]:
     """An ask for the fulfilment order that is named, or for each in one of `states`. Raises ItemFailed."""
-    if one is None:
-        return [make(each) for each in order.fulfilment_orders if each.status in states]
-    found = [each for each in order.fulfilment_orders if each.id == one]
-    if not found:
+    if fulfilment_id is None:
+        return [make(fulfilment) for fulfilment in order.fulfilment_orders if fulfilment.status in states]
+    matching = [fulfilment for fulfilment in order.fulfilment_orders if fulfilment.id == fulfilment_id]
+    if not matching:
         raise ItemFailed("The fulfilment to change is no longer part of the order.")
-    return [make(found[0])]
+    return [make(matching[0])]
 
 
-async def _hold(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-    order, one = await _fulfilments(call, objects)
-    return fulfilment_asks(
-        order, one, holding(order, call.text("reason"), call.text("reason_notes")), ("open", "scheduled")
+async def _hold(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
+    order, fulfilment_id = await _fulfilments(call, objects)
+    return fulfilment_commands(
+        order,
+        fulfilment_id,
+        hold_command(order, call.text("reason"), call.text("reason_notes")),
+        ("open", "scheduled"),
     )
 
 
-def holding(order: Order, reason: str, notes: str) -> Callable[[Any], Ask]:
+def hold_command(order: Order, reason: str, notes: str) -> Callable[[Any], NamedCommand]:
     """A hold of a fulfilment order; the approver is told its reason and its notes."""
     words = f"Reason: {reason.lower() or 'other'}. {notes}".strip()
 
-    def hold(sending: Any) -> Ask:
-        return "fulfillment.hold", HoldFulfilment(order, sending, reason.lower() or None, notes, words[:500])
+    def hold(fulfilment: Any) -> NamedCommand:
+        return "fulfillment.hold", HoldFulfilment(
+            order, fulfilment, reason.lower() or None, notes, words[:500]
+        )
 
     return hold
 
 
-async def _release(call: FlowCall, objects: Objects) -> Sequence[Ask]:
-    return await released(objects, *await _fulfilments(call, objects))
+async def _release(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
+    return await release_commands(objects, *await _fulfilments(call, objects))
 
 
-async def released(objects: Objects, order: Order, one: str | None) -> list[Ask]:
+async def release_commands(
+    objects: StoreObjects, order: Order, fulfilment_id: str | None
+) -> list[NamedCommand]:
     """An end of the holds there are now, of one fulfilment order or of all that are held."""
-    held = {
-        each.id: await objects.holds(each.id) for each in order.fulfilment_orders if each.status == "on_hold"
+    holds = {
+        fulfilment_order.id: await objects.holds(fulfilment_order.id)
+        for fulfilment_order in order.fulfilment_orders
+        if fulfilment_order.status == "on_hold"
     }
 
-    def release(sending: Any) -> Ask:
-        return "fulfillment.release", ReleaseFulfilment(order, sending, held.get(sending.id, ()))
+    def release(fulfilment: Any) -> NamedCommand:
+        return "fulfillment.release", ReleaseFulfilment(order, fulfilment, holds.get(fulfilment.id, ()))
 
-    return fulfilment_asks(order, one, release, ("on_hold",))
+    return fulfilment_commands(order, fulfilment_id, release, ("on_hold",))
 
 
-async def _status(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _status(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     product, status = await objects.product(call.value("product_id")), call.text("status").lower()
     if call.store.platform == "woocommerce":
         status = _WOO_STATUS.get(status, status)
     return [("product.set_status", SetStatus(product, status))]
 
 
-def _published(on: bool) -> Working:
-    async def work(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+def _published(on: bool) -> PlanChanges:
+    async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         product = await objects.product(call.value("product_id"))
-        given = call.value("publication_ids") or call.value("publication_id")
-        listed = given if isinstance(given, list | tuple) else [given]
-        channels = tuple(str(one).rpartition("/")[2] for one in listed if one)
+        publications = call.value("publication_ids") or call.value("publication_id")
+        listed = publications if isinstance(publications, list | tuple) else [publications]
+        channels = tuple(str(publication).rpartition("/")[2] for publication in listed if publication)
         return [("product.set_published", SetPublished(product, channels, on))]
 
     return work
 
 
-async def _stock(call: FlowCall, objects: Objects) -> Sequence[Ask]:
+async def _stock(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
     quantity = call.text("quantity")
     if not is_whole(quantity):
         raise ItemFailed("The quantity of this step is no whole number.")
@@ -376,7 +392,7 @@ async def _stock(call: FlowCall, objects: Objects) -> Sequence[Ask]:
     return [("inventory.set", SetStock(variant, int(quantity)))]
 
 
-def _tag_specs() -> Iterable[Spec]:
+def _tag_specs() -> Iterable[ActionSpec]:
     kinds = (
         ("order", SHOPIFY),
         ("product", BOTH),
@@ -388,10 +404,10 @@ def _tag_specs() -> Iterable[Spec]:
         for verb, on in (("add", True), ("remove", False)):
             label, name = f"{verb.capitalize()} {words} tags", f"{verb}_{kind}_tags"
             work = _tags(fields[0], kind, on)
-            yield Spec((name,), label, f"{kind}.{verb}_tags", fields, fields, work, stores)
+            yield ActionSpec((name,), label, f"{kind}.{verb}_tags", fields, fields, work, stores)
 
 
-def _metafield_specs() -> Iterable[Spec]:
+def _metafield_specs() -> Iterable[ActionSpec]:
     kinds = (
         ("order", "Order", "order"),
         ("product", "Product", "product"),
@@ -399,28 +415,28 @@ def _metafield_specs() -> Iterable[Spec]:
         ("product_variant", "ProductVariant", "product variant"),
     )
     for name, kind, words in kinds:
-        known = (f"{name}_id", "namespace", "key", "type", "value_type", "value", "metafield")
+        fields = (f"{name}_id", "namespace", "key", "type", "value_type", "value", "metafield")
         for verb in ("add", "update"):
-            yield Spec(
+            yield ActionSpec(
                 (f"{verb}_{name}_metafield",),
                 f"{verb.capitalize()} {words} metafield",
                 f"{name}.set_metafield",
-                known,
+                fields,
                 (f"{name}_id", "key|metafield", "value"),
                 _metafield(kind),
                 versions=(0.1, 1.0),
             )
 
 
-_ORDER = ("order_id",)
-_HOLDING = ("order_id", "fulfillment_order_id", "reason", "reason_notes", "notify_merchant")
-_CANCELLING = ("order_id", "reason", "restock", "restock_items", "notify_customer", "refund", "staff_note")
-_STOCKED = ("inventory_item_id", "location_id", "quantity")
-_CHANNELS = ("product_id", "publication_id", "publication_ids")
-_SPECS: tuple[Spec, ...] = (
+_ORDER_FIELDS = ("order_id",)
+_HOLD_FIELDS = ("order_id", "fulfillment_order_id", "reason", "reason_notes", "notify_merchant")
+_CANCEL_FIELDS = ("order_id", "reason", "restock", "restock_items", "notify_customer", "refund", "staff_note")
+_STOCK_FIELDS = ("inventory_item_id", "location_id", "quantity")
+_CHANNEL_FIELDS = ("product_id", "publication_id", "publication_ids")
+_SPECS: tuple[ActionSpec, ...] = (
     *_tag_specs(),
     *_metafield_specs(),
-    Spec(
+    ActionSpec(
         ("created_redirect_url", "create_redirect_url"),
         "Create redirect URL",
         "redirect.create",
@@ -428,19 +444,27 @@ _SPECS: tuple[Spec, ...] = (
         ("path", "target"),
         _redirect,
     ),
-    Spec(("capture_payment",), "Capture payment", "order.capture", _ORDER, _ORDER, _capture),
-    Spec(("cancel_order",), "Cancel order", "order.cancel", _CANCELLING, _ORDER, _cancel, BOTH),
-    Spec(("archive_order",), "Archive order", "order.archive", _ORDER, _ORDER, _close(False)),
-    Spec(("unarchive_order",), "Unarchive order", "order.unarchive", _ORDER, _ORDER, _close(True)),
-    Spec(
+    ActionSpec(
+        ("capture_payment",), "Capture payment", "order.capture", _ORDER_FIELDS, _ORDER_FIELDS, _capture
+    ),
+    ActionSpec(
+        ("cancel_order",), "Cancel order", "order.cancel", _CANCEL_FIELDS, _ORDER_FIELDS, _cancel, BOTH
+    ),
+    ActionSpec(
+        ("archive_order",), "Archive order", "order.archive", _ORDER_FIELDS, _ORDER_FIELDS, _close(False)
+    ),
+    ActionSpec(
+        ("unarchive_order",), "Unarchive order", "order.unarchive", _ORDER_FIELDS, _ORDER_FIELDS, _close(True)
+    ),
+    ActionSpec(
         ("update_order_note",),
         "Update order note",
         "order.set_note",
         ("order_id", "note"),
-        _ORDER,
+        _ORDER_FIELDS,
         _order_note,
     ),
-    Spec(
+    ActionSpec(
         ("update_customer_note",),
         "Update customer note",
         "customer.set_note",
@@ -448,23 +472,23 @@ _SPECS: tuple[Spec, ...] = (
         ("customer_id",),
         _customer_note,
     ),
-    Spec(
+    ActionSpec(
         ("hold_fulfillment_order",),
         "Hold fulfillment order",
         "fulfillment.hold",
-        _HOLDING,
+        _HOLD_FIELDS,
         ("fulfillment_order_id|order_id",),
         _hold,
     ),
-    Spec(
+    ActionSpec(
         ("release_fulfillment_order", "release_fulfillment_order_hold"),
         "Release fulfillment order hold",
         "fulfillment.release",
-        _HOLDING[:2],
+        _HOLD_FIELDS[:2],
         ("fulfillment_order_id|order_id",),
         _release,
     ),
-    Spec(
+    ActionSpec(
         ("update_product_status",),
         "Update product status",
         "product.set_status",
@@ -473,28 +497,28 @@ _SPECS: tuple[Spec, ...] = (
         _status,
         BOTH,
     ),
-    Spec(
+    ActionSpec(
         ("publish_product",),
         "Publish product",
         "product.publish",
-        _CHANNELS,
+        _CHANNEL_FIELDS,
         ("product_id", "publication_id|publication_ids"),
         _published(True),
     ),
-    Spec(
+    ActionSpec(
         ("hide_product", "unpublish_product"),
         "Hide product",
         "product.unpublish",
-        _CHANNELS,
+        _CHANNEL_FIELDS,
         ("product_id", "publication_id|publication_ids"),
         _published(False),
     ),
-    Spec(
+    ActionSpec(
         ("set_inventory_quantity", "update_inventory_quantity"),
         "Set inventory quantity",
         "inventory.set",
-        _STOCKED,
-        _STOCKED,
+        _STOCK_FIELDS,
+        _STOCK_FIELDS,
         _stock,
     ),
 )

@@ -27,37 +27,37 @@ from steward.model.plan import StepKind
 from steward.steps.shopify_flow.actions import (
     ADMIN,
     SHOPIFY,
-    Ask,
-    cancel_ask,
-    changed,
-    flag,
-    fulfilment_asks,
-    holding,
+    NamedCommand,
+    cancel_command,
+    fulfilment_commands,
+    hold_command,
+    is_on,
     is_whole,
-    redirect_ask,
-    released,
-    set_metafield,
-    tag_asks,
+    metafield_command,
+    propose,
+    redirect_command,
+    release_commands,
+    tag_commands,
     tags_of,
 )
-from steward.steps.shopify_flow.kinds import (
-    FlowAsked,
+from steward.steps.shopify_flow.store_objects import StoreObjects, kind_and_number, number_of
+from steward.steps.shopify_flow.task_types import (
     FlowCall,
     FlowResult,
     FlowType,
     ItemFailed,
     StepProblem,
+    TaskDefinition,
     is_liquid,
 )
-from steward.steps.shopify_flow.store_objects import Objects, kind_and_number, number_of
 
-MOST_BLOB = 64 * 1024
-MOST_AT_ONCE = 25  # metafields, quantities or variants in one request
+MAX_BLOB_BYTES = 64 * 1024
+MAX_ENTRIES = 25  # metafields, quantities or variants in one request
 _LIQUID = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PRODUCT_FIELDS = ("title", "vendor", "productType", "handle", "templateSuffix")
 _ORDER_FIELDS = ("email", "phone", "poNumber")
 _CUSTOMER_FIELDS = ("firstName", "lastName", "locale", "taxExempt")
-Given = Mapping[str, Any]
+Arguments = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class Mutation:
     """
 
     shape: Mapping[str, Any]
-    work: Callable[[Objects, Given], Awaitable[Sequence[Ask]]]
-    needed: tuple[str, ...] = ()
+    work: Callable[[StoreObjects, Arguments], Awaitable[Sequence[NamedCommand]]]
+    required: tuple[str, ...] = ()
 
 
 class AdminRequest(FlowType):
@@ -79,18 +79,18 @@ class AdminRequest(FlowType):
     tasks = (f"{ADMIN}admin_api_operation",)
     label = "Send Admin API request"
     kind = StepKind.CHANGE
-    known = frozenset(("api_call",))
+    fields = frozenset(("api_call",))
     stores = SHOPIFY
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """shopify.orderUpdate and so on."""
-        name = _name_of(asked.config.get("api_call"))
+        name = _name_of(definition.config.get("api_call"))
         return f"shopify.{name if name in MUTATIONS else 'request'}"
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """A mutation or a field that is not on the list."""
-        given = asked.config.get("api_call")
-        name = _name_of(given)
+        api_call = definition.config.get("api_call")
+        name = _name_of(api_call)
         mutation = MUTATIONS.get(name)
         if mutation is None:
             words = f"The request “{name[:60]}” is not carried: of requests, only those whose effect is known"
@@ -98,53 +98,55 @@ class AdminRequest(FlowType):
                 "error", "parameter", f"{words} beforehand. Use a step of its own, or remove it."
             )
             return
-        blob = given.get("blob") if isinstance(given, Mapping) else None
-        found = _sketch(blob)
-        if found is None and not is_liquid(blob):
+        blob = api_call.get("blob") if isinstance(api_call, Mapping) else None
+        sketch = _sketch(blob)
+        if sketch is None and not is_liquid(blob):
             yield StepProblem(
                 "error", "parameter", "What it sends is no JSON object. Write it anew in the tool."
             )
             return
-        if found is None:
+        if sketch is None:
             words = "What it sends can be told only when it runs. Look at the first approval with care."
             yield StepProblem("warning", "parameter", words)
             return
-        for words in _misfits(mutation.shape, found, ""):
+        for words in _unsupported(mutation.shape, sketch, ""):
             yield StepProblem("error", "parameter", words)
-        for path in mutation.needed:
-            if _at(found, path) is None:
+        for path in mutation.required:
+            if _value_at(sketch, path) is None:
                 yield StepProblem(
                     "error", "parameter", f"The request does not say “{path}”, which it has to."
                 )
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The changes the request comes to. Raises ItemFailed, CallError for a read that is waited for."""
-        given = call.value("api_call")
-        mutation = MUTATIONS.get(_name_of(given))
-        if mutation is None or not isinstance(given, Mapping):
+        api_call = call.value("api_call")
+        mutation = MUTATIONS.get(_name_of(api_call))
+        if mutation is None or not isinstance(api_call, Mapping):
             raise ItemFailed("This request is not carried. Nothing was sent.")
-        asked = _read(given.get("blob"))
-        misfits = [*_misfits(mutation.shape, asked, "")]
-        misfits += [f"“{path}” is missing." for path in mutation.needed if _at(asked, path) in (None, "")]
-        misfits += [
-            f"A text of the store would put “{path[:80]}” into the request."
-            for path in _put_in(call.step.config["api_call"], asked)
+        arguments = _parse_arguments(api_call.get("blob"))
+        problems = [*_unsupported(mutation.shape, arguments, "")]
+        problems += [
+            f"“{path}” is missing." for path in mutation.required if _value_at(arguments, path) in (None, "")
         ]
-        if misfits:
-            raise ItemFailed(f"Nothing was sent. {' '.join(misfits[:5])}")
-        return await changed(call, await mutation.work(Objects(call.store), asked))
+        problems += [
+            f"A text of the store would put “{path[:80]}” into the request."
+            for path in _injected_names(call.step.config["api_call"], arguments)
+        ]
+        if problems:
+            raise ItemFailed(f"Nothing was sent. {' '.join(problems[:5])}")
+        return await propose(call, await mutation.work(StoreObjects(call.store), arguments))
 
 
-def _name_of(given: Any) -> str:
-    name = given.get("name") if isinstance(given, Mapping) else None
+def _name_of(api_call: Any) -> str:
+    name = api_call.get("name") if isinstance(api_call, Mapping) else None
     return name.strip() if isinstance(name, str) else ""
 
 
-def _read(blob: Any) -> Given:
+def _parse_arguments(blob: Any) -> Arguments:
     """The arguments, as an object or the JSON of one. Raises ItemFailed."""
-    if isinstance(blob, str) and len(blob.encode("utf-8", "replace")) <= MOST_BLOB:
+    if isinstance(blob, str) and len(blob.encode("utf-8", "replace")) <= MAX_BLOB_BYTES:
         try:
-            blob = json.loads(blob, object_pairs_hook=_once)
+            blob = json.loads(blob, object_pairs_hook=_without_duplicates)
         except (ValueError, RecursionError):
             raise ItemFailed("What this request would send is no JSON once its texts are put in.") from None
     if not isinstance(blob, Mapping):
@@ -152,75 +154,77 @@ def _read(blob: Any) -> Given:
     return blob
 
 
-def _put_in(kept: Any, asked: Given) -> Iterable[str]:
+def _injected_names(stored_call: Any, arguments: Arguments) -> Iterable[str]:
     """Names of a request that its own text does not have: values of the store are data (safety 7.2).
 
     Where tags decide what stands in the request at all, its text cannot tell.
     """
-    blob: Any = kept.get("blob") if isinstance(kept, Mapping) else None
+    blob: Any = stored_call.get("blob") if isinstance(stored_call, Mapping) else None
     if is_liquid(blob) and "{%" not in str(blob["expr"]):
-        yield from _beyond(_sketch(blob), asked, "")
+        yield from _names_beyond(_sketch(blob), arguments, "")
 
 
-def _beyond(sketch: Any, asked: Any, path: str) -> Iterable[str]:
-    if isinstance(sketch, Mapping) and isinstance(asked, Mapping):
-        yield from (f"{path}{name}" for name in asked if name not in sketch)
-        for name in sketch.keys() & asked.keys():
-            yield from _beyond(sketch[name], asked[name], f"{path}{name}.")
-    elif isinstance(sketch, list) and isinstance(asked, list):
-        if len(asked) > len(sketch) and any(isinstance(one, Mapping) for one in asked):
+def _names_beyond(sketch: Any, arguments: Any, path: str) -> Iterable[str]:
+    if isinstance(sketch, Mapping) and isinstance(arguments, Mapping):
+        yield from (f"{path}{name}" for name in arguments if name not in sketch)
+        for name in sketch.keys() & arguments.keys():
+            yield from _names_beyond(sketch[name], arguments[name], f"{path}{name}.")
+    elif isinstance(sketch, list) and isinstance(arguments, list):
+        if len(arguments) > len(sketch) and any(isinstance(entry, Mapping) for entry in arguments):
             yield path.rstrip(".")
-        for one, other in zip(sketch, asked, strict=False):
-            yield from _beyond(one, other, path)
+        for entry, other in zip(sketch, arguments, strict=False):
+            yield from _names_beyond(entry, other, path)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a name stands twice")
-    return found
+    return members
 
 
-def _sketch(blob: Any) -> Given | None:
+def _sketch(blob: Any) -> Arguments | None:
     """The arguments with a 0 for each Liquid, for their names' sake; None where that is no JSON."""
     text = blob.get("expr") if is_liquid(blob) else blob
     try:
-        return _read(_LIQUID.sub("0", text) if isinstance(text, str) else text)
+        return _parse_arguments(_LIQUID.sub("0", text) if isinstance(text, str) else text)
     except ItemFailed:
         return None
 
 
-def _misfits(shape: Mapping[str, Any], given: Any, path: str) -> Iterable[str]:
+def _unsupported(shape: Mapping[str, Any], arguments: Any, path: str) -> Iterable[str]:
     """What of the arguments is not on the list."""
-    if not isinstance(given, Mapping):
+    if not isinstance(arguments, Mapping):
         yield f"“{path.rstrip('.')}” is no object."
         return
-    for name, value in given.items():
-        here = f"{path}{name}"
+    for name, value in arguments.items():
+        full_path = f"{path}{name}"
         if name not in shape:
-            yield f"“{here[:80]}” cannot be changed here. Remove it from the request."
+            yield f"“{full_path[:80]}” cannot be changed here. Remove it from the request."
         elif isinstance(shape[name], list):
             listed = value if isinstance(value, list) else [value]
-            if len(listed) > MOST_AT_ONCE:
-                yield f"“{here[:80]}” has more than {MOST_AT_ONCE} entries."
-            for one in listed[:MOST_AT_ONCE]:
-                yield from _misfits(shape[name][0], one, f"{here}.")
+            if len(listed) > MAX_ENTRIES:
+                yield f"“{full_path[:80]}” has more than {MAX_ENTRIES} entries."
+            for entry in listed[:MAX_ENTRIES]:
+                yield from _unsupported(shape[name][0], entry, f"{full_path}.")
         elif isinstance(shape[name], Mapping):
-            yield from _misfits(shape[name], value, f"{here}.")
-        elif any(isinstance(one, list | Mapping) for one in (value if isinstance(value, list) else [value])):
-            yield f"“{here[:80]}” is not a plain value."
+            yield from _unsupported(shape[name], value, f"{full_path}.")
+        elif any(
+            isinstance(entry, list | Mapping) for entry in (value if isinstance(value, list) else [value])
+        ):
+            yield f"“{full_path[:80]}” is not a plain value."
 
 
-def _at(given: Any, path: str) -> Any:
+def _value_at(value: Any, path: str) -> Any:
     for name in path.split("."):
-        given = given.get(name) if isinstance(given, Mapping) else None
-    return given
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
-def _tagging(on: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]]]:
-    async def work(objects: Objects, given: Given) -> Sequence[Ask]:
-        kind, number = kind_and_number(given["id"])
-        tags = tags_of(given.get("tags"))
+def _tagging(on: bool) -> Callable[[StoreObjects, Arguments], Awaitable[Sequence[NamedCommand]]]:
+    async def work(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+        kind, number = kind_and_number(arguments["id"])
+        tags = tags_of(arguments.get("tags"))
         if not tags:
             return []
         readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
@@ -230,90 +234,92 @@ def _tagging(on: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]]]:
             "DraftOrder": objects.draft,
         }
         if kind in readers:
-            return await tag_asks(objects, await readers[kind](number), tags, on=on)
+            return await tag_commands(objects, await readers[kind](number), tags, on=on)
         raise ItemFailed(f"An object of the kind {kind[:40]} gets no tags here.")
 
     return work
 
 
-async def _plain(objects: Objects, given: Given, kind: str, names: Sequence[str]) -> list[Ask]:
-    wanted = {name: given[name] for name in names if name in given}
-    if not wanted:
+async def _field_commands(
+    objects: StoreObjects, arguments: Arguments, kind: str, names: Sequence[str]
+) -> list[NamedCommand]:
+    changed_fields = {name: arguments[name] for name in names if name in arguments}
+    if not changed_fields:
         return []
-    subject = await objects.fields(kind, given["id"])
-    return [(f"{kind.lower()}.set_fields", SetObjectFields(subject, wanted))]
+    subject = await objects.fields(kind, arguments["id"])
+    return [(f"{kind.lower()}.set_fields", SetObjectFields(subject, changed_fields))]
 
 
-async def _order_update(objects: Objects, asked: Given) -> Sequence[Ask]:
-    given = asked["input"]
-    asks = await _plain(objects, given, "Order", _ORDER_FIELDS)
-    order = await objects.order(given["id"])
-    if "note" in given:
-        asks.append(("order.set_note", SetNote(order, str(given["note"] or ""))))
-    if "tags" in given:
-        asks.append(("order.set_tags", SetOrderTags(order, tags_of(given["tags"]))))
-    return asks
+async def _order_update(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    order_input = arguments["input"]
+    commands = await _field_commands(objects, order_input, "Order", _ORDER_FIELDS)
+    order = await objects.order(order_input["id"])
+    if "note" in order_input:
+        commands.append(("order.set_note", SetNote(order, str(order_input["note"] or ""))))
+    if "tags" in order_input:
+        commands.append(("order.set_tags", SetOrderTags(order, tags_of(order_input["tags"]))))
+    return commands
 
 
-async def _customer_update(objects: Objects, asked: Given) -> Sequence[Ask]:
-    given = asked["input"]
-    asks = await _plain(objects, given, "Customer", _CUSTOMER_FIELDS)
-    customer = await objects.customer(given["id"])
-    if "note" in given:
-        asks.append(("customer.set_note", SetNote(customer, str(given["note"] or ""))))
-    if "tags" in given:
-        asks.append(("customer.set_tags", SetCustomerTags(customer, tags_of(given["tags"]))))
-    return asks
+async def _customer_update(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    customer_input = arguments["input"]
+    commands = await _field_commands(objects, customer_input, "Customer", _CUSTOMER_FIELDS)
+    customer = await objects.customer(customer_input["id"])
+    if "note" in customer_input:
+        commands.append(("customer.set_note", SetNote(customer, str(customer_input["note"] or ""))))
+    if "tags" in customer_input:
+        commands.append(("customer.set_tags", SetCustomerTags(customer, tags_of(customer_input["tags"]))))
+    return commands
 
 
-async def _product_update(objects: Objects, asked: Given) -> Sequence[Ask]:
-    given = asked.get("product") or asked.get("input")
-    if not isinstance(given, Mapping) or not given.get("id"):
+async def _product_update(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    product_input = arguments.get("product") or arguments.get("input")
+    if not isinstance(product_input, Mapping) or not product_input.get("id"):
         raise ItemFailed("The request does not say which product.")
-    asks = await _plain(objects, given, "Product", _PRODUCT_FIELDS)
-    product = await objects.product(given["id"])
-    if "status" in given:
-        asks.append(("product.set_status", SetStatus(product, str(given["status"]))))
-    if "tags" in given:
-        asks.append(("product.set_tags", SetTags(product, tags_of(given["tags"]))))
-    return asks
+    commands = await _field_commands(objects, product_input, "Product", _PRODUCT_FIELDS)
+    product = await objects.product(product_input["id"])
+    if "status" in product_input:
+        commands.append(("product.set_status", SetStatus(product, str(product_input["status"]))))
+    if "tags" in product_input:
+        commands.append(("product.set_tags", SetTags(product, tags_of(product_input["tags"]))))
+    return commands
 
 
-async def _product_status(objects: Objects, given: Given) -> Sequence[Ask]:
-    product = await objects.product(given["productId"])
-    return [("product.set_status", SetStatus(product, str(given["status"])))]
+async def _product_status(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    product = await objects.product(arguments["productId"])
+    return [("product.set_status", SetStatus(product, str(arguments["status"])))]
 
 
-async def _cancel(objects: Objects, given: Given) -> Sequence[Ask]:
-    if flag(given.get("refund")):
+async def _cancel(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    if is_on(arguments.get("refund")):
         raise ItemFailed("It also gives the money back, which is not done here. Refund it in the store.")
-    order = await objects.order(given["orderId"])
-    restock, notify = flag(given["restock"]), flag(given.get("notifyCustomer"))
-    return [cancel_ask(order, restock, notify, str(given["reason"]))]
+    order = await objects.order(arguments["orderId"])
+    restock, notify = is_on(arguments["restock"]), is_on(arguments.get("notifyCustomer"))
+    return [cancel_command(order, restock, notify, str(arguments["reason"]))]
 
 
-def _closing(reopen: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]]]:
-    async def work(objects: Objects, given: Given) -> Sequence[Ask]:
-        return [("order.close", CloseOrder(await objects.order(given["input"]["id"]), reopen))]
+def _closing(reopen: bool) -> Callable[[StoreObjects, Arguments], Awaitable[Sequence[NamedCommand]]]:
+    async def work(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+        return [("order.close", CloseOrder(await objects.order(arguments["input"]["id"]), reopen))]
 
     return work
 
 
-async def _hold(objects: Objects, given: Given) -> Sequence[Ask]:
-    order, held = await objects.order_of_fulfilment(given["id"]), given["fulfillmentHold"]
-    hold = holding(order, str(held["reason"]), str(held.get("reasonNotes") or ""))
-    return fulfilment_asks(order, number_of(given["id"], "FulfillmentOrder"), hold, ())
+async def _hold(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    order, hold_input = await objects.order_of_fulfilment(arguments["id"]), arguments["fulfillmentHold"]
+    hold = hold_command(order, str(hold_input["reason"]), str(hold_input.get("reasonNotes") or ""))
+    return fulfilment_commands(order, number_of(arguments["id"], "FulfillmentOrder"), hold, ())
 
 
-async def _release(objects: Objects, given: Given) -> Sequence[Ask]:
-    order = await objects.order_of_fulfilment(given["id"])
-    return await released(objects, order, number_of(given["id"], "FulfillmentOrder"))
+async def _release(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    order = await objects.order_of_fulfilment(arguments["id"])
+    return await release_commands(objects, order, number_of(arguments["id"], "FulfillmentOrder"))
 
 
-async def _metafields(objects: Objects, given: Given) -> Sequence[Ask]:
-    asks = []
-    for one in _listed(given["metafields"]):
-        kind, number = kind_and_number(one.get("ownerId"))
+async def _metafields(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    commands = []
+    for metafield in _listed(arguments["metafields"]):
+        kind, number = kind_and_number(metafield.get("ownerId"))
         owner: Product | Variant | Order | Customer
         if kind == "Product":
             owner = await objects.product(number)
@@ -325,58 +331,60 @@ async def _metafields(objects: Objects, given: Given) -> Sequence[Ask]:
             owner = await objects.variant(number)
         else:
             raise ItemFailed(f"Metafields of the kind {kind[:40]} are not set here.")
-        asks.append(await set_metafield(objects, owner, kind, one))
-    return asks
+        commands.append(await metafield_command(objects, owner, kind, metafield))
+    return commands
 
 
-async def _redirect(objects: Objects, given: Given) -> Sequence[Ask]:
-    path = str(given["urlRedirect"]["path"]).strip()
-    return [redirect_ask(path, str(given["urlRedirect"]["target"]), await objects.redirect(path), False)]
+async def _redirect(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    path = str(arguments["urlRedirect"]["path"]).strip()
+    return [
+        redirect_command(path, str(arguments["urlRedirect"]["target"]), await objects.redirect(path), False)
+    ]
 
 
-async def _quantities(objects: Objects, given: Given) -> Sequence[Ask]:
-    if given["input"].get("name") != "available":
+async def _quantities(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    if arguments["input"].get("name") != "available":
         raise ItemFailed("Only quantities that are available are set here.")
-    asks: list[Ask] = []
-    for one in _listed(given["input"]["quantities"]):
-        quantity = one.get("quantity")
+    commands: list[NamedCommand] = []
+    for entry in _listed(arguments["input"]["quantities"]):
+        quantity = entry.get("quantity")
         if isinstance(quantity, bool) or not is_whole(str(quantity)):
             raise ItemFailed("A quantity of this request is no whole number.")
-        variant = await objects.stocked(one.get("inventoryItemId"), one.get("locationId"))
-        asks.append(("inventory.set", SetStock(variant, int(str(quantity)))))
-    return asks
+        variant = await objects.stocked(entry.get("inventoryItemId"), entry.get("locationId"))
+        commands.append(("inventory.set", SetStock(variant, int(str(quantity)))))
+    return commands
 
 
-async def _prices(objects: Objects, given: Given) -> Sequence[Ask]:
-    product = await objects.product(given["productId"])
+async def _prices(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+    product = await objects.product(arguments["productId"])
     by_id = {variant.id.rpartition("/")[2]: variant for variant in product.variants}
-    asks: list[Ask] = []
-    for one in _listed(given["variants"]):
-        variant = by_id.get(number_of(one.get("id"), "ProductVariant"))
+    commands: list[NamedCommand] = []
+    for entry in _listed(arguments["variants"]):
+        variant = by_id.get(number_of(entry.get("id"), "ProductVariant"))
         if variant is None:
             raise ItemFailed("A variant of this request is none of the product.")
-        price = str(one["price"]) if one.get("price") is not None else variant.price or ""
-        if "compareAtPrice" in one:
-            compare = None if one["compareAtPrice"] in (None, "") else str(one["compareAtPrice"])
+        price = str(entry["price"]) if entry.get("price") is not None else variant.price or ""
+        if "compareAtPrice" in entry:
+            compare = None if entry["compareAtPrice"] in (None, "") else str(entry["compareAtPrice"])
         else:
             compare = variant.compare_at
-        asks.append(("variant.set_price", SetPrice(variant, price, compare)))
-    return asks
+        commands.append(("variant.set_price", SetPrice(variant, price, compare)))
+    return commands
 
 
-def _publishing(on: bool) -> Callable[[Objects, Given], Awaitable[Sequence[Ask]]]:
-    async def work(objects: Objects, given: Given) -> Sequence[Ask]:
-        product = await objects.product(given["id"])
+def _publishing(on: bool) -> Callable[[StoreObjects, Arguments], Awaitable[Sequence[NamedCommand]]]:
+    async def work(objects: StoreObjects, arguments: Arguments) -> Sequence[NamedCommand]:
+        product = await objects.product(arguments["id"])
         channels = tuple(
-            number_of(one.get("publicationId"), "Publication") for one in _listed(given["input"])
+            number_of(entry.get("publicationId"), "Publication") for entry in _listed(arguments["input"])
         )
         return [("product.set_published", SetPublished(product, channels, on))]
 
     return work
 
 
-def _listed(value: Any) -> list[Given]:
-    return [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)]
+def _listed(value: Any) -> list[Arguments]:
+    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, Mapping)]
 
 
 _ID = {"id": None}

@@ -23,17 +23,17 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\Z")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?\Z")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\Z", re.ASCII)
 _ORDERED: Mapping[str, Callable[[Any, Any], bool]] = {
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
+    ">": lambda actual, expected: actual > expected,
+    ">=": lambda actual, expected: actual >= expected,
+    "<": lambda actual, expected: actual < expected,
+    "<=": lambda actual, expected: actual <= expected,
 }
-_OF_TEXT: Mapping[str, Callable[[str, str], bool]] = {
+_TEXT_OPERATORS: Mapping[str, Callable[[str, str], bool]] = {
     "start_with?": str.startswith,
     "end_with?": str.endswith,
     "include?": str.__contains__,
 }
-_ALONE: Mapping[str, Callable[[JsonValue], bool]] = {
+_UNARY: Mapping[str, Callable[[JsonValue], bool]] = {
     "nil?": lambda value: value is None,
     "not_nil?": lambda value: value is not None,
     "empty_or_nil?": lambda value: _is_empty(value),
@@ -54,18 +54,18 @@ def holds(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
     Parts are looked at in their order, and no further than the answer needs.
     """
     if "and" in tree:
-        return all(holds(one, environment, zone) for one in _trees(tree["and"]))
+        return all(holds(part, environment, zone) for part in _trees(tree["and"]))
     if "or" in tree:
-        return any(holds(one, environment, zone) for one in _trees(tree["or"]))
+        return any(holds(part, environment, zone) for part in _trees(tree["or"]))
     if "each" in tree:
-        return _of_list(tree, environment, zone)
+        return _list_holds(tree, environment, zone)
     path = str(tree["path"])
-    right = environment.look(str(tree["value_path"])) if "value_path" in tree else tree.get("value")
+    expected = environment.resolve(str(tree["value_path"])) if "value_path" in tree else tree.get("value")
     type_ = tree.get("type")
     return compared(
-        environment.look(path),
+        environment.resolve(path),
         str(tree["operator"]),
-        right,
+        expected,
         type_=None if type_ is None else str(type_),
         zone=zone,
         path=path,
@@ -73,17 +73,17 @@ def holds(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
 
 
 def _trees(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
-    return [one for one in elements(parts) if isinstance(one, Mapping)]
+    return [part for part in elements(parts) if isinstance(part, Mapping)]
 
 
-def _of_list(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
+def _list_holds(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
     """Of an empty list any is false, all and none are true."""
     item, below = str(tree["item"]), tree["holds"]
     if not isinstance(below, Mapping):
         raise ItemFailed("The condition cannot be read.")
     answers = (
-        holds(below, environment.plus(item, one), zone)
-        for one in elements(environment.look(str(tree["each"])))
+        holds(below, environment.with_name(item, element), zone)
+        for element in elements(environment.resolve(str(tree["each"])))
     )
     operator = tree["operator"]
     if operator == "all":
@@ -92,27 +92,29 @@ def _of_list(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
 
 
 def compared(
-    left: JsonValue, operator: str, right: JsonValue, *, type_: str | None, zone: tzinfo, path: str = ""
+    actual: JsonValue, operator: str, expected: JsonValue, *, type_: str | None, zone: tzinfo, path: str = ""
 ) -> bool:
     """One comparison, by the operator's name in files. Raises ItemFailed."""
-    alone = _ALONE.get(operator)
-    if alone is not None:
-        return alone(left)
+    unary = _UNARY.get(operator)
+    if unary is not None:
+        return unary(actual)
     positive = _NEGATED.get(operator)
     if positive is not None:
-        return not compared(left, positive, right, type_=type_, zone=zone, path=path)
-    if operator == "include?" and _is_list(left):
-        return any(_equal(one, right, type_, zone, path) for one in elements(left))
+        return not compared(actual, positive, expected, type_=type_, zone=zone, path=path)
+    if operator == "include?" and _is_list(actual):
+        return any(_equal(element, expected, type_, zone, path) for element in elements(actual))
     if operator == "in?":
-        return left is not None and any(_equal(left, one, type_, zone, path) for one in _choices(right))
+        return actual is not None and any(
+            _equal(actual, element, type_, zone, path) for element in _choices(expected)
+        )
     if operator == "==":
-        return _equal(left, right, type_, zone, path)
-    if left is None or right is None:
+        return _equal(actual, expected, type_, zone, path)
+    if actual is None or expected is None:
         return False
-    if operator in _OF_TEXT:
-        return _OF_TEXT[operator](_text(left, path), _text(right, path))
+    if operator in _TEXT_OPERATORS:
+        return _TEXT_OPERATORS[operator](_text(actual, path), _text(expected, path))
     if operator in _ORDERED:
-        return _ORDERED[operator](*_both(left, right, type_, zone, path))
+        return _ORDERED[operator](*_converted(actual, expected, type_, zone, path))
     raise ItemFailed(f"The operator “{operator[:40]}” is not known.")
 
 
@@ -124,51 +126,53 @@ def _is_list(value: JsonValue) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
-def _choices(right: JsonValue) -> list[JsonValue]:
+def _choices(expected: JsonValue) -> list[JsonValue]:
     """What `in?` chooses from: a list, the JSON of one, or values between commas."""
-    if _is_list(right):
-        return elements(right)
-    text = "" if right is None else str(right).strip()
+    if _is_list(expected):
+        return elements(expected)
+    text = "" if expected is None else str(expected).strip()
     if text.startswith("["):
         try:
-            found = json.loads(text)
+            choices = json.loads(text)
         except ValueError:
-            found = None
-        if isinstance(found, list):
-            return found
-    return [one.strip() for one in text.split(",")] if text else []
+            choices = None
+        if isinstance(choices, list):
+            return choices
+    return [choice.strip() for choice in text.split(",")] if text else []
 
 
-def _equal(left: JsonValue, right: JsonValue, type_: str | None, zone: tzinfo, path: str) -> bool:
-    if left is None or right is None:
-        return left is None and right is None
-    one, other = _both(left, right, type_, zone, path)
-    return bool(one == other)
+def _equal(actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzinfo, path: str) -> bool:
+    if actual is None or expected is None:
+        return actual is None and expected is None
+    first, second = _converted(actual, expected, type_, zone, path)
+    return bool(first == second)
 
 
-def _both(left: JsonValue, right: JsonValue, type_: str | None, zone: tzinfo, path: str) -> tuple[Any, Any]:
+def _converted(
+    actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzinfo, path: str
+) -> tuple[Any, Any]:
     """Both sides as what they are compared as."""
-    if type_ in NUMBERS or (type_ is None and _are_numbers(left, right)):
-        return _number(left, path), _number(right, path)
-    if type_ in DATES or (type_ is None and _are_moments(left, right)):
-        one, other = _date(left, zone, path), _date(right, zone, path)
-        return (one.date(), other.date()) if type_ == "Date" else (one, other)
-    return _text(left, path), _text(right, path)
+    if type_ in NUMBERS or (type_ is None and _are_numbers(actual, expected)):
+        return _number(actual, path), _number(expected, path)
+    if type_ in DATES or (type_ is None and _are_moments(actual, expected)):
+        first, second = _date(actual, zone, path), _date(expected, zone, path)
+        return (first.date(), second.date()) if type_ == "Date" else (first, second)
+    return _text(actual, path), _text(expected, path)
 
 
-def _are_numbers(left: JsonValue, right: JsonValue) -> bool:
+def _are_numbers(actual: JsonValue, expected: JsonValue) -> bool:
     return all(
-        not isinstance(one, bool)
-        and (isinstance(one, int | float) or (isinstance(one, str) and bool(_PLAIN.match(one.strip()))))
-        for one in (left, right)
+        not isinstance(value, bool)
+        and (isinstance(value, int | float) or (isinstance(value, str) and bool(_PLAIN.match(value.strip()))))
+        for value in (actual, expected)
     )
 
 
-def _are_moments(left: JsonValue, right: JsonValue) -> bool:
+def _are_moments(actual: JsonValue, expected: JsonValue) -> bool:
     """Two dates of which one has a time: their texts would be in order only within one zone."""
-    if not (isinstance(left, str) and isinstance(right, str) and "T" in left + right):
+    if not (isinstance(actual, str) and isinstance(expected, str) and "T" in actual + expected):
         return False
-    return all(_MOMENT.match(one) and js_dates.parse(one, UTC) is not None for one in (left, right))
+    return all(_MOMENT.match(text) and js_dates.parse(text, UTC) is not None for text in (actual, expected))
 
 
 def _number(value: JsonValue, path: str) -> Decimal:
@@ -176,34 +180,34 @@ def _number(value: JsonValue, path: str) -> Decimal:
         value = value["amount"]
     text = "" if isinstance(value, bool | Mapping) or _is_list(value) else str(value).strip()
     if not _NUMBER.match(text):
-        raise ItemFailed(f"“{_shown(value)}” is no number{_beside(path)}.")
+        raise ItemFailed(f"“{_abbreviated(value)}” is no number{_where(path)}.")
     return Decimal(text)
 
 
 def _date(value: JsonValue, zone: tzinfo, path: str) -> datetime:
-    found = js_dates.parse(value, zone) if isinstance(value, str) else None
+    parsed = js_dates.parse(value, zone) if isinstance(value, str) else None
     try:
-        if found is not None:
-            return found.astimezone(zone)
+        if parsed is not None:
+            return parsed.astimezone(zone)
     except OverflowError:  # beyond the first or the last year there is
         pass
-    raise ItemFailed(f"“{_shown(value)}” is no date{_beside(path)}.")
+    raise ItemFailed(f"“{_abbreviated(value)}” is no date{_where(path)}.")
 
 
 def _text(value: JsonValue, path: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
-        raise ItemFailed(f"It compares an object{_beside(path)}. Compare one of its fields.")
+        raise ItemFailed(f"It compares an object{_where(path)}. Compare one of its fields.")
     if _is_list(value):
-        words = f"It compares a list{_beside(path)}. Say whether any, all or none of it is meant."
+        words = f"It compares a list{_where(path)}. Say whether any, all or none of it is meant."
         raise ItemFailed(words)
     return str(value).casefold()
 
 
-def _shown(value: JsonValue) -> str:
+def _abbreviated(value: JsonValue) -> str:
     return str(value)[:40]
 
 
-def _beside(path: str) -> str:
+def _where(path: str) -> str:
     return f" (compared with “{path[:80]}”)" if path else ""

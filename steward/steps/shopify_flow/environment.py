@@ -14,18 +14,22 @@ class Environment:
     values: Mapping[str, JsonValue]
     unknown: frozenset[str] = frozenset()
 
-    def look(self, path: str) -> JsonValue:
+    def resolve(self, path: str) -> JsonValue:
         """The value at a dotted path; what is not there is None. Raises UnknownInTest."""
-        self.ask(path)
+        self.require_known(path)
         return follow(self.values, path)
 
-    def ask(self, path: str) -> None:
+    def require_known(self, path: str) -> None:
         """Raises UnknownInTest where the path, a part of it or something below it cannot be known."""
-        for one in self.unknown:
-            if path == one or path.startswith(f"{one}.") or one.startswith(f"{path}."):
+        for unknown_path in self.unknown:
+            if (
+                path == unknown_path
+                or path.startswith(f"{unknown_path}.")
+                or unknown_path.startswith(f"{path}.")
+            ):
                 raise UnknownInTest(path)
 
-    def plus(self, name: str, value: JsonValue) -> "Environment":
+    def with_name(self, name: str, value: JsonValue) -> "Environment":
         """The same with one more name."""
         return Environment({**self.values, name: value}, self.unknown)
 
@@ -53,13 +57,13 @@ def _member(value: JsonValue, key: str) -> JsonValue:
             return len(value)
         if key in ("first", "last"):
             return value[0 if key == "first" else -1] if value else None
-        return list(_of_each(value, key))
+        return list(_members_of_each(value, key))
     if isinstance(value, str) and key == "size":
         return len(value)
     return None
 
 
-def _of_each(items: Iterable[JsonValue], key: str) -> Iterator[JsonValue]:
+def _members_of_each(items: Iterable[JsonValue], key: str) -> Iterator[JsonValue]:
     for item in items:
         if isinstance(item, Mapping) and key in item:
             value = item[key]

@@ -9,38 +9,40 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.errors import CallError
 from steward.steps.shopify_flow.hydrate import variables_of
-from steward.steps.shopify_flow.kinds import FlowAsked, FlowCall, FlowResult, FlowType, StepProblem
+from steward.steps.shopify_flow.task_types import FlowCall, FlowResult, FlowType, StepProblem, TaskDefinition
 from steward.steps.workflow.effects import as_item_failure
 
-MOST = 100
+MAX_OBJECTS = 100
 
 
 class Fetch(FlowType):
     """Only what later steps use is read: the paths below its alias, among the plan's variables."""
 
     kind = StepKind.READ
-    known = frozenset(("object", "query", "sort", "maximum"))
+    fields = frozenset(("object", "query", "sort", "maximum"))
     stores = frozenset(("shopify",))
-    of_store = True
+    reads_store = True
 
-    def __init__(self, root: str, one: str) -> None:
+    def __init__(self, root: str, singular: str) -> None:
         self.root = root
-        self.tasks = tuple(f"shopify::flow::fetch::{name}" for name in (root, one))
-        self.label = f"Get {one} data"
-        self.variable = f"get{one.capitalize()}Data"
+        self.tasks = tuple(f"shopify::flow::fetch::{name}" for name in (root, singular))
+        self.label = f"Get {singular} data"
+        self.variable = f"get{singular.capitalize()}Data"
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """shopify.orders.list and so on, as other imports have it."""
         return f"shopify.{self.root}.list"
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """A number it may read, and an order the store knows."""
-        most = asked.config.get("maximum", MOST)
-        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST:
+        maximum = definition.config.get("maximum", MAX_OBJECTS)
+        if isinstance(maximum, bool) or not isinstance(maximum, int) or not 1 <= maximum <= MAX_OBJECTS:
             yield StepProblem(
-                "error", "parameter", f"It reads more than {MOST} at once. Ask for at most {MOST}."
+                "error",
+                "parameter",
+                f"It reads more than {MAX_OBJECTS} at once. Ask for at most {MAX_OBJECTS}.",
             )
-        sort = asked.config.get("sort")
+        sort = definition.config.get("sort")
         if isinstance(sort, str) and sort_of(self.root, sort) is None:
             words = f"It sorts by “{sort[:80]}”, which the store does not know. Choose the order anew."
             yield StepProblem("error", "parameter", words)
@@ -48,23 +50,25 @@ class Fetch(FlowType):
     async def run(self, call: FlowCall) -> FlowResult:
         """The list. Raises CallError for a read that is to be waited for."""
         alias = call.step.origin.alias if call.step.origin is not None else None
-        told = variables_of(call.step)
-        paths = tuple(self.root + path.removeprefix(str(alias)) for one in told for path in one.paths)
-        ask = FlowObjectsQuery(
+        variables = variables_of(call.step)
+        paths = tuple(
+            self.root + path.removeprefix(str(alias)) for variable in variables for path in variable.paths
+        )
+        query = FlowObjectsQuery(
             self.root,
             paths,
             query=call.text("query"),
             sort=call.text("sort") or None,
-            limit=int(call.value("maximum") or MOST),
-            patched=tuple(each for one in told for each in one.patched),
+            limit=int(call.value("maximum") or MAX_OBJECTS),
+            patched=tuple(field for variable in variables for field in variable.patched),
         )
-        found: list[JsonValue] = []
+        objects: list[JsonValue] = []
         try:
-            async for page in call.store.reader.read(FLOW_OBJECTS, ask):
-                found += page.items
+            async for page in call.store.reader.read(FLOW_OBJECTS, query):
+                objects += page.items
         except CallError as error:
             raise as_item_failure(error) from error
-        return FlowResult(found, counts=Counts(read=len(found)))
+        return FlowResult(objects, counts=Counts(read=len(objects)))
 
 
 ORDERS = Fetch("orders", "order")

@@ -11,13 +11,13 @@ from steward.model.run import Counts
 from steward.outbound.errors import CallError, PlatformUnavailable
 from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
-from steward.steps.shopify_flow.kinds import (
-    FlowAsked,
+from steward.steps.shopify_flow.task_types import (
     FlowCall,
     FlowResult,
     FlowType,
     ItemFailed,
     StepProblem,
+    TaskDefinition,
 )
 from steward.steps.workflow.addresses import (
     https_address,
@@ -44,21 +44,21 @@ class HttpRequest(FlowType):
     tasks = ("shopify::flow::http_request", "shopify::flow::send_http_request")
     label = "Send HTTP request"
     variable = "sendHttpRequest"
-    known = frozenset(("method", "url", "headers", "body", "on_client_error", "on_server_error"))
+    fields = frozenset(("method", "url", "headers", "body", "on_client_error", "on_server_error"))
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """http.read, http.send."""
-        return "http.read" if self.kind_of(asked) is StepKind.READ else "http.send"
+        return "http.read" if self.kind_of(definition) is StepKind.READ else "http.send"
 
-    def kind_of(self, asked: FlowAsked) -> StepKind:
+    def kind_of(self, definition: TaskDefinition) -> StepKind:
         """By the method, which no data may decide."""
-        return StepKind.READ if _method(asked.literal("method")) in _READS else StepKind.SEND
+        return StepKind.READ if _method(definition.literal("method")) in _READS else StepKind.SEND
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """Addresses, methods and keys that cannot be, and what is otherwise here."""
-        if _method(asked.literal("method")) not in _METHODS:
+        if _method(definition.literal("method")) not in _METHODS:
             yield StepProblem("error", "parameter", "Its method is not known. Choose a fixed one.")
-        url = asked.config.get("url")
+        url = definition.config.get("url")
         address = str(url.get("expr") if isinstance(url, Mapping) else url or "")
         if not address.strip():
             yield StepProblem("error", "parameter", "It has no address. Give one.")
@@ -68,35 +68,35 @@ class HttpRequest(FlowType):
             )
         yield from removed_address_problems(address)
         try:
-            for name, value in _pairs(asked.config.get("headers")):
+            for name, value in _pairs(definition.config.get("headers")):
                 yield from removed_header_problems(name, value)
         except ItemFailed as failure:
             yield StepProblem("error", "parameter", failure.message)
         for name in ("on_client_error", "on_server_error"):
-            if asked.config.get(name) not in (None, "", "fail", "retry", "ignore"):
+            if definition.config.get(name) not in (None, "", "fail", "retry", "ignore"):
                 yield StepProblem(
                     "error", "parameter", f"Its setting “{name}” is not known. Choose fail or ignore."
                 )
-        if self.kind_of(asked) is StepKind.SEND:
-            yield from _of_send(asked)
+        if self.kind_of(definition) is StepKind.SEND:
+            yield from _send_problems(definition)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """One request."""
         if call.step.kind is StepKind.SEND:
-            return _sends(call)
-        return await _reads(call)
+            return _propose_send(call)
+        return await _read(call)
 
 
-def _of_send(asked: FlowAsked) -> Iterable[StepProblem]:
+def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
     words = "What the address answers to this request is not handed on to later steps. Check them."
     yield StepProblem("warning", "parameter", words)
-    told = [asked.config.get(name) for name in ("on_client_error", "on_server_error")]
-    if "retry" in told:
+    error_settings = [definition.config.get(name) for name in ("on_client_error", "on_server_error")]
+    if "retry" in error_settings:
         words = (
             "It is not sent again by itself after an error: nobody knows whether the first one took effect."
         )
         yield StepProblem("warning", "parameter", f"{words} Run the flow again if it must be.")
-    if "ignore" in told:
+    if "ignore" in error_settings:
         words = "A request that is refused ends the run as failed, also where the origin goes on. Check it."
         yield StepProblem("warning", "parameter", words)
 
@@ -105,43 +105,43 @@ def _method(value: JsonValue) -> str:
     return str(value or "GET").strip().upper()
 
 
-def _pairs(given: Any) -> list[tuple[str, Any]]:
+def _pairs(headers: Any) -> list[tuple[str, Any]]:
     """Headers from pairs, rows of name and value, an object, or the JSON of these. Raises ItemFailed."""
-    if isinstance(given, str):
+    if isinstance(headers, str):
         try:
-            given = json.loads(given) if given.strip() else []
+            headers = json.loads(headers) if headers.strip() else []
         except (ValueError, RecursionError):
             raise ItemFailed("The headers of this step cannot be read.") from None
-        if given is not None and not isinstance(given, list | Mapping):
+        if headers is not None and not isinstance(headers, list | Mapping):
             raise ItemFailed(_NO_HEADERS)
-    if isinstance(given, Mapping):
-        return [(str(name), value) for name, value in given.items()]
-    found: list[tuple[str, Any]] = []
-    for one in given or ():
-        if isinstance(one, list | tuple) and len(one) == 2:
-            found.append((str(one[0]), one[1]))
-        elif isinstance(one, Mapping) and one.keys() in ({"name", "value"}, {"key", "value"}):
-            found.append((str(one.get("name", one.get("key"))), one["value"]))
+    if isinstance(headers, Mapping):
+        return [(str(name), value) for name, value in headers.items()]
+    pairs: list[tuple[str, Any]] = []
+    for row in headers or ():
+        if isinstance(row, list | tuple) and len(row) == 2:
+            pairs.append((str(row[0]), row[1]))
+        elif isinstance(row, Mapping) and row.keys() in ({"name", "value"}, {"key", "value"}):
+            pairs.append((str(row.get("name", row.get("key"))), row["value"]))
         else:
             raise ItemFailed(_NO_HEADERS)
-    return found
+    return pairs
 
 
-def _sends(call: FlowCall) -> FlowResult:
+def _propose_send(call: FlowCall) -> FlowResult:
     body = str(call.value("body") or "")
-    packed = body.encode("utf-8", "replace")
-    ask = SendRequest(
+    body_bytes = body.encode("utf-8", "replace")
+    command = SendRequest(
         method=_method(call.value("method")),
         url=https_address(call.text("url")),
         headers=sendable_headers(dict(_pairs(call.value("headers")))),
-        body=packed,
-        body_text=packed[:8192].decode("utf-8", "replace"),
+        body=body_bytes,
+        body_text=body_bytes[:8192].decode("utf-8", "replace"),
     )
-    planned = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION)
+    planned = CHANGES["http.send"].plan([command], integration_id=NO_CONNECTION)
     return FlowResult(proposals=planned.proposals, counts=Counts(matched=1), unknown=("",))
 
 
-async def _reads(call: FlowCall) -> FlowResult:
+async def _read(call: FlowCall) -> FlowResult:
     web = call.context.web
     if web is None:
         raise ItemFailed("This step reaches outside, which is not possible here.")
@@ -166,8 +166,8 @@ def _body(answer: PlatformResponse) -> JsonValue:
     text = answer.body.decode("utf-8", "replace")
     if "json" in answer.headers.get("content-type", "") or text.lstrip()[:1] in ("{", "["):
         try:
-            found: JsonValue = parse_storable_json(text)
+            parsed: JsonValue = parse_storable_json(text)
         except (ValueError, RecursionError):
             return text
-        return found
+        return parsed
     return text

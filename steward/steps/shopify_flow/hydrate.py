@@ -15,14 +15,14 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched, Plan, PlanEdge, PlanStep, StepKind, StepSource, Variable
 from steward.model.run import Counts, Mode
 from steward.steps.base import StoreEvent
-from steward.steps.shopify_flow.kinds import ONWARD, FlowCall, FlowResult, FlowType, WorkflowStepFailed
+from steward.steps.shopify_flow.task_types import ONWARD, FlowCall, FlowResult, FlowType, WorkflowStepFailed
 
 READ_TASK = "@read"
 SHOP = "shop"
 # What flows fetch lists of, and under what name one of them is looked at.
 FETCHED: Mapping[str, str] = {"order": "orders", "product": "products", "customer": "customers"}
 # The objects of store events under the names they have in flows; of some events the owner's too.
-_OF_EVENT: Mapping[str, tuple[str, ...]] = {
+_ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
     "order": ("order",),
     "product": ("product",),
     "customer": ("customer",),
@@ -37,7 +37,9 @@ _OF_EVENT: Mapping[str, tuple[str, ...]] = {
 
 
 # Paths that a platform cannot read, told without a call; one that is not here reads whatever was compiled.
-UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unsupported_paths}
+UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {
+    "woocommerce": unsupported_paths
+}
 
 
 class ReadObjects(FlowType):
@@ -50,56 +52,60 @@ class ReadObjects(FlowType):
     async def run(self, call: FlowCall) -> FlowResult:
         """The objects by name. Raises CallError, StepBroke."""
         event = call.context.event
-        found: dict[str, JsonValue] = {}
+        objects: dict[str, JsonValue] = {}
         message = None
         for variable in variables_of(call.step):
             if variable.root == SHOP or event is not None:
-                found[variable.root] = await _read(call, variable, _id_of(event, variable.root))
+                objects[variable.root] = await _read_object(call, variable, _id_of(event, variable.root))
             else:
-                found[variable.root] = await _newest(call, variable)
-                spoken = _spoken(variable.root)
-                message = f"No event told this test run of a {spoken}: the newest one was taken."
-        return FlowResult(found, counts=Counts(read=len(found)), message=message)
+                objects[variable.root] = await _read_newest(call, variable)
+                object_name = _object_name(variable.root)
+                message = f"No event told this test run of a {object_name}: the newest one was taken."
+        return FlowResult(objects, counts=Counts(read=len(objects)), message=message)
 
 
 def _id_of(event: StoreEvent | None, root: str) -> str:
     if root == SHOP or event is None:
         return ""
-    names = _OF_EVENT.get(event.object_type, ())
+    names = _ROOTS_BY_EVENT.get(event.object_type, ())
     number = None
     if root in names:
         number = event.object_id if names.index(root) == 0 else event.parent_id
     if not number:
         raise WorkflowStepFailed(
-            f"The event that started this run tells of no {_spoken(root)}, which it looks at."
+            f"The event that started this run tells of no {_object_name(root)}, which it looks at."
         )
     return number
 
 
-async def _read(call: FlowCall, variable: Variable, number: str) -> JsonValue:
-    ask = FlowObjectQuery(variable.root, number, variable.paths, variable.patched)
-    async for page in call.store.reader.read(FLOW_OBJECT, ask):
-        for one in page.items:
-            return one
-    raise WorkflowStepFailed(f"The {_spoken(variable.root)} this run began with is no longer in the store.")
+async def _read_object(call: FlowCall, variable: Variable, number: str) -> JsonValue:
+    query = FlowObjectQuery(variable.root, number, variable.paths, variable.patched)
+    async for page in call.store.reader.read(FLOW_OBJECT, query):
+        for object_ in page.items:
+            return object_
+    raise WorkflowStepFailed(
+        f"The {_object_name(variable.root)} this run began with is no longer in the store."
+    )
 
 
-async def _newest(call: FlowCall, variable: Variable) -> JsonValue:
+async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
     """Of a test run by hand, which has no object of its own, the newest there is."""
     root = variable.root
     if call.scene.mode is not Mode.TEST:
-        words = f"This flow begins with a {_spoken(root)} of the store, and no event told this run of one."
+        words = (
+            f"This flow begins with a {_object_name(root)} of the store, and no event told this run of one."
+        )
         raise WorkflowStepFailed(f"{words} Let the store's event start it, or make a test run.")
     fetched = FETCHED.get(root)
     if fetched is None:
-        words = f"This flow begins with a {_spoken(root)} of the store, and a test run by hand has none."
+        words = f"This flow begins with a {_object_name(root)} of the store, and a test run by hand has none."
         raise WorkflowStepFailed(f"{words} Wait for one that the store's event starts.")
     paths = tuple(fetched + path.removeprefix(root) for path in variable.paths)
-    ask = FlowObjectsQuery(fetched, paths, sort="ID desc", limit=1, patched=variable.patched)
-    async for page in call.store.reader.read(FLOW_OBJECTS, ask):
-        for one in page.items:
-            return one
-    raise WorkflowStepFailed(f"The store has no {_spoken(root)} yet that a test run could look at.")
+    query = FlowObjectsQuery(fetched, paths, sort="ID desc", limit=1, patched=variable.patched)
+    async for page in call.store.reader.read(FLOW_OBJECTS, query):
+        for object_ in page.items:
+            return object_
+    raise WorkflowStepFailed(f"The store has no {_object_name(root)} yet that a test run could look at.")
 
 
 def with_reads(plan: Plan, entry: str) -> Plan:
@@ -108,19 +114,21 @@ def with_reads(plan: Plan, entry: str) -> Plan:
     A step that fetches by itself is told what is looked at below its alias.
     """
     fetching = {step.origin.alias for step in plan.steps if step.origin is not None}
-    plan = replace(plan, steps=tuple(_told(step, plan.variables) for step in plan.steps))
-    wanted = [one for one in plan.variables if one.root not in fetching]
-    if not wanted:
+    plan = replace(plan, steps=tuple(_with_variables(step, plan.variables) for step in plan.steps))
+    to_read = [variable for variable in plan.variables if variable.root not in fetching]
+    if not to_read:
         return plan
-    what = _spoken(wanted[0].root)
-    titles = {entry: f"Read the {what}"}
-    titles |= {step.name: f"Read the {what} again" for step in plan.steps if step.kind is StepKind.WAIT}
-    taken = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
+    object_name = _object_name(to_read[0].root)
+    titles = {entry: f"Read the {object_name}"}
+    titles |= {
+        step.name: f"Read the {object_name} again" for step in plan.steps if step.kind is StepKind.WAIT
+    }
+    used_names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
     steps: dict[str, PlanStep] = {}
     for after, title in titles.items():
         if any(edge.source == after for edge in plan.edges):
-            steps[after] = _reading(_free(title, taken), title, wanted)
-            taken.add(steps[after].name)
+            steps[after] = _reading_step(_unused_name(title, used_names), title, to_read)
+            used_names.add(steps[after].name)
     edges = [
         replace(edge, source=steps[edge.source].name, port=ONWARD) if edge.source in steps else edge
         for edge in plan.edges
@@ -129,42 +137,46 @@ def with_reads(plan: Plan, entry: str) -> Plan:
     return replace(plan, steps=(*steps.values(), *plan.steps), edges=tuple(edges))
 
 
-def _told(step: PlanStep, variables: Iterable[Variable]) -> PlanStep:
+def _with_variables(step: PlanStep, variables: Iterable[Variable]) -> PlanStep:
     alias = step.origin.alias if step.origin is not None else None
-    own = [_kept(one) for one in variables if alias is not None and one.root == alias]
-    return replace(step, config={**step.config, "variables": own}) if own else step
+    read_by_step = [
+        _encode_variable(variable) for variable in variables if alias is not None and variable.root == alias
+    ]
+    return replace(step, config={**step.config, "variables": read_by_step}) if read_by_step else step
 
 
-def _reading(name: str, title: str, wanted: Iterable[Variable]) -> PlanStep:
-    config: JsonObject = {"variables": [_kept(one) for one in wanted]}
+def _reading_step(name: str, title: str, variables: Iterable[Variable]) -> PlanStep:
+    config: JsonObject = {"variables": [_encode_variable(variable) for variable in variables]}
     return PlanStep(
         name, title, StepKind.READ, "flow.object", config, StepSource(READ_TASK, 1.0, needs="store")
     )
 
 
-def _kept(one: Variable) -> JsonValue:
-    patched: list[JsonValue] = [[each.type, each.handle, each.namespace, each.key] for each in one.patched]
-    return {"root": one.root, "paths": list(one.paths), "patched": patched}
+def _encode_variable(variable: Variable) -> JsonValue:
+    patched: list[JsonValue] = [
+        [field.type, field.handle, field.namespace, field.key] for field in variable.patched
+    ]
+    return {"root": variable.root, "paths": list(variable.paths), "patched": patched}
 
 
 def variables_of(step: PlanStep) -> list[Variable]:
     """What a reading or fetching step reads, as it was put into its config."""
-    found: list[Variable] = []
-    kept: Any = step.config.get("variables", ())
-    for one in kept:
-        patched = tuple(Patched(*each) for each in one["patched"])
-        found.append(Variable(one["root"], tuple(one["paths"]), "", patched))
-    return found
+    variables: list[Variable] = []
+    stored: Any = step.config.get("variables", ())
+    for row in stored:
+        patched = tuple(Patched(*field) for field in row["patched"])
+        variables.append(Variable(row["root"], tuple(row["paths"]), "", patched))
+    return variables
 
 
-def _spoken(root: str) -> str:
+def _object_name(root: str) -> str:
     """draftOrder is a draft order."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", root).lower()
 
 
-def _free(wanted: str, taken: set[str]) -> str:
-    number, name = 1, wanted
-    while name in taken:
+def _unused_name(title: str, used_names: set[str]) -> str:
+    number, name = 1, title
+    while name in used_names:
         number += 1
-        name = f"{wanted} {number}"
+        name = f"{title} {number}"
     return name

@@ -10,20 +10,20 @@ from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.steps.shopify_flow import conditions, selection
 from steward.steps.shopify_flow.environment import elements
-from steward.steps.shopify_flow.kinds import (
-    FlowAsked,
+from steward.steps.shopify_flow.order import LOOP
+from steward.steps.shopify_flow.task_types import (
     FlowCall,
     FlowResult,
     FlowType,
     ItemFailed,
     StepProblem,
+    TaskDefinition,
     WorkflowStepFailed,
 )
-from steward.steps.shopify_flow.order import LOOP
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.javascript import dates as js_dates
 
-LONGEST_WAIT = timedelta(days=90)
+MAX_WAIT = timedelta(days=90)
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 
 
@@ -32,13 +32,13 @@ class Condition(FlowType):
 
     tasks = ("shopify::flow::condition",)
     label = "Check if condition is met"
-    known = frozenset(("condition",))
+    fields = frozenset(("condition",))
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """condition."""
         return "condition"
 
-    def ports(self, asked: FlowAsked) -> tuple[str, ...]:
+    def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
         """Both."""
         return ("true", "false")
 
@@ -52,88 +52,88 @@ class Condition(FlowType):
         return FlowResult(ports=("true" if answer else "false",), counts=Counts(matched=int(answer)))
 
 
-class _OfList(FlowType):
+class _ListTask(FlowType):
     """What tasks over a list share: its path, as the file has it."""
 
-    known = frozenset(("list",))
+    fields = frozenset(("list",))
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """That there is a path."""
-        path = asked.literal("list")
+        path = definition.literal("list")
         if not isinstance(path, str) or not _PATH.match(path):
             yield StepProblem("error", "parameter", "It names no list. Choose one in the store's product.")
 
-    def found(self, call: FlowCall) -> list[JsonValue]:
+    def items_of(self, call: FlowCall) -> list[JsonValue]:
         """The list's elements; of a path through lists all of them in one."""
-        return elements(call.environment.look(call.text("list")))
+        return elements(call.environment.resolve(call.text("list")))
 
 
-class ForEach(_OfList):
+class ForEach(_ListTask):
     """Runs what hangs on its body once for each element, in their order, and then what comes after."""
 
     tasks = ("shopify::flow::foreach",)
     label = "For each loop"
-    known = frozenset(("list", "item"))
+    fields = frozenset(("list", "item"))
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """for_each."""
         return "for_each"
 
-    def ports(self, asked: FlowAsked) -> tuple[str, ...]:
+    def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
         """The body, and what comes after."""
         return (LOOP, "after")
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The elements."""
-        found = self.found(call)
-        return FlowResult(ports=(LOOP, "after"), each=tuple(found), counts=Counts(matched=len(found)))
+        items = self.items_of(call)
+        return FlowResult(ports=(LOOP, "after"), elements=tuple(items), counts=Counts(matched=len(items)))
 
 
-class Count(_OfList):
+class Count(_ListTask):
     """How many elements a list has."""
 
     tasks = ("shopify::flow::count",)
     label = "Count"
     variable = "count"
-    of_store = True
+    reads_store = True
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """count."""
         return "count"
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The number."""
-        return FlowResult(len(self.found(call)))
+        return FlowResult(len(self.items_of(call)))
 
 
-class Sum(_OfList):
+class Sum(_ListTask):
     """The numbers of a list added up; what is empty counts for nothing."""
 
     tasks = ("shopify::flow::sum",)
     label = "Sum"
     variable = "sum"
-    of_store = True
+    reads_store = True
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """sum."""
         return "sum"
 
     async def run(self, call: FlowCall) -> FlowResult:
         """The number, whole where every part is."""
         total = Decimal(0)
-        for one in self.found(call):
-            if one is None or one == "":
+        for element in self.items_of(call):
+            if element is None or element == "":
                 continue
-            total += _number(one)
+            total += _number(element)
         return FlowResult(int(total) if total == total.to_integral_value() else float(total))
 
 
 def _number(value: JsonValue) -> Decimal:
     try:
         if not isinstance(value, bool) and isinstance(value, int | float | str):
-            found = Decimal(str(value).strip())
-            if found.is_finite() and abs(found.adjusted()) < 30:
-                return found
+            number = Decimal(str(value).strip())
+            if number.is_finite() and abs(number.adjusted()) < 30:
+                return number
     except InvalidOperation:
         pass
     raise ItemFailed(f"“{str(value)[:40]}” cannot be added up: it is no number.")
@@ -145,35 +145,35 @@ class RunCode(FlowType):
     tasks = ("shopify::flow::run_code",)
     label = "Run code"
     variable = "runCode"
-    known = frozenset(("input", "script", "output_schema"))
+    fields = frozenset(("input", "script", "output_schema"))
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """code."""
         return "code"
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """That its input and output can be read; the script is compiled with all others."""
         try:
-            selection.read_selection(str(asked.config.get("input") or ""))
-        except selection.Unreadable as fault:
+            selection.read_selection(str(definition.config.get("input") or ""))
+        except selection.UnreadableSelection as fault:
             words = f"Its input cannot be read: {fault.message} Select fields without arguments."
             yield StepProblem("error", "parameter", words)
         try:
-            if str(asked.config.get("output_schema") or "").strip():
-                selection.read_schema(str(asked.config["output_schema"]))
-        except selection.Unreadable as fault:
+            if str(definition.config.get("output_schema") or "").strip():
+                selection.read_schema(str(definition.config["output_schema"]))
+        except selection.UnreadableSelection as fault:
             yield StepProblem(
                 "error", "parameter", f"The types of its output cannot be read: {fault.message}"
             )
-        if not str(asked.config.get("script") or "").strip():
+        if not str(definition.config.get("script") or "").strip():
             yield StepProblem("error", "parameter", "It has no script. Remove the step.")
 
     async def run(self, call: FlowCall) -> FlowResult:
         """What the script returns, as the output's types have it."""
-        wanted = selection.read_selection(call.text("input"))
-        given = selection.cut(call.environment, wanted)
+        fields = selection.read_selection(call.text("input"))
+        script_input = selection.cut(call.environment, fields)
         try:
-            value = await call.evaluator.run_flow_code(call.text("script"), given, call.now)
+            value = await call.evaluator.run_flow_code(call.text("script"), script_input, call.now)
         except CodeFailed as failure:
             raise WorkflowStepFailed(failure.message) from None
         schema = call.text("output_schema")
@@ -193,18 +193,18 @@ class Wait(FlowType):
     tasks = ("shopify::flow::wait",)
     label = "Wait"
     kind = StepKind.WAIT
-    known = frozenset(("seconds", "until"))
+    fields = frozenset(("seconds", "until"))
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """wait."""
         return "wait"
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """A span or a time, within the limit."""
-        seconds, until = asked.literal("seconds"), asked.config.get("until")
+        seconds, until = definition.literal("seconds"), definition.config.get("until")
         if seconds is None and until is None:
             yield StepProblem("error", "parameter", "How long it waits cannot be read. Set a time span.")
-        if isinstance(seconds, int | float) and seconds > LONGEST_WAIT.total_seconds():
+        if isinstance(seconds, int | float) and seconds > MAX_WAIT.total_seconds():
             yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
         if isinstance(until, str) and js_dates.parse(until, UTC) is None:
             yield StepProblem(
@@ -217,13 +217,13 @@ class Wait(FlowType):
         if seconds is not None:
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
                 raise ItemFailed("How long to wait cannot be read.")
-            until = call.now + timedelta(seconds=min(seconds, 10 * LONGEST_WAIT.total_seconds()))
+            until = call.now + timedelta(seconds=min(seconds, 10 * MAX_WAIT.total_seconds()))
         else:
             zone = js_dates.zone_of(call.scene.zone) or UTC
-            at = js_dates.parse(call.text("until"), zone)
-            if at is None:
+            parsed = js_dates.parse(call.text("until"), zone)
+            if parsed is None:
                 raise ItemFailed("The time to wait for cannot be read.")
-            until = at
-        if until - call.now > LONGEST_WAIT:
+            until = parsed
+        if until - call.now > MAX_WAIT:
             raise WorkflowStepFailed("This step would wait longer than 90 days.")
         return FlowResult(wait_until=until if until > call.now else None)

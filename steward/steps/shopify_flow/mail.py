@@ -9,18 +9,18 @@ from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.steps.base import AccountAccess
-from steward.steps.shopify_flow.kinds import (
-    FlowAsked,
+from steward.steps.shopify_flow.task_types import (
     FlowCall,
     FlowResult,
     FlowType,
     ItemFailed,
     StepProblem,
+    TaskDefinition,
     WorkflowStepFailed,
 )
 from steward.steps.workflow.javascript import dates as js_dates
 
-LONGEST_TITLE = 200
+MAX_TITLE = 200
 
 
 class SendEmail(FlowType):
@@ -32,20 +32,20 @@ class SendEmail(FlowType):
     tasks = ("shopify::flow::send_email",)
     label = "Send internal email"
     kind = StepKind.SEND
-    known = frozenset(("address", "subject", "message"))
-    fits = ("teams", "spreadsheet")
+    fields = frozenset(("address", "subject", "message"))
+    connection_kinds = ("teams", "spreadsheet")
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """One thing only."""
         return "teams.post"
 
-    def needs(self, asked: FlowAsked) -> str:
+    def required_connection(self, definition: TaskDefinition) -> str:
         """A channel, or the tab of a sheet in its place."""
         return "teams"
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """That there is something to say, and to whom it is not said."""
-        if not asked.config.get("subject") and not asked.config.get("message"):
+        if not definition.config.get("subject") and not definition.config.get("message"):
             yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
         words = "No mail is sent: its text goes to the Teams channel or the sheet bound to it, not to the "
         yield StepProblem(
@@ -72,24 +72,24 @@ class SendEmail(FlowType):
 
 def _card(account: AccountAccess, subject: str, lines: list[str]) -> PlannedChanges:
     title, text = (subject, lines) if subject else (lines[0], lines[1:])
-    card = PostCard(title=title[:LONGEST_TITLE], text=tuple(text))
+    card = PostCard(title=title[:MAX_TITLE], text=tuple(text))
     return account.changes["teams.post"].plan([card], integration_id=account.connection.integration_id)
 
 
 def _row(
     call: FlowCall, account: AccountAccess, target: JsonValue, subject: str, lines: list[str]
 ) -> PlannedChanges:
-    given = target if isinstance(target, Mapping) else {}
-    tab, document = given.get("sheet"), given.get("spreadsheet_id")
+    sheet_target = target if isinstance(target, Mapping) else {}
+    tab, document = sheet_target.get("sheet"), sheet_target.get("spreadsheet_id")
     if not isinstance(tab, str) or not tab:
         raise WorkflowStepFailed(
             "It is not said which tab of the sheet its rows go to. Bind it anew, naming the tab."
         )
     moment = js_dates.iso(call.now.astimezone(js_dates.zone_of(call.scene.zone) or UTC))
     row = (moment, subject, "\n".join(lines))
-    ask = AppendRows(tab=tab, rows=(row,), spreadsheet_id=document if isinstance(document, str) else None)
+    command = AppendRows(tab=tab, rows=(row,), spreadsheet_id=document if isinstance(document, str) else None)
     operation = account.changes["sheet.append_rows"]
-    return operation.plan([ask], integration_id=account.connection.integration_id)
+    return operation.plan([command], integration_id=account.connection.integration_id)
 
 
 def _lines(text: str) -> list[str]:

@@ -40,7 +40,7 @@ class FlowExecution(Execution):
 
 
 @dataclass(frozen=True, slots=True)
-class _Arriving:
+class _Arrival:
     step: PlanStep
     trail: Trail | None
     path: tuple[int, ...]
@@ -49,7 +49,7 @@ class _Arriving:
 class FlowOrder:
     """Which step runs next, from the trigger on."""
 
-    def __init__(self, plan: Plan, *, entry: str, given: JsonObject | None = None) -> None:
+    def __init__(self, plan: Plan, *, entry: str, trigger_values: JsonObject | None = None) -> None:
         """`given` are the names the trigger itself hands on."""
         self._steps = {step.name: step for step in plan.steps}
         self._after: dict[str, list[PlanEdge]] = {}
@@ -59,9 +59,9 @@ class FlowOrder:
         self._repeating = repeating_steps(plan)
         self._runs: dict[str, int] = {}
         self._arrivals: dict[tuple[str, tuple[int, ...]], int] = {}
-        self._stack: list[_Arriving] = []
-        trail = Trail(entry, Item({"value": given or {}}), None)
-        self._send_on([self._targets(entry, None, trail, ())])
+        self._stack: list[_Arrival] = []
+        trail = Trail(entry, Item({"value": trigger_values or {}}), None)
+        self._push([self._targets(entry, None, trail, ())])
 
     def next(self) -> FlowExecution | None:
         """The next execution; None when only held ones are left."""
@@ -70,8 +70,8 @@ class FlowOrder:
         arriving = self._stack.pop()
         name = arriving.step.name
         run = self._runs[name] = self._runs.get(name, 0) + 1
-        place = (name, arriving.path)
-        arrival = self._arrivals[place] = self._arrivals.get(place, 0) + 1
+        position = (name, arriving.path)
+        arrival = self._arrivals[position] = self._arrivals.get(position, 0) + 1
         numbers = (*arriving.path, arrival) if name in self._repeating else arriving.path
         return FlowExecution(
             step=arriving.step,
@@ -95,7 +95,7 @@ class FlowOrder:
                     groups.append(self._targets(name, port, trail, (*path, number)))
             elif items:
                 groups.append(self._targets(name, port, Trail(name, items[0], execution.trail), path))
-        self._send_on(groups)
+        self._push(groups)
 
     def start_waiting(self) -> bool:
         """No step of a flow waits for a second input."""
@@ -107,13 +107,13 @@ class FlowOrder:
 
     def _targets(
         self, name: str, port: str | None, trail: Trail | None, path: tuple[int, ...]
-    ) -> list[_Arriving]:
+    ) -> list[_Arrival]:
         """What a port leads to, the topmost, then leftmost, first; without a port every edge counts."""
         edges = (edge for edge in self._after.get(name, ()) if port is None or edge.port == port)
-        steps = sorted((self._steps[edge.target] for edge in edges), key=_height)
-        return [_Arriving(step, trail, path) for step in steps]
+        steps = sorted((self._steps[edge.target] for edge in edges), key=_canvas_position)
+        return [_Arrival(step, trail, path) for step in steps]
 
-    def _send_on(self, groups: list[list[_Arriving]]) -> None:
+    def _push(self, groups: list[list[_Arrival]]) -> None:
         for group in reversed(groups):
             self._stack.extend(reversed(group))
 
@@ -122,6 +122,6 @@ def _ports(step: PlanStep) -> tuple[str, ...]:
     return step.origin.ports if step.origin is not None else ()
 
 
-def _height(step: PlanStep) -> tuple[float, float]:
+def _canvas_position(step: PlanStep) -> tuple[float, float]:
     x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
     return y, x

@@ -11,8 +11,8 @@ from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Mode
 from steward.steps.shopify_flow.environment import Environment
 from steward.steps.shopify_flow.hydrate import READ_TASK
-from steward.steps.shopify_flow.kinds import FlowCall, FlowResult, FlowType, is_liquid
 from steward.steps.shopify_flow.order import LOOP, FlowExecution, Trail
+from steward.steps.shopify_flow.task_types import FlowCall, FlowResult, FlowType, is_liquid
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -34,7 +34,7 @@ _LIQUID = re.compile(r"\{\{.*?(?:\}\}|\Z)|\{%.*?(?:%\}|\Z)", re.DOTALL)
 
 
 @dataclass(slots=True)
-class FlowBench:
+class FlowContext:
     """What the executions of one run share; `steps` are the plan's by name."""
 
     steps: Mapping[str, PlanStep]
@@ -44,17 +44,17 @@ class FlowBench:
     clock: Callable[[], datetime]
 
 
-async def execute(bench: FlowBench, execution: FlowExecution) -> ExecutionResult:
+async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionResult:
     """Runs the step. A CallError of a reader passes through, for the walker."""
     step = execution.step
-    kind = bench.types[origin_of(step).source_type]
-    environment = seen_from(execution.trail, bench.steps, bench.types)
-    scene = replace(bench.scene, now=bench.clock())
+    kind = context.types[origin_of(step).source_type]
+    environment = environment_at(execution.trail, context.steps, context.types)
+    scene = replace(context.scene, now=context.clock())
     try:
-        config = await _worked_out(step.config, environment, bench.evaluator, scene.now)
-        result = await kind.run(FlowCall(step, environment, config, bench.evaluator, scene))
+        config = await _evaluated(step.config, environment, context.evaluator, scene.now)
+        result = await kind.run(FlowCall(step, environment, config, context.evaluator, scene))
     except UnknownInTest as unknown:
-        return _not_known(bench, step, str(unknown))
+        return _unknown_in_test(context, step, str(unknown))
     except WorkflowStepFailed as failure:
         return ExecutionResult(None, error=failure.message, code="step_failed")
     except CodeStopped as stopped:
@@ -73,12 +73,16 @@ async def execute(bench: FlowBench, execution: FlowExecution) -> ExecutionResult
     )
 
 
-def _not_known(bench: FlowBench, step: PlanStep, path: str) -> ExecutionResult:
+def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> ExecutionResult:
     """It would read what only the real change tells: a test run leaves it out (engine 10.2)."""
     alias = path.partition(".")[0]
-    named = (one.name for one in bench.steps.values() if one.origin is not None and one.origin.alias == alias)
+    named = (
+        other.name
+        for other in context.steps.values()
+        if other.origin is not None and other.origin.alias == alias
+    )
     maker = next(named, "The step before")
-    if bench.scene.mode is not Mode.TEST:
+    if context.scene.mode is not Mode.TEST:
         words = f"It uses “{path[:80]}”, which “{maker[:80]}” does not hand on. Remove that from this step."
         return ExecutionResult(None, error=words, code="step_failed")
     words = (
@@ -94,71 +98,71 @@ def _not_known(bench: FlowBench, step: PlanStep, path: str) -> ExecutionResult:
 
 def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
     """What goes on by each port: one item, of a for-each's body one for each element."""
-    given: dict[str, JsonValue] = {"value": result.output}
+    output: dict[str, JsonValue] = {"value": result.output}
     if result.unknown:
-        given["unknown"] = list(result.unknown)
-    found: Outputs = []
+        output["unknown"] = list(result.unknown)
+    outputs: Outputs = []
     for port in origin_of(step).ports:
         if port == LOOP:
-            found.append([Item({"value": element}) for element in result.each or ()])
+            outputs.append([Item({"value": element}) for element in result.elements or ()])
         else:
-            found.append([Item(given)] if port in result.ports else [])
-    return found
+            outputs.append([Item(output)] if port in result.ports else [])
+    return outputs
 
 
-def seen_from(
+def environment_at(
     trail: Trail | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
 ) -> Environment:
     """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.
 
     What told of the store before a wait is gone after it (imports 8.2).
     """
-    way: list[Trail] = []
+    trails: list[Trail] = []
     while trail is not None:
-        way.append(trail)
+        trails.append(trail)
         trail = trail.before
     values: dict[str, JsonValue] = {}
     unknown: set[str] = set()
-    gone: list[str] = []
-    for one in reversed(way):
-        step = steps.get(one.step)
+    until_wait: list[str] = []
+    for current in reversed(trails):
+        step = steps.get(current.step)
         origin = None if step is None else origin_of(step)
         if step is None or origin is None or origin.source_type == READ_TASK:  # the trigger, or what it read
-            values |= one.value if isinstance(one.value, Mapping) else {}
-        elif one.of_loop:
-            values[str(step.config.get("item"))] = one.value
+            values |= current.value if isinstance(current.value, Mapping) else {}
+        elif current.of_loop:
+            values[str(step.config.get("item"))] = current.value
         elif step.kind is StepKind.WAIT:
-            for name in gone:
+            for name in until_wait:
                 values.pop(name, None)
-            gone = []
+            until_wait = []
         elif origin.alias is not None:
-            values[origin.alias] = one.value
-            unknown |= {f"{origin.alias}.{path}".rstrip(".") for path in _unknown(one)}
-            if types[origin.source_type].of_store:
-                gone.append(origin.alias)
+            values[origin.alias] = current.value
+            unknown |= {f"{origin.alias}.{path}".rstrip(".") for path in _unknown(current)}
+            if types[origin.source_type].reads_store:
+                until_wait.append(origin.alias)
     return Environment(values, frozenset(unknown))
 
 
 def _unknown(trail: Trail) -> Sequence[str]:
-    found = trail.item.json.get("unknown", ())
-    return [str(path) for path in found] if isinstance(found, list | tuple) else ()
+    unknown = trail.item.json.get("unknown", ())
+    return [str(path) for path in unknown] if isinstance(unknown, list | tuple) else ()
 
 
-async def _worked_out(
+async def _evaluated(
     config: Any, environment: Environment, evaluator: Evaluator, now: datetime
 ) -> Mapping[str, Any]:
     """The config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
-    found: list[ParameterTemplate] = []
-    tree = _gathered(config, found)
-    if not found:
+    texts: list[ParameterTemplate] = []
+    tree = _collect_texts(config, texts)
+    if not texts:
         return config if isinstance(config, Mapping) else {}
-    text = "\n".join(one.text for one in found)
+    text = "\n".join(template_.text for template_ in texts)
     for part in _LIQUID.findall(text) if environment.unknown else ():
         for path in _PATHS.findall(part):
-            environment.ask(re.sub(r"\s", "", path))
+            environment.require_known(re.sub(r"\s", "", path))
     named = {name: value for name, value in environment.values.items() if name in text}
-    answers = await evaluator.render(found, named, now)
-    filled = _filled(tree, answers)
+    answers = await evaluator.render(texts, named, now)
+    filled = _fill(tree, answers)
     assert isinstance(filled, dict)
     return filled
 
@@ -170,23 +174,23 @@ class _Slot:
     number: int
 
 
-def _gathered(config: Any, found: list[ParameterTemplate]) -> Any:
+def _collect_texts(config: Any, texts: list[ParameterTemplate]) -> Any:
     if isinstance(config, Mapping):
         if is_liquid(config):
-            found.append(template.decode_template(config))
-            return _Slot(len(found) - 1)
-        return {name: _gathered(one, found) for name, one in config.items()}
+            texts.append(template.decode_template(config))
+            return _Slot(len(texts) - 1)
+        return {name: _collect_texts(value, texts) for name, value in config.items()}
     if isinstance(config, list | tuple):
-        return [_gathered(one, found) for one in config]
+        return [_collect_texts(value, texts) for value in config]
     return config
 
 
-def _filled(tree: Any, answers: Sequence[Rendered]) -> Any:
+def _fill(tree: Any, answers: Sequence[Rendered]) -> Any:
     if isinstance(tree, _Slot):
         answer = answers[tree.number]
         return FailedExpression(answer.message) if isinstance(answer, ExpressionError) else answer
     if isinstance(tree, dict):
-        return {name: _filled(one, answers) for name, one in tree.items()}
+        return {name: _fill(value, answers) for name, value in tree.items()}
     if isinstance(tree, list):
-        return [_filled(one, answers) for one in tree]
+        return [_fill(value, answers) for value in tree]
     return tree

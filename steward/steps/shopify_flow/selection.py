@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from steward.model.json import JsonValue
 from steward.steps.shopify_flow.environment import Environment
 
-DEEPEST: Final = 30
-MOST: Final = 2000
+MAX_DEPTH: Final = 30
+MAX_FIELDS: Final = 2000
 PLAIN: Final = frozenset(("Int", "Float", "String", "Boolean", "ID"))
 _TOKEN = re.compile(
     r'(?:[\s,\ufeff]+|\#[^\n\r]*)|(?P<word>[A-Za-z_]\w*)|(?P<mark>[{}\[\]:!])|"""(?:.*?)"""|"[^"\n]*"',
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 
 
-class Unreadable(Exception):
+class UnreadableSelection(Exception):
     """The text is no selection, or no types; the message says what of it."""
 
     def __init__(self, message: str) -> None:
@@ -37,10 +37,10 @@ class Selection:
 
     def paths(self) -> list[str]:
         """The dotted paths of what it takes, deepest names alone."""
-        found: list[str] = []
+        paths: list[str] = []
         for name, below in self.fields.values():
-            found += [f"{name}.{path}" for path in below.paths()] or [name]
-        return found
+            paths += [f"{name}.{path}" for path in below.paths()] or [name]
+        return paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,50 +71,54 @@ class Schema:
 
     def has(self, names: Iterable[str]) -> bool:
         """Whether the output has a field at a path of names, through lists as through objects."""
-        here = self.root
+        type_name = self.root
         for name in names:
-            found = self.types.get(here, {}).get(name)
-            if found is None:
+            field_type = self.types.get(type_name, {}).get(name)
+            if field_type is None:
                 return False
-            here = _innermost(found)
+            type_name = _innermost(field_type)
         return True
 
 
 class _Tokens:
     def __init__(self, text: str) -> None:
-        self._found: list[str] = []
-        at = 0
-        while at < len(text):
-            token = _TOKEN.match(text, at)
-            if token is None or token.end() == at:
-                raise Unreadable(f"It cannot be read from “{text[at : at + 30].strip()}” on.")
+        self._tokens: list[str] = []
+        position = 0
+        while position < len(text):
+            token = _TOKEN.match(text, position)
+            if token is None or token.end() == position:
+                raise UnreadableSelection(
+                    f"It cannot be read from “{text[position : position + 30].strip()}” on."
+                )
             if token.lastgroup is not None:
-                self._found.append(token[0])
-            at = token.end()
-        self._at = 0
+                self._tokens.append(token[0])
+            position = token.end()
+        self._position = 0
 
     def peek(self) -> str:
-        return self._found[self._at] if self._at < len(self._found) else ""
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def next(self) -> str:
-        found = self.peek()
-        self._at += 1
-        return found
+        token = self.peek()
+        self._position += 1
+        return token
 
-    def take(self, mark: str) -> None:
+    def expect(self, mark: str) -> None:
         if self.next() != mark:
-            raise Unreadable(f"A “{mark}” is missing.")
+            raise UnreadableSelection(f"A “{mark}” is missing.")
 
     def word(self) -> str:
-        found = self.next()
-        if not found.isidentifier():
-            raise Unreadable(f"A name is missing before “{found}”." if found else "It ends too early.")
-        return found
+        token = self.next()
+        if not token.isidentifier():
+            raise UnreadableSelection(
+                f"A name is missing before “{token}”." if token else "It ends too early."
+            )
+        return token
 
     def has(self, mark: str) -> bool:
         if self.peek() != mark:
             return False
-        self._at += 1
+        self._position += 1
         return True
 
 
@@ -127,36 +131,36 @@ def read_selection(text: str) -> Selection:
             tokens.word()
     if not tokens.peek():
         return Selection()
-    found = _selection(tokens, 0, [0])
+    selection = _selection(tokens, 0, [0])
     if tokens.peek():
-        raise Unreadable(f"It cannot be read from “{tokens.peek()}” on.")
-    return found
+        raise UnreadableSelection(f"It cannot be read from “{tokens.peek()}” on.")
+    return selection
 
 
 def _selection(tokens: _Tokens, depth: int, count: list[int]) -> Selection:
-    tokens.take("{")
-    found = Selection()
+    tokens.expect("{")
+    selection = Selection()
     while not tokens.has("}"):
         count[0] += 1
-        if depth > DEEPEST or count[0] > MOST:
-            raise Unreadable("It takes too many fields or is nested too deeply.")
-        name = shown = tokens.word()
+        if depth > MAX_DEPTH or count[0] > MAX_FIELDS:
+            raise UnreadableSelection("It takes too many fields or is nested too deeply.")
+        name = alias = tokens.word()
         if tokens.has(":"):
             name = tokens.word()
         below = _selection(tokens, depth + 1, count) if tokens.peek() == "{" else Selection()
-        known = found.fields.get(shown)
-        if known is not None and known[0] == name:
-            below = Selection({**known[1].fields, **below.fields})
-        found.fields[shown] = (name, below)
-    return found
+        selected = selection.fields.get(alias)
+        if selected is not None and selected[0] == name:
+            below = Selection({**selected[1].fields, **below.fields})
+        selection.fields[alias] = (name, below)
+    return selection
 
 
 def cut(environment: Environment, selection: Selection) -> dict[str, JsonValue]:
     """The part of the environment a selection takes; what is not there is null. Raises UnknownInTest."""
     for path in selection.paths():
-        environment.ask(path)
+        environment.require_known(path)
     return {
-        shown: _cut(environment.values.get(name), below) for shown, (name, below) in selection.fields.items()
+        alias: _cut(environment.values.get(name), below) for alias, (name, below) in selection.fields.items()
     }
 
 
@@ -164,10 +168,10 @@ def _cut(value: JsonValue, selection: Selection) -> JsonValue:
     if not selection.fields:
         return value
     if isinstance(value, list | tuple):
-        return [_cut(one, selection) for one in value]
+        return [_cut(element, selection) for element in value]
     if not isinstance(value, Mapping):
         return None
-    return {shown: _cut(value.get(name), below) for shown, (name, below) in selection.fields.items()}
+    return {alias: _cut(value.get(name), below) for alias, (name, below) in selection.fields.items()}
 
 
 def read_schema(text: str) -> Schema:
@@ -175,40 +179,40 @@ def read_schema(text: str) -> Schema:
     tokens, types = _Tokens(text), dict[str, dict[str, Type]]()
     while tokens.peek():
         if tokens.next() not in ("type", "input"):
-            raise Unreadable("Only types can be described.")
+            raise UnreadableSelection("Only types can be described.")
         name = tokens.word()
         fields: dict[str, Type] = {}
-        tokens.take("{")
+        tokens.expect("{")
         while not tokens.has("}"):
             label = tokens.word()
-            tokens.take(":")
+            tokens.expect(":")
             fields[label] = _type(tokens, 0)
         types[name] = fields
     root = "Output" if "Output" in types else next(iter(types), None)
     if root is None:
-        raise Unreadable("It names no type.")
+        raise UnreadableSelection("It names no type.")
     for fields in types.values():
-        for one in fields.values():
-            below = _innermost(one)
+        for type_ in fields.values():
+            below = _innermost(type_)
             if below not in PLAIN and below not in types:
-                raise Unreadable(f"The type “{below}” is not known.")
+                raise UnreadableSelection(f"The type “{below}” is not known.")
     return Schema(root, types)
 
 
 def _type(tokens: _Tokens, depth: int) -> Type:
-    if depth > DEEPEST:
-        raise Unreadable("It is nested too deeply.")
+    if depth > MAX_DEPTH:
+        raise UnreadableSelection("It is nested too deeply.")
     if tokens.has("["):
         below = _type(tokens, depth + 1)
-        tokens.take("]")
+        tokens.expect("]")
         return ListOf(below, tokens.has("!"))
     return Named(tokens.word(), tokens.has("!"))
 
 
-def _innermost(one: Type) -> str:
-    while isinstance(one, ListOf):
-        one = one.of
-    return one.name
+def _innermost(type_: Type) -> str:
+    while isinstance(type_, ListOf):
+        type_ = type_.of
+    return type_.name
 
 
 class Misfit(Exception):
@@ -224,23 +228,23 @@ def fitted(value: JsonValue, schema: Schema) -> JsonValue:
     return _fitted(value, Named(schema.root, required=True), schema, "The output", 0)
 
 
-def _fitted(value: JsonValue, wanted: Type, schema: Schema, where: str, depth: int) -> JsonValue:
+def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: int) -> JsonValue:
     if depth > 100:
         raise Misfit(f"{where} is nested too deeply.")
     if value is None:
-        if wanted.required:
+        if type_.required:
             raise Misfit(f"{where} is missing.")
         return None
-    if isinstance(wanted, ListOf):
+    if isinstance(type_, ListOf):
         if not isinstance(value, list):
             raise Misfit(f"{where} is no list.")
         return [
-            _fitted(one, wanted.of, schema, f"{where}, item {place}", depth + 1)
-            for place, one in enumerate(value, start=1)
+            _fitted(element, type_.of, schema, f"{where}, item {number}", depth + 1)
+            for number, element in enumerate(value, start=1)
         ]
-    fields = schema.types.get(wanted.name)
+    fields = schema.types.get(type_.name)
     if fields is None:
-        return _plain(value, wanted.name, where)
+        return _plain(value, type_.name, where)
     if not isinstance(value, Mapping):
         raise Misfit(f"{where} is no object.")
     return {

@@ -55,17 +55,19 @@ _WORDS = {
 }
 
 
-def kind_and_number(given: Any) -> tuple[str, str]:
+def kind_and_number(object_id: Any) -> tuple[str, str]:
     """What a global id names. Raises ItemFailed for anything else."""
-    match = _GID.fullmatch(given.strip()) if isinstance(given, str) else None
+    match = _GID.fullmatch(object_id.strip()) if isinstance(object_id, str) else None
     if match is None:
-        raise ItemFailed(f"“{str(given)[:60]}” is no id of an object of the store.")
+        raise ItemFailed(f"“{str(object_id)[:60]}” is no id of an object of the store.")
     return match[1], match[2]
 
 
-def number_of(given: Any, kind: str) -> str:
+def number_of(object_id: Any, kind: str) -> str:
     """The number of an object of a kind, from its global id or written plainly. Raises ItemFailed."""
-    text = str(given).strip() if isinstance(given, str | int) and not isinstance(given, bool) else ""
+    text = (
+        str(object_id).strip() if isinstance(object_id, str | int) and not isinstance(object_id, bool) else ""
+    )
     match = _GID.fullmatch(text)
     if match is not None and match[1] == kind:
         return match[2]
@@ -77,80 +79,82 @@ def number_of(given: Any, kind: str) -> str:
     raise ItemFailed(f"“{text[:60]}” is no id of a {words}.")
 
 
-class Objects:
+class StoreObjects:
     """Reads of one store for one step; a CallError that is to be waited for passes through."""
 
     def __init__(self, store: StoreAccess) -> None:
         self.store = store
 
-    async def order(self, given: Any) -> Order:
+    async def order(self, object_id: Any) -> Order:
         """Raises ItemFailed."""
-        return await self._one(ORDER, ById(number_of(given, "Order")), "order")
+        return await self._read_one(ORDER, ById(number_of(object_id, "Order")), "order")
 
-    async def product(self, given: Any) -> Product:
+    async def product(self, object_id: Any) -> Product:
         """Raises ItemFailed."""
-        return await self._one(PRODUCT, ById(number_of(given, "Product")), "product")
+        return await self._read_one(PRODUCT, ById(number_of(object_id, "Product")), "product")
 
-    async def customer(self, given: Any) -> Customer:
+    async def customer(self, object_id: Any) -> Customer:
         """Raises ItemFailed."""
-        return await self._one(CUSTOMER, ById(number_of(given, "Customer")), "customer")
+        return await self._read_one(CUSTOMER, ById(number_of(object_id, "Customer")), "customer")
 
-    async def draft(self, given: Any) -> DraftOrder:
+    async def draft(self, object_id: Any) -> DraftOrder:
         """Raises ItemFailed."""
-        return await self._one(DRAFT_ORDER, ById(number_of(given, "DraftOrder")), "draft order")
+        return await self._read_one(DRAFT_ORDER, ById(number_of(object_id, "DraftOrder")), "draft order")
 
-    async def variant(self, given: Any) -> Variant:
+    async def variant(self, object_id: Any) -> Variant:
         """Raises ItemFailed."""
-        return await self._one(VARIANT, ById(f"/{number_of(given, 'ProductVariant')}"), "variant")
+        return await self._read_one(VARIANT, ById(f"/{number_of(object_id, 'ProductVariant')}"), "variant")
 
-    async def fields(self, kind: str, given: Any) -> ObjectFields:
+    async def fields(self, kind: str, object_id: Any) -> ObjectFields:
         """The plain fields of a product, order or customer. Raises ItemFailed."""
-        return await self._one(FIELDS, FieldsQuery(kind, number_of(given, kind)), _WORDS[kind])
+        return await self._read_one(FIELDS, FieldsQuery(kind, number_of(object_id, kind)), _WORDS[kind])
 
-    async def order_of_fulfilment(self, given: Any) -> Order:
+    async def order_of_fulfilment(self, object_id: Any) -> Order:
         """The order a fulfilment order is of. Raises ItemFailed."""
-        number = number_of(given, "FulfillmentOrder")
-        ask = FlowObjectQuery("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
-        found = await self._one(FLOW_OBJECT, ask, "fulfilment")
-        return await self.order(found.get("orderId"))
+        number = number_of(object_id, "FulfillmentOrder")
+        query = FlowObjectQuery("fulfillmentOrder", number, ("fulfillmentOrder.orderId",))
+        fulfilment = await self._read_one(FLOW_OBJECT, query, "fulfilment")
+        return await self.order(fulfilment.get("orderId"))
 
     async def holds(self, fulfilment: str) -> tuple[str, ...]:
         """The numbers of the holds of a fulfilment order. Raises ItemFailed."""
         path = "fulfillmentOrder.fulfillmentHolds.id"
-        found: Any = await self._one(
+        fulfilment_order: Any = await self._read_one(
             FLOW_OBJECT, FlowObjectQuery("fulfillmentOrder", fulfilment, (path,)), "fulfilment"
         )
-        return tuple(number_of(one.get("id"), "FulfillmentHold") for one in found["fulfillmentHolds"])
+        return tuple(
+            number_of(hold.get("id"), "FulfillmentHold") for hold in fulfilment_order["fulfillmentHolds"]
+        )
 
     async def stocked(self, item: Any, location: Any) -> Variant:
         """The variant of an inventory item, with its stock at a location. Raises ItemFailed."""
-        number, place = number_of(item, "InventoryItem"), number_of(location, "Location")
-        product = await self._one(PRODUCT, ById(f"item:{number}"), "inventory item")
-        ask = ProductsQuery(ids=(product.id,), location=place)
-        for variant in await self._all(VARIANTS, ask, "product"):
+        number, location_id = number_of(item, "InventoryItem"), number_of(location, "Location")
+        product = await self._read_one(PRODUCT, ById(f"item:{number}"), "inventory item")
+        query = ProductsQuery(ids=(product.id,), location=location_id)
+        for variant in await self._read_all(VARIANTS, query, "product"):
             if variant.item_id == number:
                 return variant
         raise ItemFailed(f"The store has no stock of the inventory item {number}.")
 
     async def metafield(self, kind: str, number: str, namespace: str, key: str) -> Metafield | None:
         """A metafield as it is; None: the object has none. Raises ItemFailed."""
-        found = await self._all(METAFIELD, MetafieldQuery(kind, number, namespace, key), "object")
-        return found[0] if found else None
+        metafields = await self._read_all(METAFIELD, MetafieldQuery(kind, number, namespace, key), "object")
+        return metafields[0] if metafields else None
 
     async def redirect(self, path: str) -> Redirect | None:
         """Where a path leads; None: nowhere."""
-        found = await self._all(REDIRECT, RedirectQuery(path), "redirect")
-        return found[0] if found else None
+        redirects = await self._read_all(REDIRECT, RedirectQuery(path), "redirect")
+        return redirects[0] if redirects else None
 
-    async def _one(self, op: ReadOp[P, I], ask: P, words: str) -> I:
-        found = await self._all(op, ask, words)
-        if not found:
+    async def _read_one(self, op: ReadOp[P, I], query: P, words: str) -> I:
+        records = await self._read_all(op, query, words)
+        if not records:
             raise ItemFailed(f"The {words} to change is no longer in the store.")
-        return found[0]
+        return records[0]
 
-    async def _all(self, op: ReadOp[P, I], ask: P, words: str) -> list[I]:
+    async def _read_all(self, op: ReadOp[P, I], query: P, words: str) -> list[I]:
         try:
-            return await read_all(self.store.reader.read(op, ask))
+            return await read_all(self.store.reader.read(op, query))
         except ItemFailed as failure:
             if isinstance(failure.__cause__, RemoteNotFound):
                 raise ItemFailed(f"The {words} to change is no longer in the store.") from None

@@ -7,11 +7,11 @@ from steward.steps.shopify_flow.admin_api import ADMIN_REQUEST
 from steward.steps.shopify_flow.fetch import CUSTOMERS, ORDERS, PRODUCTS
 from steward.steps.shopify_flow.http import HttpRequest
 from steward.steps.shopify_flow.hydrate import ReadObjects
-from steward.steps.shopify_flow.kinds import FlowType
 from steward.steps.shopify_flow.logic import Condition, Count, ForEach, RunCode, Sum, Wait
 from steward.steps.shopify_flow.mail import SendEmail
+from steward.steps.shopify_flow.task_types import FlowType
 
-ALL: tuple[FlowType, ...] = (
+ALL_TYPES: tuple[FlowType, ...] = (
     Condition(),
     ForEach(),
     Count(),
@@ -26,6 +26,6 @@ ALL: tuple[FlowType, ...] = (
     *ACTIONS,
     ADMIN_REQUEST,
 )
-FLOW_TYPES: Mapping[str, FlowType] = {task: one for one in ALL for task in one.tasks}
+FLOW_TYPES: Mapping[str, FlowType] = {task: task_type for task_type in ALL_TYPES for task in task_type.tasks}
 # What a run has beside them: the steps that are put into its plan.
 RUN_TYPES: Mapping[str, FlowType] = {**FLOW_TYPES, **dict.fromkeys(ReadObjects.tasks, ReadObjects())}

@@ -3,7 +3,7 @@
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
 from steward.steps.shopify_flow.order import FlowExecution, FlowOrder
-from steward.steps.shopify_flow.run import FlowBench, execute
+from steward.steps.shopify_flow.run import FlowContext, execute
 from steward.steps.shopify_flow.types import RUN_TYPES
 from steward.steps.workflow.execute import ExecutionResult
 from steward.steps.workflow.plan_order import Execution
@@ -11,10 +11,10 @@ from steward.steps.workflow.walk import Journal, WalkContext, WalkResult, follow
 
 
 async def walk_flow(
-    plan: Plan, entry: str, given: JsonObject, *, means: WalkContext, journal: Journal
+    plan: Plan, entry: str, trigger_values: JsonObject, *, means: WalkContext, journal: Journal
 ) -> WalkResult:
     """Runs the flow as far as it goes now; `given` are the names its trigger hands on. Raises TooMuch."""
-    bench = FlowBench(
+    bench = FlowContext(
         steps={step.name: step for step in plan.steps},
         evaluator=means.evaluator,
         scene=means.environment,
@@ -26,4 +26,6 @@ async def walk_flow(
         assert isinstance(execution, FlowExecution)
         return await execute(bench, execution)
 
-    return await follow(FlowOrder(plan, entry=entry, given=given), run, journal=journal, context=means)
+    return await follow(
+        FlowOrder(plan, entry=entry, trigger_values=trigger_values), run, journal=journal, context=means
+    )

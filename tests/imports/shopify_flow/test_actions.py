@@ -10,7 +10,7 @@ from steward.model.change import Outcome
 from steward.model.run import RunStatus
 from steward.steps.shopify_flow.actions import ACTIONS
 from steward.steps.shopify_flow.admin_api import MUTATIONS
-from steward.steps.shopify_flow.kinds import FlowAsked
+from steward.steps.shopify_flow.task_types import TaskDefinition
 from steward.steps.shopify_flow.types import FLOW_TYPES
 from tests.connectors.shopify.each import OPERATIONS
 from tests.fakes.shopify.goods import Row
@@ -227,7 +227,7 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
     """However deep, and with a name that stands twice. See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
     for blob in ("[" * 5_000, "x", '{"id": "1", "tags": "a", "id": "2"}', None, 7):
-        asked = FlowAsked("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
+        asked = TaskDefinition("Request", REQUEST, {"api_call": {"name": "tagsAdd", "blob": blob}})
         assert [(one.level, one.code) for one in kind.check(asked)] == [("error", "parameter")], blob
 
 
@@ -235,7 +235,7 @@ def test_a_request_that_is_no_json_is_found_at_import() -> None:
 def test_a_request_that_is_not_on_the_list_is_found_at_import(name: str, arguments: Any) -> None:
     """Else `parameter` (error). See docs/design/imports-shopify-flow.md#tasks."""
     kind = FLOW_TYPES[REQUEST]
-    asked = FlowAsked("Request", REQUEST, {"api_call": called(name, **arguments)})
+    asked = TaskDefinition("Request", REQUEST, {"api_call": called(name, **arguments)})
     found = [(one.level, one.code) for one in kind.check(asked)]
     assert set(found) == {("error", "parameter")}, found
 
@@ -268,5 +268,5 @@ async def test_what_liquid_makes_of_a_request_is_judged_once_more(standing: Stan
 @pytest.mark.parametrize("name", ["refund", "restock"])
 def test_a_switch_that_is_neither_on_nor_off_is_an_error(name: str, value: str, levels: list[str]) -> None:
     """Never guessed. See docs/design/imports-n8n.md#rules."""
-    asked = FlowAsked("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
+    asked = TaskDefinition("Cancel", ADMIN + "cancel_order", {"order_id": "1", name: value})
     assert [one.level for one in FLOW_TYPES[ADMIN + "cancel_order"].check(asked)] == levels

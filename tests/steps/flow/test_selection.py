@@ -15,10 +15,10 @@ from steward.model.json import JsonValue
 from steward.sandbox.pool import SandboxPool
 from steward.steps.shopify_flow.environment import Environment, follow
 from steward.steps.shopify_flow.selection import (
-    DEEPEST,
-    MOST,
+    MAX_DEPTH,
+    MAX_FIELDS,
     Misfit,
-    Unreadable,
+    UnreadableSelection,
     cut,
     fitted,
     read_schema,
@@ -72,11 +72,11 @@ def test_a_selection_cuts_the_environment() -> None:
 )
 def test_what_is_no_selection_is_refused(text: str) -> None:
     """See docs/design/imports-n8n.md#rules."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableSelection):
         read_selection(text)
 
 
-@pytest.mark.parametrize(("fields", "levels"), [(MOST, 1), (1, DEEPEST + 1)])
+@pytest.mark.parametrize(("fields", "levels"), [(MAX_FIELDS, 1), (1, MAX_DEPTH + 1)])
 def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
     """At them, and one past. See docs/design/imports-n8n.md#safety."""
 
@@ -84,7 +84,7 @@ def test_a_selection_has_its_limits(fields: int, levels: int) -> None:
         return "{ a " * (depth - 1) + "{ " + " ".join(f"f{n}" for n in range(names)) + " }" * depth
 
     assert len(read_selection(written(fields, levels)).paths()) == fields
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableSelection):
         read_selection(written(fields + (levels == 1), levels + (levels > 1)))
 
 
@@ -98,7 +98,7 @@ def test_no_text_breaks_the_readers(text: str) -> None:
 def _read_or_refused(read: Callable[[str], object], text: str) -> object:
     try:
         return read(text)
-    except Unreadable as refusal:
+    except UnreadableSelection as refusal:
         return str(refusal).strip()
 
 
@@ -131,7 +131,7 @@ def test_an_output_that_does_not_fit_is_said(value: JsonValue) -> None:
 )
 def test_what_is_no_schema_is_refused(text: str) -> None:
     """See docs/design/imports-n8n.md#rules."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableSelection):
         read_schema(text)
 
 

@@ -25,7 +25,7 @@ ONWARD = "out:0"  # the port of every task that has but one
 
 
 @dataclass(frozen=True, slots=True)
-class FlowAsked:
+class TaskDefinition:
     """A step as its file has it, for its type to look at.
 
     `config` is as the plan will keep it: texts with Liquid are `{expr, lang, chunks}`, other values literal.
@@ -97,7 +97,7 @@ class FlowResult:
 
     output: JsonValue = None
     ports: tuple[str, ...] = (ONWARD,)
-    each: tuple[JsonValue, ...] | None = None
+    elements: tuple[JsonValue, ...] | None = None
     counts: Counts = field(default_factory=Counts)
     message: str | None = None
     proposals: tuple[Proposal, ...] = ()
@@ -112,43 +112,43 @@ class FlowType(ABC):
     label: str = ""  # what the origin calls it, which names a step without a name (imports 7.2)
     variable: str | None = None  # under what later steps see its output; a further one is `variable1`, …
     kind: StepKind = StepKind.DECIDE
-    known: frozenset[str] = frozenset()  # the config fields it reads
+    fields: frozenset[str] = frozenset()  # the config fields it reads
     versions: tuple[float, ...] = (0.1,)  # of the task in files
     stores: frozenset[str] | None = None  # connectors of stores it runs on; None: it needs no store
-    fits: tuple[
+    connection_kinds: tuple[
         str, ...
     ] = ()  # the kinds of connection a person may bind it to, where not what it needs alone
-    of_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
+    reads_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
 
-    def operation(self, asked: FlowAsked) -> str:
+    def operation(self, definition: TaskDefinition) -> str:
         """The public name of what it does (contract 3.6)."""
         return self.tasks[0]
 
-    def kind_of(self, asked: FlowAsked) -> StepKind:
+    def kind_of(self, definition: TaskDefinition) -> StepKind:
         """Its class by what it does, which no data may decide."""
         return self.kind
 
-    def title(self, asked: FlowAsked) -> str:
+    def title(self, definition: TaskDefinition) -> str:
         """Plain words."""
-        return self.label or asked.name
+        return self.label or definition.name
 
-    def variable_of(self, asked: FlowAsked) -> str | None:
+    def variable_of(self, definition: TaskDefinition) -> str | None:
         """What later steps call its output."""
         return self.variable
 
-    def ports(self, asked: FlowAsked) -> tuple[str, ...]:
+    def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
         """Its outputs by number."""
         return (ONWARD,)
 
-    def needs(self, asked: FlowAsked) -> str | None:
+    def required_connection(self, definition: TaskDefinition) -> str | None:
         """The kind of connection: store, or one that a person binds (spreadsheet, teams)."""
         return None if self.stores is None else "store"
 
-    def target(self, asked: FlowAsked) -> JsonObject | None:
+    def target(self, definition: TaskDefinition) -> JsonObject | None:
         """Where in a bound connection it reads or writes (interface 2.7)."""
         return None
 
-    def check(self, asked: FlowAsked) -> Iterable[StepProblem]:
+    def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """What of its config cannot run, or runs otherwise than in the origin."""
         return ()
 
@@ -160,12 +160,12 @@ class FlowType(ABC):
 
 __all__ = [
     "ONWARD",
-    "FlowAsked",
     "FlowCall",
     "FlowResult",
     "FlowType",
     "ItemFailed",
     "StepProblem",
+    "TaskDefinition",
     "WorkflowStepFailed",
     "is_liquid",
 ]
