@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from steward.model.json import JsonObject, JsonValue
 
-MOST_VALUES = 200_000
-DEEPEST = 64
+MAX_VALUES = 200_000
+MAX_DEPTH = 64
 
 
 class Unreadable(Exception):
@@ -44,7 +44,7 @@ def content_of(sent: str | JsonObject) -> Content:
 
 def parsed(text: str) -> JsonValue:
     """The JSON of a text. Raises Unreadable."""
-    if text.count("[") + text.count("{") + text.count(",") > MOST_VALUES:
+    if text.count("[") + text.count("{") + text.count(",") > MAX_VALUES:
         raise Unreadable("The export holds too many values to be read.")
     try:
         value: JsonValue = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
@@ -59,12 +59,12 @@ def _no_constant(name: str) -> object:
 
 
 def _check_depth(value: JsonValue) -> None:
-    open_ = [(value, 1)]
-    while open_:
-        here, depth = open_.pop()
-        if depth > DEEPEST:
+    stack = [(value, 1)]
+    while stack:
+        value_, depth = stack.pop()
+        if depth > MAX_DEPTH:
             raise Unreadable("The export is nested too deeply to be read.")
-        if isinstance(here, Mapping):
-            open_ += [(one, depth + 1) for one in here.values()]
-        elif isinstance(here, list):
-            open_ += [(one, depth + 1) for one in here]
+        if isinstance(value_, Mapping):
+            stack += [(member, depth + 1) for member in value_.values()]
+        elif isinstance(value_, list):
+            stack += [(member, depth + 1) for member in value_]

@@ -8,7 +8,7 @@ from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
 from steward.database.imports.records import Import
 from steward.imports.content import Unreadable, content_of
-from steward.imports.reading import Reading, read_export
+from steward.imports.reading import ImportReading, read_export
 from steward.model import kept_plan
 from steward.model.account import Actor, maker
 from steward.model.ids import new_id
@@ -22,7 +22,7 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 class Prepared:
     """An export read before any transaction is open: its reading, its hash and its length."""
 
-    reading: Reading
+    reading: ImportReading
     sha256: str
     bytes: int
 
@@ -40,20 +40,22 @@ async def prepare(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredImport:
     """An import, and whether equal content had been kept before."""
 
     record: Import
     replayed: bool
 
 
-async def keep(tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, most: int = 100) -> Kept:
+async def keep(
+    tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, max_imports: int = 100
+) -> StoredImport:
     """Keeps an export, at most `most` of them (contract 2.8). Raises AllowanceSpent."""
-    there = await imports.by_content(tx, actor.org, source, prepared.sha256)
-    if there is not None:
-        return Kept(there, replayed=True)
-    if await imports.count(tx, actor.org) >= most:
-        words = f"{most} imports are kept already. Delete one that is not needed any more."
+    existing = await imports.by_content(tx, actor.org, source, prepared.sha256)
+    if existing is not None:
+        return StoredImport(existing, replayed=True)
+    if await imports.count(tx, actor.org) >= max_imports:
+        words = f"{max_imports} imports are kept already. Delete one that is not needed any more."
         raise AllowanceSpent(words, errors={})
     reading = prepared.reading
     plan = kept_plan.to_kept(reading.plan)
@@ -72,10 +74,10 @@ async def keep(tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared,
     )
     content = json.dumps(reading.cleaned, ensure_ascii=False, separators=(",", ":"))
     if not await imports.insert(tx, record, content=content, plan=plan):
-        there = await imports.by_content(tx, actor.org, source, prepared.sha256)
-        if there is not None:
-            return Kept(there, replayed=True)
-    return Kept(record, replayed=False)
+        existing = await imports.by_content(tx, actor.org, source, prepared.sha256)
+        if existing is not None:
+            return StoredImport(existing, replayed=True)
+    return StoredImport(record, replayed=False)
 
 
 async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
@@ -84,12 +86,12 @@ async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
         raise NotFound
 
 
-def summary(reading: Reading) -> JsonObject:
+def summary(reading: ImportReading) -> JsonObject:
     """What a list shows of an import beside its row (contract 3.6)."""
     plan, report = reading.plan, reading.report
     return {
         "step_count": len(plan.steps),
-        "issues": [one.wire() for one in report.findings],
+        "issues": [finding.wire() for finding in report.findings],
         "needs": needs_of(plan),
         "trigger": shown_trigger(plan),
     }
@@ -97,12 +99,12 @@ def summary(reading: Reading) -> JsonObject:
 
 def needs_of(plan: Plan) -> list[str]:
     """What its steps need, each once, sorted; objects read when it starts are a store's (imports 8.2)."""
-    found = {
+    needs = {
         step.origin.needs
         for step in plan.steps
         if step.origin is not None and step.origin.needs is not None and not step.origin.disabled
     }
-    return sorted(found | ({"store"} if plan.variables else set()))
+    return sorted(needs | ({"store"} if plan.variables else set()))
 
 
 def shown_trigger(plan: Plan) -> dict[str, Any] | None:
@@ -117,9 +119,9 @@ def shown_trigger(plan: Plan) -> dict[str, Any] | None:
     return None
 
 
-def shown_plan(kept: JsonObject) -> JsonObject:
+def shown_plan(encoded_plan: JsonObject) -> JsonObject:
     """The plan as the API shows it (contract 3.6)."""
-    plan = kept_plan.from_kept(kept)
+    plan = kept_plan.from_kept(encoded_plan)
     names = {step.name for step in plan.steps}
     before: dict[str, list[str]] = {name: [] for name in names}
     for edge in plan.edges:

@@ -21,7 +21,7 @@ from steward.model.plan import Plan, StepKind
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewAsk:
+class PreviewQuery:
     """What a preview may be told of how the automation would be set up."""
 
     integration_id: IntegrationId | None = None
@@ -30,33 +30,33 @@ class PreviewAsk:
 
 
 async def preview(
-    tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], ask: PreviewAsk
+    tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], query: PreviewQuery
 ) -> JsonObject:
     """The fields of Preview (contract 3.6). Raises ValidationFailed."""
-    read = kept_plan.from_kept(plan)
-    given = ask.bindings or {}
-    ids = workflows.integrations_in(given)
-    ids |= set() if ask.integration_id is None else {ask.integration_id}
-    known = await connections.among(tx, actor.org, ids) if ids else {}
+    plan_ = kept_plan.from_kept(plan)
+    raw_bindings = query.bindings or {}
+    ids = workflows.integrations_in(raw_bindings)
+    ids |= set() if query.integration_id is None else {query.integration_id}
+    connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
     faults = Faults()
     store = None
-    if ask.integration_id is not None:
-        store = known.get(ask.integration_id)
+    if query.integration_id is not None:
+        store = connections_by_id.get(query.integration_id)
         if store is None:
             faults.add("integration_id", "This organisation has no such store.")
-    bindings = check_bindings(faults, read, given, known)
+    bindings = check_bindings(faults, plan_, raw_bindings, connections_by_id)
     faults.refuse()
-    missing = workflows.unconfigured(read, bindings, store, known)
-    changes, sends = effects_of(read)
+    missing = workflows.unconfigured(plan_, bindings, store, connections_by_id)
+    changes, sends = effects_of(plan_)
     elsewhere = (
         []
         if store is None
-        else [one.wire() for one in [*lacking(read, store.kind), *_untold(read, store, ask)]]
+        else [entry.wire() for entry in [*lacking(plan_, store.kind), *_unsent_topics(plan_, store, query)]]
     )
     readiness: JsonObject = {
         "ready": not missing,
         "missing": [],
-        "unconfigured": [one.wire() for one in missing],
+        "unconfigured": [entry.wire() for entry in missing],
     }
     return {
         "plan": keep.shown_plan(plan),
@@ -68,17 +68,17 @@ async def preview(
     }
 
 
-def _untold(plan: Plan, store: Connection, ask: PreviewAsk) -> list[Finding]:
+def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[Finding]:
     """The proposed start, where the store never tells what it starts by."""
     entry = plan.entry()
-    if entry is None or entry.kind != "event" or ask.topics_of is None:
+    if entry is None or entry.kind != "event" or query.topics_of is None:
         return []
-    told = ask.topics_of(store)
+    sent_topics = query.topics_of(store)
     words = "{} cannot send {}, which starts it. Choose another start when you set it up."
     return [
         Finding(entry.name, FindingLevel.WARNING, "foreign_trigger", words.format(store.name, topic))
         for topic in entry.topics
-        if topic not in told
+        if topic not in sent_topics
     ]
 
 

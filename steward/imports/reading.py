@@ -10,7 +10,7 @@ from typing import Any
 from steward.imports import report
 from steward.imports.content import Content, Unreadable
 from steward.imports.n8n import read as workflow_tool
-from steward.imports.report import Report
+from steward.imports.report import ImportReport
 from steward.imports.shopify_flow import read as store_flow
 from steward.model import kept_plan
 from steward.model.finding import Finding, FindingLevel
@@ -30,22 +30,22 @@ from steward.steps.workflow.expressions.views import (
 
 _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
 SOURCES = tuple(_READERS)
-_HALVES = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SCRIPTS = frozenset(("code", "function", "functionItem"))
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ImportReading:
     """An export read: what is kept of it and what was found."""
 
     plan: Plan
-    report: Report
+    report: ImportReport
     cleaned: Mapping[str, Any]
 
 
 async def read_export(
     source: str, content: Content, name: str | None, evaluator: Evaluator | None
-) -> Reading:
+) -> ImportReading:
     """Reads and checks an export. Raises Unreadable.
 
     Without an evaluator nothing is compiled, only read.
@@ -54,26 +54,27 @@ async def read_export(
     if reader is None:
         raise Unreadable("Exports of this source are not known. Send one of n8n or of Shopify Flow.")
     # A large export takes a second or more: the others are served meanwhile.
-    found = await asyncio.to_thread(reader, content, name)
-    findings = list(found.findings)
-    if found.plan.mode is DataMode.ITEMS:
-        for step_name, place in _references(found.plan):
-            words = f"It asks for the step “{place[:80]}”, which is not there. Correct the name in the tool."
+    export = await asyncio.to_thread(reader, content, name)
+    findings = list(export.findings)
+    if export.plan.mode is DataMode.ITEMS:
+        for step_name, missing_step in _references(export.plan):
+            words = f"It asks for the step “{missing_step[:80]}”, which is not there."
+            words += " Correct the name in the tool."
             findings.append(Finding(step_name, FindingLevel.ERROR, "expression_feature", words))
     if evaluator is not None:
-        findings += await _compiled(found.plan, evaluator)
-    plan = _marked(found.plan, findings)
-    reading = Reading(plan, report.report_of(plan, findings), found.cleaned)
-    if _HALVES.search(content.text):
+        findings += await _compiled(export.plan, evaluator)
+    plan = _marked(export.plan, findings)
+    reading = ImportReading(plan, report.report_of(plan, findings), export.cleaned)
+    if _SURROGATE_ESCAPE.search(content.text):
         _check_characters(reading)
     return reading
 
 
-def _check_characters(reading: Reading) -> None:
+def _check_characters(reading: ImportReading) -> None:
     """Halves of characters, written as escapes however deep, can be neither stored nor shown."""
-    found = [one.wire() for one in reading.report.findings]
+    findings = [finding.wire() for finding in reading.report.findings]
     try:
-        text = json.dumps([kept_plan.to_kept(reading.plan), found, reading.cleaned], ensure_ascii=False)
+        text = json.dumps([kept_plan.to_kept(reading.plan), findings, reading.cleaned], ensure_ascii=False)
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise Unreadable("The export holds characters that are none. Export it again.") from None
@@ -81,7 +82,7 @@ def _check_characters(reading: Reading) -> None:
 
 def _marked(plan: Plan, findings: list[Finding]) -> Plan:
     """Steps with an error are not supported."""
-    blocked = {one.step for one in findings if one.level is FindingLevel.ERROR}
+    blocked = {finding.step for finding in findings if finding.level is FindingLevel.ERROR}
     steps = tuple(
         replace(step, origin=replace(step.origin, supported=False))
         if step.name in blocked and step.origin is not None
@@ -93,76 +94,76 @@ def _marked(plan: Plan, findings: list[Finding]) -> Plan:
 
 def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
     """The expressions of a step, each with its parameter's path."""
-    found: list[tuple[str, ParameterTemplate]] = []
+    templates: list[tuple[str, ParameterTemplate]] = []
 
     def look(value: Any, path: str) -> None:
         if isinstance(value, Mapping):
             if value.keys() == EXPRESSION:
-                found.append((path, template.decode_template(value)))
+                templates.append((path, template.decode_template(value)))
                 return
-            for name, one in value.items():
-                look(one, f"{path}.{name}" if path else str(name))
+            for name, member in value.items():
+                look(member, f"{path}.{name}" if path else str(name))
         elif isinstance(value, list | tuple):
-            for place, one in enumerate(value):
-                look(one, f"{path}.{place}")
+            for index, member in enumerate(value):
+                look(member, f"{path}.{index}")
 
     look(step.config, "")
-    return found
+    return templates
 
 
 def _references(plan: Plan) -> list[tuple[str, str]]:
     """Steps that ask for one that is not there, other than to see whether it ran (imports 12.6)."""
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
-    found: list[tuple[str, str]] = []
+    missing: list[tuple[str, str]] = []
     for step in plan.steps:
         if step.origin is None or not step.origin.supported:
             continue
-        wanted: set[str] = set()
-        for _, one in templates_of(step):
-            guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in one.parts)
-            wanted |= set() if guarded or one.steps is None else set(one.steps)
+        referenced: set[str] = set()
+        for _, template_ in templates_of(step):
+            guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in template_.parts)
+            referenced |= set() if guarded or template_.steps is None else set(template_.steps)
         if step.origin.source_type in _SCRIPTS:
             text = script_of(step.origin.source_type, raw_parameters(step.config)).text
-            asked, _ = template.names_in([text])
-            wanted |= set() if asked is None or "isExecuted" in text else set(asked)
+            names_in_script, _ = template.names_in([text])
+            referenced |= set() if names_in_script is None or "isExecuted" in text else set(names_in_script)
         if step.origin.on_error is OnError.STOP:
-            found += [(step.name, name) for name in sorted(wanted - names)]
-    return found
+            missing += [(step.name, name) for name in sorted(referenced - names)]
+    return missing
 
 
 async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
     """What compiling every expression and script found; nothing is run."""
-    asked: list[tuple[PlanStep, str, ParameterTemplate]] = []
+    templates: list[tuple[PlanStep, str, ParameterTemplate]] = []
     liquid: list[tuple[PlanStep, str, ParameterTemplate]] = []
     scripts: list[tuple[PlanStep, Script]] = []
     for step in plan.steps:
         if step.origin is None or not step.origin.supported:
             continue
-        for path, one in templates_of(step):
-            if one.lang is not Lang.LITERAL:
-                (liquid if one.lang is Lang.LIQUID else asked).append((step, path, one))
+        for path, template_ in templates_of(step):
+            if template_.lang is not Lang.LITERAL:
+                (liquid if template_.lang is Lang.LIQUID else templates).append((step, path, template_))
         if (script := _script_of(step, plan)) is not None:
             scripts.append((step, script))
-    if not asked and not scripts and not liquid:
+    if not templates and not scripts and not liquid:
         return []
     try:
         checked = await evaluator.check(
             CheckRequest(
-                templates=[one for _, _, one in asked],
+                templates=[template_ for _, _, template_ in templates],
                 scripts=[script for _, script in scripts],
-                liquid=[one for _, _, one in liquid],
+                liquid=[template_ for _, _, template_ in liquid],
             )
         )
     except CodeStopped as stopped:
         words = f"Its expressions could not be checked: {stopped.message}"
         return [Finding(None, FindingLevel.ERROR, "expression_feature", words)]
-    found: list[Finding] = []
-    told = [*checked.templates, *checked.liquid]
-    for (step, path, _), problems in zip([*asked, *liquid], told, strict=True):
-        found += [_finding(step, problem, path) for problem in problems]
+    findings: list[Finding] = []
+    results = [*checked.templates, *checked.liquid]
+    for (step, path, _), problems in zip([*templates, *liquid], results, strict=True):
+        findings += [_finding(step, problem, path) for problem in problems]
     for (step, _), problems in zip(scripts, checked.scripts, strict=True):
-        found += [_finding(step, problem, "its code") for problem in problems]
-    return list(dict.fromkeys(found))
+        findings += [_finding(step, problem, "its code") for problem in problems]
+    return list(dict.fromkeys(findings))
 
 
 def _script_of(step: PlanStep, plan: Plan) -> Script | None:
@@ -190,4 +191,4 @@ def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
     return Finding(step.name, level, problem.code, words)
 
 
-__all__ = ["SOURCES", "Reading", "Unreadable", "read_export", "templates_of"]
+__all__ = ["SOURCES", "ImportReading", "Unreadable", "read_export", "templates_of"]

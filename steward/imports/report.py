@@ -8,12 +8,12 @@ from steward.imports.n8n import graph
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 
-MOST_FINDINGS = 500
+MAX_FINDINGS = 500
 _ORDER = {FindingLevel.ERROR: 0, FindingLevel.WARNING: 1, FindingLevel.NOTE: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ImportReport:
     """An import's findings, worst first, and its steps counted."""
 
     findings: tuple[Finding, ...]
@@ -25,25 +25,27 @@ class Report:
     @property
     def supported(self) -> bool:
         """Whether nothing keeps it from running."""
-        return not any(one.level is FindingLevel.ERROR for one in self.findings)
+        return not any(finding.level is FindingLevel.ERROR for finding in self.findings)
 
 
-def report_of(plan: Plan, found: Iterable[Finding]) -> Report:
+def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
     """The report of a plan: levels as they count for its trigger, worst first, then in plan order."""
-    softened = graph.softened(plan, found)
+    softened = graph.softened(plan, findings)
     places = {step.name: number for number, step in enumerate(plan.steps)}
-    ordered = sorted(softened, key=lambda one: (_ORDER[one.level], places.get(one.step or "", -1)))
-    if len(ordered) > MOST_FINDINGS:
-        rest = len(ordered) - MOST_FINDINGS
+    ordered = sorted(
+        softened, key=lambda finding: (_ORDER[finding.level], places.get(finding.step or "", -1))
+    )
+    if len(ordered) > MAX_FINDINGS:
+        rest = len(ordered) - MAX_FINDINGS
         words = f"{rest} more findings are not shown. Mend those shown and import again."
-        ordered = [*ordered[:MOST_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
-    blocked = {one.step for one in ordered if one.level is FindingLevel.ERROR}
+        ordered = [*ordered[:MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
+    blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
     bound = sum(
         step.origin is not None and step.origin.needs in ("spreadsheet", "teams") for step in plan.steps
     )
     unsupported = sum(step.name in blocked for step in plan.steps)
     count = len(plan.steps)
-    return Report(tuple(ordered), count, count - unsupported, bound, unsupported)
+    return ImportReport(tuple(ordered), count, count - unsupported, bound, unsupported)
 
 
 @dataclass(slots=True)
@@ -59,15 +61,17 @@ class Survey:
     broke: list[str] = field(default_factory=list)
     slowest_ms: float = 0.0
 
-    def add(self, plan: Plan, report: Report) -> None:
+    def add(self, plan: Plan, report: ImportReport) -> None:
         """One export that could be read."""
         self.exports += 1
-        self.codes.update({f"{one.code} {one.level}" for one in report.findings})
+        self.codes.update({f"{finding.code} {finding.level}" for finding in report.findings})
         if report.supported:
             self.supported += 1
-            self.as_it_starts += not any(one.code == "foreign_trigger" for one in report.findings)
+            self.as_it_starts += not any(finding.code == "foreign_trigger" for finding in report.findings)
         blocked = {
-            one.step for one in report.findings if one.level is FindingLevel.ERROR and one.code in _TYPES
+            finding.step
+            for finding in report.findings
+            if finding.level is FindingLevel.ERROR and finding.code in _TYPES
         }
         kinds = {step.origin.source_type for step in plan.steps if step.name in blocked and step.origin}
         self.missing.update(kinds)
@@ -91,14 +95,14 @@ class Survey:
 
     def to_text(self) -> Sequence[str]:
         """The same in lines."""
-        found = self.to_json()
+        counts = self.to_json()
         lines = [
-            f"{found['exports']} exports: {found['read']} read, {found['refused']} refused with a reason,"
+            f"{counts['exports']} exports: {counts['read']} read, {counts['refused']} refused with a reason,"
             f" {len(self.broke)} broke",
             f"fully supported: {self.as_it_starts} ({self.as_it_starts / max(self.exports, 1):.1%})",
             f"runnable, with a replaced trigger where needed: {self.supported}"
             f" ({self.supported / max(self.exports, 1):.1%})",
-            f"slowest: {found['slowest_ms']} ms",
+            f"slowest: {counts['slowest_ms']} ms",
             "most wanted types:",
         ]
         lines += [f"  {number:4d}  {name}" for name, number in self.missing.most_common(25)]

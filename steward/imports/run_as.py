@@ -34,14 +34,14 @@ class RunAsAsk:
 
 async def run_as(tx: Tx, actor: Actor, ask: RunAsAsk, *, rules: AutomationRules) -> Created:
     """Sets up the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
-    kept = await imports.get(tx, actor.org, ask.import_id)
-    if not kept.supported or kept.plan is None:
+    record = await imports.get(tx, actor.org, ask.import_id)
+    if not record.supported or record.plan is None:
         words = "Some steps of this import cannot run. Mend them in the tool and import it anew."
         raise ValidationFailed(errors={"import_id": [words]})
-    wanted = WorkflowAsk(
-        import_id=kept.id,
-        source=kept.source,
-        plan=kept.plan,
+    command = WorkflowAsk(
+        import_id=record.id,
+        source=record.source,
+        plan=record.plan,
         name=ask.name,
         schedule=ask.schedule,
         integration_id=ask.integration_id,
@@ -51,4 +51,4 @@ async def run_as(tx: Tx, actor: Actor, ask: RunAsAsk, *, rules: AutomationRules)
         send_mode=ask.send_mode,
         idempotency_key=ask.idempotency_key,
     )
-    return await from_plan.create(tx, actor, wanted, rules=rules)
+    return await from_plan.create(tx, actor, command, rules=rules)

@@ -85,7 +85,7 @@ def calling(steps: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
     return node("Call", "executeWorkflow", 1.2, asked)
 
 
-async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.Kept:
+async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
     """The export kept as over the API."""
     evaluator = Evaluator(shop.service.worker_context.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)

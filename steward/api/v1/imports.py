@@ -48,7 +48,7 @@ from steward.database.imports import records as imports
 from steward.database.imports.records import Import
 from steward.imports import keep as keeping
 from steward.imports.keep import Prepared
-from steward.imports.preview import PreviewAsk, preview
+from steward.imports.preview import PreviewQuery, preview
 from steward.imports.run_as import RunAsAsk, run_as
 from steward.model import kept_plan
 from steward.model.account import Scope
@@ -262,10 +262,10 @@ async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
     )
 
 
-def _ask(call: ApiCall) -> PreviewAsk:
+def _ask(call: ApiCall) -> PreviewQuery:
     body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
-    return PreviewAsk(integration, body.bindings, rules_of(call.context).topics_of)
+    return PreviewQuery(integration, body.bindings, rules_of(call.context).topics_of)
 
 
 def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:

@@ -18,14 +18,14 @@ _ACTS = (StepKind.CHANGE, StepKind.SEND)
 def with_called(step: PlanStep, plan: Plan) -> PlanStep:
     """The calling step as it is with this workflow inside. Raises Unreadable for one that cannot be."""
     inside = [
-        one
-        for one in plan.steps
-        if one.origin is not None and not one.origin.disabled and one.origin.reachable
+        inner_step
+        for inner_step in plan.steps
+        if inner_step.origin is not None and not inner_step.origin.disabled and inner_step.origin.reachable
     ]
     origin = step.origin
     if origin is None:
         return step
-    waiting = next((one.name for one in inside if one.kind is StepKind.WAIT), None)
+    waiting = next((inner_step.name for inner_step in inside if inner_step.kind is StepKind.WAIT), None)
     if waiting is not None:
         raise Unreadable(f"{waiting}: a called workflow does not wait here. Put its steps into this one.")
     kind = _kind(inside, plan) or step.kind
@@ -44,26 +44,30 @@ def with_called(step: PlanStep, plan: Plan) -> PlanStep:
 
 
 def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
-    acting = [one for one in inside if one.kind in _ACTS]
-    for one in acting:
-        behind = next((edge.target for edge in plan.edges if edge.source == one.name), None)
-        if behind is not None:
-            words = f"{behind}: in a called workflow nothing comes after a step that changes or sends."
+    acting = [inner_step for inner_step in inside if inner_step.kind in _ACTS]
+    for inner_step in acting:
+        follower = next((edge.target for edge in plan.edges if edge.source == inner_step.name), None)
+        if follower is not None:
+            words = f"{follower}: in a called workflow nothing comes after a step that changes or sends."
             raise Unreadable(f"{words} Put its steps into this one.")
-    kinds = {one.kind for one in acting}
+    kinds = {inner_step.kind for inner_step in acting}
     if len(kinds) > 1:
         names = f"{acting[0].name} and {acting[-1].name}"
         words = f"{names}: a called workflow changes a store or sends, not both. Put its steps into this one."
         raise Unreadable(words)
-    reads = StepKind.READ if any(one.kind is StepKind.READ for one in inside) else None
+    reads = StepKind.READ if any(inner_step.kind is StepKind.READ for inner_step in inside) else None
     return next(iter(kinds), reads)
 
 
 def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
     """The one kind of connection it needs, and of a store which."""
-    needing = [one for one in inside if one.origin is not None and one.origin.needs is not None]
-    kinds = {one.origin.needs for one in needing if one.origin is not None}
-    platforms = {one.operation.partition(".")[0] for one in needing if "store" in kinds}
+    needing = [
+        inner_step
+        for inner_step in inside
+        if inner_step.origin is not None and inner_step.origin.needs is not None
+    ]
+    kinds = {inner_step.origin.needs for inner_step in needing if inner_step.origin is not None}
+    platforms = {inner_step.operation.partition(".")[0] for inner_step in needing if "store" in kinds}
     if len(kinds) > 1 or len(platforms) > 1:
         words = f"{needing[-1].name}: a called workflow uses one connection. Put its steps into this one."
         raise Unreadable(words)
@@ -73,7 +77,9 @@ def _needs(inside: Sequence[PlanStep]) -> tuple[str | None, str | None]:
 def _target(inside: Sequence[PlanStep]) -> JsonObject | None:
     """The one document its steps name; of a tab only where all name the same."""
     targets = [
-        one.origin.target for one in inside if one.origin is not None and one.origin.target is not None
+        inner_step.origin.target
+        for inner_step in inside
+        if inner_step.origin is not None and inner_step.origin.target is not None
     ]
     documents = {target.get("spreadsheet_id") for target in targets}
     if len(documents) > 1:

@@ -30,34 +30,37 @@ def arranged(plan: Plan, *, by_port: bool = False) -> Plan:
 
 def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
     """Depth first from the trigger, topmost first, each step where it is first met."""
-    place = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
+    positions = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
     ports = {step.name: step.origin.ports for step in plan.steps if step.origin is not None and by_port}
     after: dict[str, list[tuple[int, str]]] = {}
     for edge in plan.edges:
-        own = ports.get(edge.source, ())
-        rank = own.index(edge.port) if edge.port in own else 0
+        source_ports = ports.get(edge.source, ())
+        rank = source_ports.index(edge.port) if edge.port in source_ports else 0
         after.setdefault(edge.source, []).append((rank, edge.target))
-    found: list[str] = []
+    ordered: list[str] = []
     seen = {entry}
     stack = [entry]
     while stack:
-        here = stack.pop()
-        if here != entry:
-            found.append(here)
-        ways = sorted(after.get(here, ()), key=lambda way: (way[0], place[way[1]][1], place[way[1]][0]))
-        targets = dict.fromkeys(target for _, target in ways)
+        current = stack.pop()
+        if current != entry:
+            ordered.append(current)
+        ranked = sorted(
+            after.get(current, ()),
+            key=lambda edge_: (edge_[0], positions[edge_[1]][1], positions[edge_[1]][0]),
+        )
+        targets = dict.fromkeys(target for _, target in ranked)
         for target in reversed(targets):
             if target not in seen or target in stack:
                 if target in stack:
                     stack.remove(target)
                 seen.add(target)
                 stack.append(target)
-    return found
+    return ordered
 
 
 def findings(plan: Plan) -> list[Finding]:
     """Circles without a loop step, and reads beside changes whose field they read."""
-    found = [
+    cycles = [
         Finding(
             name,
             FindingLevel.WARNING,
@@ -67,7 +70,7 @@ def findings(plan: Plan) -> list[Finding]:
         )
         for name in _circles(plan)
     ]
-    return found + reads_beside(plan)
+    return cycles + reads_beside(plan)
 
 
 def _circles(plan: Plan) -> list[str]:
@@ -77,21 +80,21 @@ def _circles(plan: Plan) -> list[str]:
     for edge in plan.edges:
         if edge.source not in loops and edge.target not in loops:
             after.setdefault(edge.source, []).append(edge.target)
-    found = cycles(after)
+    all_cycles = cycles(after)
     first = {step.name: number for number, step in enumerate(plan.steps)}
     return sorted(
-        (min(circle, key=lambda name: first.get(name, 0)) for circle in found), key=first.__getitem__
+        (min(circle, key=lambda name: first.get(name, 0)) for circle in all_cycles), key=first.__getitem__
     )
 
 
 def _reach(after: dict[str, list[str]], start: str) -> set[str]:
     seen: set[str] = set()
-    open_ = list(after.get(start, ()))
-    while open_:
-        here = open_.pop()
-        if here not in seen:
-            seen.add(here)
-            open_ += after.get(here, ())
+    stack = list(after.get(start, ()))
+    while stack:
+        current = stack.pop()
+        if current not in seen:
+            seen.add(current)
+            stack += after.get(current, ())
     return seen
 
 
@@ -102,22 +105,22 @@ def reads_beside(plan: Plan) -> list[Finding]:
         after.setdefault(edge.source, []).append(edge.target)
     changes = [step for step in plan.steps if step.kind is StepKind.CHANGE]
     reach = lru_cache(maxsize=None)(lambda name: _reach(after, name))
-    found: list[Finding] = []
+    notes: list[Finding] = []
     for read in plan.steps:
         if read.kind is not StepKind.READ:
             continue
         beside = [
-            one.name
-            for one in changes
-            if _same_object(one, read)
-            and read.name not in reach(one.name)
-            and one.name not in reach(read.name)
+            change.name
+            for change in changes
+            if _same_object(change, read)
+            and read.name not in reach(change.name)
+            and change.name not in reach(read.name)
         ]
         if beside:
             words = f"It reads while the changes of “{beside[0]}” wait for approval, and sees the store "
             words += "as it is. Place it after them."
-            found.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", words))
-    return found
+            notes.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", words))
+    return notes
 
 
 def _same_object(change: PlanStep, read: PlanStep) -> bool:
@@ -131,7 +134,7 @@ def order_shows(plan: Plan) -> bool:
     return joins or effects > 1
 
 
-def softened(plan: Plan, found: Iterable[Finding]) -> list[Finding]:
+def softened(plan: Plan, findings_: Iterable[Finding]) -> list[Finding]:
     """An error of a step that is disabled or not reached is a warning (imports 11)."""
     idle = {
         step.name
@@ -139,8 +142,8 @@ def softened(plan: Plan, found: Iterable[Finding]) -> list[Finding]:
         if step.origin and (step.origin.disabled or not step.origin.reachable)
     }
     return [
-        replace(one, level=FindingLevel.WARNING)
-        if one.step in idle and one.level is FindingLevel.ERROR
-        else one
-        for one in found
+        replace(finding, level=FindingLevel.WARNING)
+        if finding.step in idle and finding.level is FindingLevel.ERROR
+        else finding
+        for finding in findings_
     ]

@@ -16,11 +16,11 @@ from steward.steps.n8n.nodes.subplan import inline
 from steward.steps.workflow.step_types import MAX_SUB_WORKFLOW_DEPTH
 
 SOURCE = "workflow_tool"
-MOST_BOUND = 500
+MAX_BOUND_STEPS = 500
 
 
 @dataclass(slots=True)
-class Read:
+class ReadExport:
     """What reading gave: the plan, what was found, and the content without secrets, to be kept."""
 
     plan: Plan
@@ -28,31 +28,33 @@ class Read:
     cleaned: Mapping[str, Any]
 
 
-def read(content: Content, name: str | None = None) -> Read:
+def read(content: Content, name: str | None = None) -> ReadExport:
     """The plan of an export. Raises Unreadable when it is none, or none that can be kept."""
     return read_value(parsed(content.text), content.sha256, name)
 
 
-def read_value(value: Any, sha256: str | None = None, name: str | None = None, *, depth: int = 0) -> Read:
+def read_value(
+    value: Any, sha256: str | None = None, name: str | None = None, *, depth: int = 0
+) -> ReadExport:
     """As `read`, of the JSON; `depth` counts the workflows around it."""
-    found = unwrap.unwrapped(value)
-    cleaned, paths = without_secrets(found)
+    raw_workflow = unwrap.unwrapped(value)
+    cleaned, paths = without_secrets(raw_workflow)
     workflow = unwrap.workflow_of(cleaned)
     if depth == 0:
         _check_has_usable_step(workflow)
-    reading = _Reading(workflow, {node.name: node for node in workflow.nodes})
+    reading = _WorkflowReader(workflow, {node.name: node for node in workflow.nodes})
     reading.secrets(paths, cleaned)
-    for was, given in workflow.renamed:
+    for old_name, new_name in workflow.renamed:
         words = (
-            f"Its name was “{was[:80]}”; names are unique and at most {unwrap.LONGEST_NAME} characters here."
+            f"Its name was “{old_name[:80]}”; names are unique and at most {unwrap.MAX_NAME} characters here."
         )
-        reading.find(given, FindingLevel.NOTE, "renamed_step", f"{words} Bind it under the name shown.")
+        reading.find(new_name, FindingLevel.NOTE, "renamed_step", f"{words} Bind it under the name shown.")
     starts = reading.starts()
-    made = reading.steps()
-    inner = reading.called(made, depth)
-    edges = reading.edges({start.name for start in starts}, made)
+    steps_ = reading.steps()
+    inner = reading.called(steps_, depth)
+    edges = reading.edges({start.name for start in starts}, steps_)
     plan = Plan(
-        steps=tuple(made.values()),
+        steps=tuple(steps_.values()),
         edges=tuple(edges),
         source=SOURCE,
         source_sha256=sha256,
@@ -65,13 +67,16 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None, *
     plan = graph.arranged(plan)
     reading.settings(plan)
     reading.findings += graph.findings(plan)
-    if sum(step.origin is not None and step.origin.needs is not None for step in plan.steps) > MOST_BOUND:
-        raise Unreadable(f"More than {MOST_BOUND} of its steps need a connection.")
-    return Read(plan, reading.findings, cleaned)
+    if (
+        sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
+        > MAX_BOUND_STEPS
+    ):
+        raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
+    return ReadExport(plan, reading.findings, cleaned)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _WorkflowReader:
     workflow: Workflow
     nodes: dict[str, Node]
     findings: list[Finding] = field(default_factory=list)
@@ -84,10 +89,10 @@ class _Reading:
         """Each place a credential value was, by step and field."""
         names = {}
         raw = cleaned.get("nodes")
-        kept = [n for n in (raw if isinstance(raw, list) else []) if isinstance(n, Mapping)]
-        shown = [n for n in kept if unwrap.bare(str(n.get("type", ""))) != unwrap.STICKY]
-        for node, of in zip(self.workflow.nodes, shown, strict=True):
-            names[next(place for place, one in enumerate(raw or []) if one is of)] = node.name
+        raw_nodes = [n for n in (raw if isinstance(raw, list) else []) if isinstance(n, Mapping)]
+        step_nodes = [n for n in raw_nodes if unwrap.bare(str(n.get("type", ""))) != unwrap.STICKY]
+        for node, of in zip(self.workflow.nodes, step_nodes, strict=True):
+            names[next(index for index, candidate in enumerate(raw or []) if candidate is of)] = node.name
         for path in paths:
             parts = path.split(".")
             step, where = None, path
@@ -100,33 +105,33 @@ class _Reading:
 
     def starts(self) -> list[PlanTrigger]:
         """The triggers, disabled ones left out: they do not exist (imports 3.5)."""
-        found: list[PlanTrigger] = []
+        plan_triggers: list[PlanTrigger] = []
         for node in self.workflow.nodes:
             if not triggers.is_trigger(node) or node.disabled:
                 continue
             proposed = triggers.proposed(node)
-            found.append(proposed.trigger)
+            plan_triggers.append(proposed.trigger)
             self.findings += proposed.findings
-        if not found:
+        if not plan_triggers:
             words = "Nothing starts this workflow, so no step of it would run. Add a trigger in the tool."
             self.find(None, FindingLevel.ERROR, "parameter", words)
-        return found
+        return plan_triggers
 
     def steps(self) -> dict[str, PlanStep]:
         """Every node that is a step."""
-        found: dict[str, PlanStep] = {}
+        steps_: dict[str, PlanStep] = {}
         for node in self.workflow.nodes:
             if triggers.is_trigger(node):
                 continue
             step, findings = steps.step_of(node, self.workflow.targets)
-            found[node.name] = step
+            steps_[node.name] = step
             self.findings += findings
-        return found
+        return steps_
 
-    def called(self, made: dict[str, PlanStep], depth: int) -> dict[str, Plan]:
+    def called(self, steps_: dict[str, PlanStep], depth: int) -> dict[str, Plan]:
         """The workflows steps hold inside; one that cannot run makes its step one that cannot (imports 6)."""
-        found: dict[str, Plan] = {}
-        for name, step in made.items():
+        inner_plans: dict[str, Plan] = {}
+        for name, step in steps_.items():
             node = self.nodes[name]
             if (
                 step.origin is None
@@ -137,27 +142,29 @@ class _Reading:
             try:
                 if depth >= MAX_SUB_WORKFLOW_DEPTH:
                     raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
-                held = inline(node.parameters)
-                if _picks_fields(held):
+                inner_workflow = inline(node.parameters)
+                if _picks_fields(inner_workflow):
                     raise Unreadable("Its trigger takes some fields only. Let it accept all data.")
-                read = read_value(held, depth=depth + 1)
+                read = read_value(inner_workflow, depth=depth + 1)
             except Unreadable as error:
-                self._refused(made, step, error.message)
+                self._refused(steps_, step, error.message)
                 continue
-            found[name] = read.plan
+            inner_plans[name] = read.plan
             errors = [
-                one for one in graph.softened(read.plan, read.findings) if one.level is FindingLevel.ERROR
+                finding
+                for finding in graph.softened(read.plan, read.findings)
+                if finding.level is FindingLevel.ERROR
             ]
             if errors:
-                self._refused(made, step, f"{errors[0].step or 'The workflow'}: {errors[0].message}")
+                self._refused(steps_, step, f"{errors[0].step or 'The workflow'}: {errors[0].message}")
                 continue
             try:
-                made[name] = with_called(step, read.plan)
+                steps_[name] = with_called(step, read.plan)
             except Unreadable as error:
-                self._refused(made, step, error.message)
-        return found
+                self._refused(steps_, step, error.message)
+        return inner_plans
 
-    def _refused(self, made: dict[str, PlanStep], step: PlanStep, words: str) -> None:
+    def _refused(self, steps_: dict[str, PlanStep], step: PlanStep, words: str) -> None:
         self.find(
             step.name,
             FindingLevel.ERROR,
@@ -165,53 +172,54 @@ class _Reading:
             f"The workflow it calls cannot run. {words}",
         )
         if step.origin is not None:
-            made[step.name] = replace(step, origin=replace(step.origin, supported=False))
+            steps_[step.name] = replace(step, origin=replace(step.origin, supported=False))
 
-    def edges(self, starts: set[str], made: dict[str, PlanStep]) -> list[PlanEdge]:
+    def edges(self, starts: set[str], steps_: dict[str, PlanStep]) -> list[PlanEdge]:
         """What connects them; what leads nowhere is left out and said."""
-        found: list[PlanEdge] = []
-        for was, sides in self.workflow.connections.items():
-            source = self.workflow.targets.get(was)
+        edges: list[PlanEdge] = []
+        for source_name, sides in self.workflow.connections.items():
+            source = self.workflow.targets.get(source_name)
             if source is None or not isinstance(sides, Mapping):
                 if sides:
-                    words = f"A connection comes from “{str(was)[:80]}”, which is not there. It was left out."
+                    words = f"A connection comes from “{str(source_name)[:80]}”, which is not there."
+                    words += " It was left out."
                     self.find(None, FindingLevel.WARNING, "parameter", words)
                 continue
             for kind, outputs in sides.items():
                 if kind == "main":
-                    found += self._outputs(source, outputs, starts, made)
+                    edges += self._outputs(source, outputs, starts, steps_)
                 elif outputs and any(outputs if isinstance(outputs, list) else ()):
                     words = "It is connected as a part of an AI step, which cannot run here. Remove the step."
                     self.find(source, FindingLevel.ERROR, "ai_node", words)
-        if len(found) > unwrap.MOST_EDGES:
-            raise Unreadable(f"This export has more than {unwrap.MOST_EDGES} connections.")
-        return list(dict.fromkeys(found)) if len(set(found)) != len(found) else found
+        if len(edges) > unwrap.MAX_EDGES:
+            raise Unreadable(f"This export has more than {unwrap.MAX_EDGES} connections.")
+        return list(dict.fromkeys(edges)) if len(set(edges)) != len(edges) else edges
 
     def _outputs(
-        self, source: str, outputs: Any, starts: set[str], made: dict[str, PlanStep]
+        self, source: str, outputs: Any, starts: set[str], steps_: dict[str, PlanStep]
     ) -> list[PlanEdge]:
-        found: list[PlanEdge] = []
+        edges: list[PlanEdge] = []
         for number, targets in enumerate(outputs if isinstance(outputs, list) else ()):
             for target in targets if isinstance(targets, list) else ():
                 if not isinstance(target, Mapping):
                     continue
                 name = self.workflow.targets.get(str(target.get("node")))
-                port = _port(source, number, starts, made)
+                port = _port(source, number, starts, steps_)
                 entry = target.get("index", 0)
-                if name is None or port is None or name not in made:
+                if name is None or port is None or name not in steps_:
                     if name is None or port is None:
                         words = f"A connection of its output {number} leads nowhere. It was left out."
                         self.find(source, FindingLevel.WARNING, "parameter", words)
                     continue
-                if source in starts or source in made:
-                    at = entry if isinstance(entry, int) and entry >= 0 else 0
-                    found.append(PlanEdge(source, port, name, at))
-        return found
+                if source in starts or source in steps_:
+                    input_index = entry if isinstance(entry, int) and entry >= 0 else 0
+                    edges.append(PlanEdge(source, port, name, input_index))
+        return edges
 
     def settings(self, plan: Plan) -> None:
         """What the file's settings change (imports 2.1, 2.4)."""
-        given = self.workflow.settings
-        order = given.get("executionOrder")
+        file_settings = self.workflow.settings
+        order = file_settings.get("executionOrder")
         if order is None:
             words = "The file does not say in which order branches run; the tool's present order is used. "
             self.find(
@@ -226,12 +234,16 @@ class _Reading:
                 f"{words} Switch the order in the tool and look at it.",
             )
         for key, words in _SETTINGS.items():
-            if given.get(key) and given[key] not in (-1, "", "none", "DEFAULT"):
+            if file_settings.get(key) and file_settings[key] not in (-1, "", "none", "DEFAULT"):
                 self.find(None, FindingLevel.WARNING, "parameter", words)
         if self.workflow.has_pin_data:
             words = "The file holds pinned sample data, which no run uses here. A test run shows real data."
             self.find(None, FindingLevel.NOTE, "pin_data_ignored", words)
-        if given.get("timezone") and _timezone(self.workflow) is None and given["timezone"] != "DEFAULT":
+        if (
+            file_settings.get("timezone")
+            and _timezone(self.workflow) is None
+            and file_settings["timezone"] != "DEFAULT"
+        ):
             words = "The file's timezone is not known. Choose one when you set it up."
             self.find(None, FindingLevel.WARNING, "parameter", words)
 
@@ -252,15 +264,15 @@ def _check_has_usable_step(workflow: Workflow) -> None:
         raise Unreadable("No enabled step of this export says what type it is. Export it from n8n again.")
 
 
-def _picks_fields(held: Any) -> bool:
+def _picks_fields(workflow: Any) -> bool:
     """Whether a called workflow's trigger lets named fields in alone, which its versions from 1.1 on do."""
-    nodes = held.get("nodes") if isinstance(held, Mapping) else None
+    nodes = workflow.get("nodes") if isinstance(workflow, Mapping) else None
     return any(
         isinstance(node, Mapping)
         and unwrap.bare(str(node.get("type", ""))) == "executeWorkflowTrigger"
         and node.get("typeVersion", 1) not in (1, None)
-        and isinstance(given := node.get("parameters"), Mapping)
-        and given.get("inputSource", "workflowInputs") != "passthrough"
+        and isinstance(parameters := node.get("parameters"), Mapping)
+        and parameters.get("inputSource", "workflowInputs") != "passthrough"
         for node in (nodes if isinstance(nodes, list) else ())
     )
 
@@ -273,10 +285,10 @@ _SETTINGS = {
 }
 
 
-def _port(source: str, number: int, starts: set[str], made: dict[str, PlanStep]) -> str | None:
+def _port(source: str, number: int, starts: set[str], steps_: dict[str, PlanStep]) -> str | None:
     if source in starts:
         return f"out:{number}" if number == 0 else None
-    step = made.get(source)
+    step = steps_.get(source)
     if step is None or step.origin is None:
         return None
     ports = step.origin.ports

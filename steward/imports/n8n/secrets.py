@@ -49,28 +49,28 @@ EMPTY = ""
 
 def without_secrets(value: Any) -> tuple[Any, list[str]]:
     """The tree with every credential value replaced by an empty text, and the paths where one was."""
-    found: list[str] = []
-    return _clean(value, "", found), found
+    paths: list[str] = []
+    return _clean(value, "", paths), paths
 
 
-def _clean(value: Any, path: str, found: list[str]) -> Any:
+def _clean(value: Any, path: str, paths: list[str]) -> Any:
     if isinstance(value, Mapping):
-        pair = next((value[one] for one in _PAIR_NAMES if isinstance(value.get(one), str)), None)
+        pair = next((value[member] for member in _PAIR_NAMES if isinstance(value.get(member), str)), None)
         cleaned = {}
-        for name, one in value.items():
+        for name, member in value.items():
             where = f"{path}.{name}" if path else str(name)
             named = is_named(str(name)) or (
                 name == "value" and pair is not None and _NAMED.match(pair.strip())
             )
-            if named and is_literal(one):
-                found.append(where)
+            if named and is_literal(member):
+                paths.append(where)
                 cleaned[name] = EMPTY
             else:
-                cleaned[name] = _clean(one, where, found)
+                cleaned[name] = _clean(member, where, paths)
         return cleaned
     if isinstance(value, list):
-        return [_clean(one, f"{path}.{place}", found) for place, one in enumerate(value)]
-    return _text(value, path, found) if isinstance(value, str) else value
+        return [_clean(member, f"{path}.{index}", paths) for index, member in enumerate(value)]
+    return _text(value, path, paths) if isinstance(value, str) else value
 
 
 def is_named(name: str) -> bool:
@@ -90,7 +90,7 @@ def is_literal(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 9999
 
 
-def _text(text: str, path: str, found: list[str]) -> str:
+def _text(text: str, path: str, paths: list[str]) -> str:
     inside = _inside(text)
     cleaned = _SET.sub(_written, _WRITTEN.sub(_written, text)) if inside is None else inside
     cleaned = _FIXED_KEY.sub(lambda hit: hit[1] if _NAMED.match(hit[2]) else hit[0], cleaned)
@@ -99,7 +99,7 @@ def _text(text: str, path: str, found: list[str]) -> str:
     is_key = is_named_header if "://" in text else is_named
     cleaned = _PARAMETER.sub(lambda hit: hit[1] if is_key(hit[2]) else hit[0], cleaned)
     if cleaned != text:
-        found.append(path)
+        paths.append(path)
     return cleaned
 
 
@@ -110,10 +110,10 @@ def _inside(text: str) -> str | None:
     if bare.lstrip()[:1] not in ("{", "[") or (mark and "{{" in bare):
         return None
     try:
-        cleaned, found = without_secrets(json.loads(bare))
+        cleaned, paths = without_secrets(json.loads(bare))
     except (ValueError, RecursionError):
         return None
-    return mark + json.dumps(cleaned) if found else text
+    return mark + json.dumps(cleaned) if paths else text
 
 
 def _written(hit: re.Match[str]) -> str:
@@ -134,13 +134,13 @@ def _address(address: str) -> str:
     has_key = any(_NAMED.match(name) and value for name, value in query)
     if not has_user and not has_key:
         return address
-    kept = [(name, EMPTY if _NAMED.match(name) else value) for name, value in query]
+    cleaned_query = [(name, EMPTY if _NAMED.match(name) else value) for name, value in query]
     return urlunsplit(
         (
             parts.scheme,
             parts.netloc.rpartition("@")[2],
             parts.path,
-            urlencode(kept, quote_via=quote) if has_key else parts.query,
+            urlencode(cleaned_query, quote_via=quote) if has_key else parts.query,
             parts.fragment,
         )
     )

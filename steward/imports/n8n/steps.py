@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steward.imports.n8n.unwrap import AI, LONGEST_TITLE, Node
+from steward.imports.n8n.unwrap import AI, MAX_TITLE, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import OnError, PlanStep, Retry, StepKind, StepSource
@@ -12,8 +12,8 @@ from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
 from steward.steps.workflow.step_types import NodeDefinition, StepType
 
-LONGEST_TEXT = 512 * 1024
-LONGEST_EXPRESSION = 64 * 1024
+MAX_TEXT = 512 * 1024
+MAX_EXPRESSION = 64 * 1024
 UNSUPPORTED = "unsupported"
 
 REPLACE = {
@@ -65,69 +65,71 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     if node.version not in kind.versions:
         words = f"Version {node.version:g} of this step is not known. Export it from a version that is: "
         return _unsupported(
-            node, ("node_version", words + ", ".join(f"{one:g}" for one in kind.versions) + ".")
+            node, ("node_version", words + ", ".join(f"{version:g}" for version in kind.versions) + ".")
         )
     try:
-        return _known(node, kind, targets)
+        return _supported(node, kind, targets)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError):
         words = "Its parameters are not of the shape the tool writes. Open it in the tool and export again."
         return _unsupported(node, ("parameter", words))
 
 
-def _known(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
+def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
     parameters = _renamed(node.parameters, node, targets)
-    asked = NodeDefinition(node.name, node.version, parameters, node.credentials)
-    found = _Found(node)
-    found.texts(parameters)
-    found.unknown(kind, asked)
-    found.odd(kind, asked)
-    for problem in kind.check(asked):
-        found.add(FindingLevel(problem.level), problem.code, problem.message)
+    definition = NodeDefinition(node.name, node.version, parameters, node.credentials)
+    step_findings = _StepFindings(node)
+    step_findings.unstorable_texts(parameters)
+    step_findings.unknown_parameters(kind, definition)
+    step_findings.unknown_choices(kind, definition)
+    for problem in kind.check(definition):
+        step_findings.add(FindingLevel(problem.level), problem.code, problem.message)
     on_error = _on_error(node)
-    step_kind = kind.kind_of(asked)
+    step_kind = kind.kind_of(definition)
     retry = _retry(node)
     if retry is not None and step_kind in (StepKind.CHANGE, StepKind.SEND):
         words = "It is set to try again; what changes or sends is repeated here only when that is safe."
-        found.add(FindingLevel.WARNING, "parameter", f"{words} Nothing to do.")
+        step_findings.add(FindingLevel.WARNING, "parameter", f"{words} Nothing to do.")
         retry = None
     if on_error is OnError.ERROR_OUTPUT and _fails_as_a_whole(kind):
         words = (
             "When it fails as a whole, its input goes on at the first output and nothing at the error output."
         )
-        found.add(FindingLevel.WARNING, "parameter", f"{words} The tool does the same; check what follows.")
-    needs = kind.required_connection(asked)
+        step_findings.add(
+            FindingLevel.WARNING, "parameter", f"{words} The tool does the same; check what follows."
+        )
+    needs = kind.required_connection(definition)
     if needs in ("spreadsheet", "teams"):
-        found.add(
+        step_findings.add(
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
         )
     if node.disabled:
-        found.add(
+        step_findings.add(
             FindingLevel.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do."
         )
     origin = StepSource(
         source_type=node.type,
         source_version=node.version,
         needs=needs,
-        target=kind.target(asked),
+        target=kind.target(definition),
         on_error=on_error,
         retry=retry,
         once=node.settings.get("executeOnce") is True,
         always_output=node.settings.get("alwaysOutputData") is True,
         disabled=node.disabled,
-        supported=not any(finding.level is FindingLevel.ERROR for finding in found.findings),
-        inputs=kind.inputs(asked),
-        ports=_ports(kind, asked, on_error),
-        place=node.place,
+        supported=not any(finding.level is FindingLevel.ERROR for finding in step_findings.findings),
+        inputs=kind.inputs(definition),
+        ports=_ports(kind, definition, on_error),
+        place=node.position,
     )
     config = encode_config(parameters)
     step = PlanStep(
-        node.name, _title(kind.title(asked), node), step_kind, kind.operation(asked), config, origin
+        node.name, _title(kind.title(definition), node), step_kind, kind.operation(definition), config, origin
     )
-    return step, found.findings
+    return step, step_findings.findings
 
 
-def _ports(kind: StepType, asked: NodeDefinition, on_error: OnError) -> tuple[str, ...]:
-    ports = kind.ports(asked)
+def _ports(kind: StepType, definition: NodeDefinition, on_error: OnError) -> tuple[str, ...]:
+    ports = kind.ports(definition)
     if on_error is not OnError.ERROR_OUTPUT:
         return ports
     return ("out:0", "error") if kind.types == ("filter",) else (*ports, "error")
@@ -139,7 +141,7 @@ def _fails_as_a_whole(kind: StepType) -> bool:
 
 def _title(words: str, node: Node) -> str:
     title = f"{words}: {node.notes}" if node.notes else words
-    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
 
 
 def _why(node: Node) -> tuple[str, str]:
@@ -165,7 +167,7 @@ def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Findi
         on_error=_on_error(node),
         disabled=node.disabled,
         supported=False,
-        place=node.place,
+        place=node.position,
     )
     step = PlanStep(node.name, _title(node.name, node), StepKind.DECIDE, UNSUPPORTED, {}, origin)
     findings = [Finding(node.name, FindingLevel.ERROR, *why)]
@@ -175,7 +177,7 @@ def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Findi
     return step, findings
 
 
-class _Found:
+class _StepFindings:
     """Findings of one step, each told once."""
 
     def __init__(self, node: Node) -> None:
@@ -187,41 +189,41 @@ class _Found:
         if finding not in self.findings:
             self.findings.append(finding)
 
-    def texts(self, parameters: JsonObject) -> None:
+    def unstorable_texts(self, parameters: JsonObject) -> None:
         """No text and no expression is too long; none looks like a kept expression."""
         for path, value in _leaves(parameters, ""):
             if isinstance(value, Mapping):
                 words = f"The value at {path[:120]} cannot be kept. Change the names of its fields."
                 self.add(FindingLevel.ERROR, "parameter", words)
-            elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+            elif isinstance(value, str) and len(value) > MAX_TEXT:
                 self.add(
                     FindingLevel.ERROR, "parameter", f"The text at {path[:120]} is over 512 KiB. Shorten it."
                 )
-            elif isinstance(value, str) and value.startswith("=") and len(value) > LONGEST_EXPRESSION:
+            elif isinstance(value, str) and value.startswith("=") and len(value) > MAX_EXPRESSION:
                 self.add(
                     FindingLevel.ERROR,
                     "parameter",
                     f"The expression at {path[:120]} is over 64 KiB. Shorten it.",
                 )
 
-    def unknown(self, kind: StepType, asked: NodeDefinition) -> None:
+    def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Parameters the type does not name: what they would change is not known (imports 6)."""
-        for name in asked.parameters:
+        for name in definition.parameters:
             if name not in kind.parameters and name not in _HARMLESS:
                 words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
                 self.add(FindingLevel.ERROR, "parameter", words)
-        given = asked.get("options")
-        for name in given if kind.options is not None and isinstance(given, Mapping) else ():
+        options = definition.get("options")
+        for name in options if kind.options is not None and isinstance(options, Mapping) else ():
             if kind.options is not None and name not in kind.options:
                 words = f"Its option “{name[:80]}” is not known here. Remove it, or do without this step."
                 self.add(FindingLevel.ERROR, "parameter", words)
 
-    def odd(self, kind: StepType, asked: NodeDefinition) -> None:
+    def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> None:
         """Choices that are none of those the type has."""
         for path, allowed in kind.choices.items():
-            given = asked.literal(path)
-            if given not in (None, "") and given not in allowed:
-                words = f"What it has for “{path}”, {str(given)[:80]!r}, is not known here. Choose again."
+            choice = definition.literal(path)
+            if choice not in (None, "") and choice not in allowed:
+                words = f"What it has for “{path}”, {str(choice)[:80]!r}, is not known here. Choose again."
                 self.add(FindingLevel.ERROR, "parameter", words)
 
 
@@ -233,20 +235,22 @@ def _leaves(value: Any, path: str) -> Iterable[tuple[str, Any]]:
     if isinstance(value, Mapping):
         if value.keys() == EXPRESSION:
             yield path, value
-        for name, one in value.items():
-            yield from _leaves(one, f"{path}.{name}" if path else str(name))
+        for name, member in value.items():
+            yield from _leaves(member, f"{path}.{name}" if path else str(name))
     elif isinstance(value, list):
-        for place, one in enumerate(value):
-            yield from _leaves(one, f"{path}.{place}")
+        for index, member in enumerate(value):
+            yield from _leaves(member, f"{path}.{index}")
     else:
         yield path, value
 
 
 def _on_error(node: Node) -> OnError:
-    given = node.settings.get("onError")
-    if given == "continueErrorOutput":
+    on_error = node.settings.get("onError")
+    if on_error == "continueErrorOutput":
         return OnError.ERROR_OUTPUT
-    if given == "continueRegularOutput" or (given is None and node.settings.get("continueOnFail") is True):
+    if on_error == "continueRegularOutput" or (
+        on_error is None and node.settings.get("continueOnFail") is True
+    ):
         return OnError.PASS_INPUT
     return OnError.STOP
 
@@ -262,16 +266,16 @@ def _retry(node: Node) -> Retry | None:
 
 def _renamed(parameters: JsonObject, node: Node, targets: Mapping[str, str]) -> JsonObject:
     """References to renamed steps follow them; those of a name given twice go to the first (imports 2.2)."""
-    changed = {was: now for was, now in targets.items() if was != now}
+    changed = {old_name: new_name for old_name, new_name in targets.items() if old_name != new_name}
     if not changed:
         return parameters
-    pattern = re.compile("(['\"`])(" + "|".join(re.escape(was) for was in changed) + ")\\1")
+    pattern = re.compile("(['\"`])(" + "|".join(re.escape(old_name) for old_name in changed) + ")\\1")
 
     def follow(value: Any) -> Any:
         if isinstance(value, str):
-            return pattern.sub(lambda found: found[1] + changed[found[2]] + found[1], value)
+            return pattern.sub(lambda match: match[1] + changed[match[2]] + match[1], value)
         if isinstance(value, Mapping):
-            return {name: follow(one) for name, one in value.items()}
-        return [follow(one) for one in value] if isinstance(value, list) else value
+            return {name: follow(member) for name, member in value.items()}
+        return [follow(member) for member in value] if isinstance(value, list) else value
 
-    return {name: follow(one) for name, one in parameters.items()}
+    return {name: follow(member) for name, member in parameters.items()}

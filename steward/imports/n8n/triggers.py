@@ -41,52 +41,54 @@ class Proposed:
 def proposed(node: Node) -> Proposed:
     """The start a trigger node becomes."""
     if node.type in BY_HAND:
-        found = Proposed(PlanTrigger(node.name, "manual", place=node.place))
+        proposal = Proposed(PlanTrigger(node.name, "manual", place=node.position))
         if node.type == "errorTrigger":
-            found.findings.append(_foreign(node, "It starts when another workflow fails."))
-        return found
+            proposal.findings.append(_foreign(node, "It starts when another workflow fails."))
+        return proposal
     if node.type in SCHEDULED:
         return _scheduled(node)
     if node.type in STORES:
         return _by_event(node)
-    found = Proposed(PlanTrigger(node.name, "manual", replaced=node.type, place=node.place))
+    proposal = Proposed(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
     what = "a call from outside" if node.type == "webhook" else f"“{node.type}”"
-    found.findings.append(_foreign(node, f"It starts by {what}, which cannot start automations here."))
-    return found
+    proposal.findings.append(_foreign(node, f"It starts by {what}, which cannot start automations here."))
+    return proposal
 
 
-def _foreign(node: Node, found: str) -> Finding:
+def _foreign(node: Node, reason: str) -> Finding:
     todo = "The automation's own trigger replaces it: choose a schedule, a store event or start it by hand."
-    return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{found} {todo}")
+    return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{reason} {todo}")
 
 
 def _by_event(node: Node) -> Proposed:
     if node.type == "wooCommerceTrigger":
         topic = _WOO_EVENTS.get(str(node.parameters.get("event", "")))
     else:
-        given = str(node.parameters.get("topic", ""))
-        topic = given if _SHOPIFY_TOPIC.match(given) else None
+        topic_name = str(node.parameters.get("topic", ""))
+        topic = topic_name if _SHOPIFY_TOPIC.match(topic_name) else None
     if topic is None:
-        found = Proposed(PlanTrigger(node.name, "manual", replaced=node.type, place=node.place))
-        found.findings.append(_foreign(node, "Its store event is not known here."))
-        return found
-    return Proposed(PlanTrigger(node.name, "event", topics=(topic,), place=node.place))
+        proposal = Proposed(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
+        proposal.findings.append(_foreign(node, "Its store event is not known here."))
+        return proposal
+    return Proposed(PlanTrigger(node.name, "event", topics=(topic,), place=node.position))
 
 
 def _scheduled(node: Node) -> Proposed:
     schedule, nearest = schedule_of(node)
     if schedule is not None:
-        return Proposed(PlanTrigger(node.name, "schedule", schedule=wire(**schedule), place=node.place))
-    found = Proposed(PlanTrigger(node.name, "schedule", schedule=wire(cadence="manual"), place=node.place))
+        return Proposed(PlanTrigger(node.name, "schedule", schedule=wire(**schedule), place=node.position))
+    proposal = Proposed(
+        PlanTrigger(node.name, "schedule", schedule=wire(cadence="manual"), place=node.position)
+    )
     words = f"No cadence equals its schedule. The nearest is {nearest}; choose one when you set it up."
-    found.findings.append(Finding(node.name, FindingLevel.WARNING, "schedule_not_representable", words))
-    return found
+    proposal.findings.append(Finding(node.name, FindingLevel.WARNING, "schedule_not_representable", words))
+    return proposal
 
 
-def wire(**given: Any) -> dict[str, Any]:
+def wire(**fields: Any) -> dict[str, Any]:
     """A schedule with all its fields (interface 2.4)."""
     names = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
-    return {name: given.get(name) for name in names}
+    return {name: fields.get(name) for name in names}
 
 
 def schedule_of(node: Node) -> tuple[dict[str, Any] | None, str]:
@@ -95,9 +97,9 @@ def schedule_of(node: Node) -> tuple[dict[str, Any] | None, str]:
         return _every(node.parameters)
     if node.type == "cron":
         rules = _rows(node.parameters.get("triggerTimes"), "item")
-        return _one(rules, _older_rule)
+        return _single_rule(rules, _older_rule)
     rules = _rows(node.parameters.get("rule"), "interval")
-    return _one(rules, _rule)
+    return _single_rule(rules, _rule)
 
 
 def _rows(value: Any, name: str) -> list[Mapping[str, Any]]:
@@ -105,11 +107,11 @@ def _rows(value: Any, name: str) -> list[Mapping[str, Any]]:
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
 
 
-def _one(rules: list[Mapping[str, Any]], read: Any) -> tuple[dict[str, Any] | None, str]:
+def _single_rule(rules: list[Mapping[str, Any]], read: Any) -> tuple[dict[str, Any] | None, str]:
     if not rules:
         rules = [{}]
-    found, nearest = read(rules[0])
-    return (found, nearest) if len(rules) == 1 else (None, nearest)
+    schedule, nearest = read(rules[0])
+    return (schedule, nearest) if len(rules) == 1 else (None, nearest)
 
 
 def _every(parameters: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
@@ -121,7 +123,7 @@ def _every(parameters: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     return None, "hourly" if unit != "days" else "daily"
 
 
-def _at(row: Mapping[str, Any], hour: str, minute: str) -> str | None:
+def _time_of_day(row: Mapping[str, Any], hour: str, minute: str) -> str | None:
     """HH:MM; None when an expression or something odd decides it."""
     hours, minutes = row.get(hour, 0), row.get(minute, 0)
     if not _is_count(hours, 0, 23) or not _is_count(minutes, 0, 59):
@@ -129,70 +131,70 @@ def _at(row: Mapping[str, Any], hour: str, minute: str) -> str | None:
     return f"{hours:02d}:{minutes:02d}"
 
 
-def _is_count(value: object, least: int, most: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+def _is_count(value: object, minimum: int, maximum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
 
 
 def _rule(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     kind = row.get("field", "days")
     if kind == "cronExpression":
         return _cron(str(row.get("expression", "")))
-    at = _at(row, "triggerAtHour", "triggerAtMinute")
+    run_at = _time_of_day(row, "triggerAtHour", "triggerAtMinute")
     if kind == "hours":
         every = row.get("hoursInterval", 1)
         if row.get("triggerAtMinute", 0) == 0 and every in (1, 6):
             return {"cadence": "hourly" if every == 1 else "every_6_hours"}, ""
         return None, "every 6 hours" if _is_count(every, 4, 8) else "hourly"
     if kind == "days":
-        if at is not None and row.get("daysInterval", 1) == 1:
-            return {"cadence": "daily", "run_at": at}, ""
+        if run_at is not None and row.get("daysInterval", 1) == 1:
+            return {"cadence": "daily", "run_at": run_at}, ""
         return None, "daily"
     if kind == "weeks":
-        return _weekly(row, at)
+        return _weekly(row, run_at)
     if kind == "months":
         day = row.get("triggerAtDayOfMonth", 1)
-        if at is not None and row.get("monthsInterval", 1) == 1 and _is_count(day, 1, 28):
-            return {"cadence": "monthly", "run_at": at, "day_of_month": day}, ""
+        if run_at is not None and row.get("monthsInterval", 1) == 1 and _is_count(day, 1, 28):
+            return {"cadence": "monthly", "run_at": run_at, "day_of_month": day}, ""
         return None, "monthly; note that the last day runs in shorter months"
     return None, "hourly"
 
 
-def _weekly(row: Mapping[str, Any], at: str | None) -> tuple[dict[str, Any] | None, str]:
+def _weekly(row: Mapping[str, Any], run_at: str | None) -> tuple[dict[str, Any] | None, str]:
     days = row.get("triggerAtDay", [0])
-    if at is None or row.get("weeksInterval", 1) != 1 or not isinstance(days, list):
+    if run_at is None or row.get("weeksInterval", 1) != 1 or not isinstance(days, list):
         return None, "weekly"
     numbers = sorted({7 if day in (0, 7) else day for day in days if _is_count(day, 0, 7)})
     if not numbers or len(numbers) != len(set(days)):
         return None, "weekly"
-    return _on_days(numbers, at), ""
+    return _on_days(numbers, run_at), ""
 
 
-def _on_days(days: list[int], at: str) -> dict[str, Any]:
+def _on_days(days: list[int], run_at: str) -> dict[str, Any]:
     if len(days) == 1:
-        return {"cadence": "weekly", "run_at": at, "day_of_week": days[0]}
-    return {"cadence": "weekdays", "run_at": at, "days": days}
+        return {"cadence": "weekly", "run_at": run_at, "day_of_week": days[0]}
+    return {"cadence": "weekdays", "run_at": run_at, "days": days}
 
 
 def _older_rule(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     mode = row.get("mode", "everyDay")
-    at = _at({"hour": row.get("hour", 14), "minute": row.get("minute", 0)}, "hour", "minute")
+    run_at = _time_of_day({"hour": row.get("hour", 14), "minute": row.get("minute", 0)}, "hour", "minute")
     if mode == "custom":
         return _cron(str(row.get("cronExpression", "")))
     if mode == "everyHour":
         return ({"cadence": "hourly"}, "") if row.get("minute", 0) == 0 else (None, "hourly")
     if mode == "everyX":
         return _every({"unit": row.get("unit", "hours"), "interval": row.get("value", 2)})
-    if mode == "everyDay" and at is not None:
-        return {"cadence": "daily", "run_at": at}, ""
-    if mode == "everyWeek" and at is not None:
+    if mode == "everyDay" and run_at is not None:
+        return {"cadence": "daily", "run_at": run_at}, ""
+    if mode == "everyWeek" and run_at is not None:
         try:
             day = int(row.get("weekday", 1)) or 7
         except (TypeError, ValueError):
             return None, "weekly"
-        return _on_days([day], at), ""
+        return _on_days([day], run_at), ""
     day = row.get("dayOfMonth", 1)
-    if mode == "everyMonth" and at is not None and _is_count(day, 1, 28):
-        return {"cadence": "monthly", "run_at": at, "day_of_month": day}, ""
+    if mode == "everyMonth" and run_at is not None and _is_count(day, 1, 28):
+        return {"cadence": "monthly", "run_at": run_at, "day_of_month": day}, ""
     return None, "monthly" if mode == "everyMonth" else "hourly"
 
 
@@ -221,24 +223,26 @@ def _cron(expression: str) -> tuple[dict[str, Any] | None, str]:
     return _cron_days(f"{int(hour):02d}:{int(minute):02d}", day, weekday)
 
 
-def _cron_days(at: str, day: str, weekday: str) -> tuple[dict[str, Any] | None, str]:
+def _cron_days(run_at: str, day: str, weekday: str) -> tuple[dict[str, Any] | None, str]:
     any_day, any_weekday = day in ("*", "?"), weekday in ("*", "?")
     if any_day and any_weekday:
-        return {"cadence": "daily", "run_at": at}, ""
+        return {"cadence": "daily", "run_at": run_at}, ""
     if any_day:
         days = _cron_weekdays(weekday)
-        return (_on_days(days, at), "") if days else (None, "weekly")
+        return (_on_days(days, run_at), "") if days else (None, "weekly")
     if any_weekday and re.fullmatch(r"\d{1,2}", day) and 1 <= int(day) <= 28:
-        return {"cadence": "monthly", "run_at": at, "day_of_month": int(day)}, ""
+        return {"cadence": "monthly", "run_at": run_at, "day_of_month": int(day)}, ""
     return None, "monthly"
 
 
 def _cron_weekdays(text: str) -> list[int]:
-    found: set[int] = set()
+    weekdays: set[int] = set()
     for part in text.lower().split(","):
         first, _, last = part.partition("-")
-        numbers = [_DAY_NAMES.get(one, int(one) if one.isdigit() else -1) for one in (first, last or first)]
+        numbers = [
+            _DAY_NAMES.get(bound, int(bound) if bound.isdigit() else -1) for bound in (first, last or first)
+        ]
         if any(not 0 <= number <= 7 for number in numbers) or numbers[0] > numbers[1]:
             return []
-        found |= {number or 7 for number in range(numbers[0], numbers[1] + 1)}
-    return sorted(found)
+        weekdays |= {number or 7 for number in range(numbers[0], numbers[1] + 1)}
+    return sorted(weekdays)

@@ -8,10 +8,10 @@ from typing import Any
 from steward.imports.content import Unreadable
 from steward.model.json import JsonObject, JsonValue
 
-MOST_STEPS = 1000
-MOST_EDGES = 10_000
-LONGEST_NAME = 120
-LONGEST_TITLE = 200
+MAX_STEPS = 1000
+MAX_EDGES = 10_000
+MAX_NAME = 120
+MAX_TITLE = 200
 STICKY = "stickyNote"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 CORE = "n8n-nodes-base."
@@ -23,11 +23,11 @@ class Node:
     """A node of the file. `type` is without the core prefix; of other packages it is whole."""
 
     name: str
-    was: str
+    original_name: str
     type: str
     version: float
     parameters: JsonObject
-    place: tuple[float, float]
+    position: tuple[float, float]
     credentials: tuple[str, ...]
     disabled: bool
     settings: JsonObject
@@ -62,32 +62,32 @@ def unwrapped(value: JsonValue) -> Mapping[str, Any]:
     return value
 
 
-def workflow_of(found: Mapping[str, Any]) -> Workflow:
+def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
     """The nodes and what connects them. Raises Unreadable when there is no step or there are too many."""
-    raw = [node for node in found["nodes"] if isinstance(node, Mapping)]
+    raw = [node for node in raw_workflow["nodes"] if isinstance(node, Mapping)]
     raw = [node for node in raw if bare(str(node.get("type", ""))) != STICKY]
     if not raw:
         raise Unreadable("This export holds no step. Add one in n8n and export the workflow again.")
-    if len(raw) > MOST_STEPS:
-        raise Unreadable(f"This export has {len(raw)} steps; at most {MOST_STEPS} can be imported.")
-    settings = found.get("settings")
-    pins = found.get("pinData")
+    if len(raw) > MAX_STEPS:
+        raise Unreadable(f"This export has {len(raw)} steps; at most {MAX_STEPS} can be imported.")
+    settings = raw_workflow.get("settings")
+    pins = raw_workflow.get("pinData")
     workflow = Workflow(
-        name=plain(str(found.get("name") or "")),
+        name=plain(str(raw_workflow.get("name") or "")),
         nodes=[],
-        connections=found["connections"],
+        connections=raw_workflow["connections"],
         settings=settings if isinstance(settings, Mapping) else {},
         has_pin_data=isinstance(pins, Mapping) and bool(pins),
     )
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for number, node in enumerate(raw, 1):
-        was = str(node.get("name") or f"Step {number}")
-        name = _own_name(was, taken)
-        taken.add(name)
-        workflow.targets.setdefault(was, name)
-        if name != was:
-            workflow.renamed.append((was, name))
-        workflow.nodes.append(_node(node, was, name))
+        original_name = str(node.get("name") or f"Step {number}")
+        name = _unique_name(original_name, used_names)
+        used_names.add(name)
+        workflow.targets.setdefault(original_name, name)
+        if name != original_name:
+            workflow.renamed.append((original_name, name))
+        workflow.nodes.append(_node(node, original_name, name))
     return workflow
 
 
@@ -101,29 +101,31 @@ def bare(type_: str) -> str:
     return type_.removeprefix(CORE)
 
 
-def _own_name(was: str, taken: set[str]) -> str:
-    name = plain(was) or "Step"
-    if len(name) > LONGEST_NAME:
-        name = name[: LONGEST_NAME - 3] + "…"
-    number, found = 2, name
-    while found in taken:
+def _unique_name(original_name: str, used_names: set[str]) -> str:
+    name = plain(original_name) or "Step"
+    if len(name) > MAX_NAME:
+        name = name[: MAX_NAME - 3] + "…"
+    number, unique = 2, name
+    while unique in used_names:
         tail = f" ({number})"
-        found = name[: LONGEST_NAME - len(tail)] + tail
+        unique = name[: MAX_NAME - len(tail)] + tail
         number += 1
-    return found
+    return unique
 
 
-def _node(raw: Mapping[str, Any], was: str, name: str) -> Node:
+def _node(raw: Mapping[str, Any], original_name: str, name: str) -> Node:
     parameters = raw.get("parameters")
     credentials = raw.get("credentials")
     return Node(
         name=name,
-        was=was,
+        original_name=original_name,
         type=bare(str(raw.get("type") or "")),
         version=_number(raw.get("typeVersion"), 1),
         parameters=parameters if isinstance(parameters, Mapping) else {},
-        place=_place(raw.get("position")),
-        credentials=tuple(str(one) for one in credentials) if isinstance(credentials, Mapping) else (),
+        position=_position(raw.get("position")),
+        credentials=tuple(str(credential) for credential in credentials)
+        if isinstance(credentials, Mapping)
+        else (),
         disabled=raw.get("disabled") is True,
         settings={
             key: raw[key]
@@ -148,7 +150,7 @@ def _number(value: object, default: float) -> float:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else default
 
 
-def _place(value: object) -> tuple[float, float]:
+def _position(value: object) -> tuple[float, float]:
     if isinstance(value, list) and len(value) == 2:
         return _number(value[0], 0), _number(value[1], 0)
     if isinstance(value, Mapping):

@@ -16,14 +16,14 @@ WITH_VALUE: Final = (
     "==", "!=", ">", ">=", "<", "<=", "start_with?", "not_start_with?", "end_with?", "not_end_with?",
     "include?", "not_include?", "in?", "not_in?",
 )  # fmt: skip
-ALONE: Final = ("empty_or_nil?", "not_empty_and_not_nil?", "nil?", "not_nil?")
+UNARY: Final = ("empty_or_nil?", "not_empty_and_not_nil?", "nil?", "not_nil?")
 OF_LISTS: Final = {"any?": "any", "all?": "all", "none?": "none"}
-DEEPEST: Final = 100
-MOST_PARTS: Final = 1000
+MAX_DEPTH: Final = 100
+MAX_PARTS: Final = 1000
 PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
-class Unclear(Exception):
+class UnreadableCondition(Exception):
     """The condition is none that is known here; the message says what of it."""
 
     def __init__(self, message: str) -> None:
@@ -33,35 +33,35 @@ class Unclear(Exception):
 
 def read_condition(text: str) -> JsonObject:
     """The tree of a condition. Raises Unclear."""
-    found = inner(text)
-    if isinstance(found, Mapping):
-        return _Tree().of(found)
-    if found is not None or not text.strip():
-        raise Unclear("It has no condition.")
+    parsed = inner(text)
+    if isinstance(parsed, Mapping):
+        return _Tree().of(parsed)
+    if parsed is not None or not text.strip():
+        raise UnreadableCondition("It has no condition.")
     return _Text(text).read()
 
 
 def paths_in(tree: JsonObject) -> list[str]:
     """The paths a tree asks for, items of its lists spelled as the members of their list."""
-    found: list[str] = []
-    open_: list[tuple[JsonObject, dict[str, str]]] = [(tree, {})]
-    while open_:
-        here, items = open_.pop()
-        for one in _parts(here):
-            open_.append((one, items))
-        if "each" in here:
-            path = _spelled(str(here["each"]), items)
-            found.append(path)
-            holds = here["holds"]
+    paths: list[str] = []
+    stack: list[tuple[JsonObject, dict[str, str]]] = [(tree, {})]
+    while stack:
+        current, items = stack.pop()
+        for part in _parts(current):
+            stack.append((part, items))
+        if "each" in current:
+            path = _spelled(str(current["each"]), items)
+            paths.append(path)
+            holds = current["holds"]
             if isinstance(holds, Mapping):
-                open_.append((holds, {**items, str(here["item"]): path}))
-        found += [_spelled(str(here[name]), items) for name in ("path", "value_path") if name in here]
-    return found
+                stack.append((holds, {**items, str(current["item"]): path}))
+        paths += [_spelled(str(current[name]), items) for name in ("path", "value_path") if name in current]
+    return paths
 
 
-def _parts(here: JsonObject) -> list[JsonObject]:
-    parts = here.get("and") or here.get("or") or ()
-    return [one for one in parts if isinstance(one, Mapping)] if isinstance(parts, list) else []
+def _parts(tree: JsonObject) -> list[JsonObject]:
+    parts = tree.get("and") or tree.get("or") or ()
+    return [part for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
 
 
 def _spelled(path: str, items: Mapping[str, str]) -> str:
@@ -72,23 +72,23 @@ def _spelled(path: str, items: Mapping[str, str]) -> str:
 def _joined(word: str, parts: list[JsonObject]) -> JsonObject:
     """Parts under one word, those of the same word spelled on its level."""
     flat: list[JsonValue] = []
-    for one in parts:
-        below = one.get(word)
-        flat += below if isinstance(below, list) else [one]
+    for part in parts:
+        below = part.get(word)
+        flat += below if isinstance(below, list) else [part]
     return {word: flat}
 
 
-def _path(given: Any) -> str:
-    if not isinstance(given, str) or not PATH.match(given):
-        raise Unclear(f"“{str(given)[:80]}” is no path.")
-    return given
+def _path(path: Any) -> str:
+    if not isinstance(path, str) or not PATH.match(path):
+        raise UnreadableCondition(f"“{str(path)[:80]}” is no path.")
+    return path
 
 
 def _comparison(path: str, operator: str, value: JsonValue, type_: str | None) -> JsonObject:
-    if operator in ALONE:
+    if operator in UNARY:
         return {"path": path, "operator": operator, "value": None, "type": type_}
     if operator not in WITH_VALUE:
-        raise Unclear(f"The operator “{operator[:80]}” is not known.")
+        raise UnreadableCondition(f"The operator “{operator[:80]}” is not known.")
     return {"path": path, "operator": operator, "value": value, "type": type_}
 
 
@@ -101,34 +101,34 @@ class _Tree:
     def of(self, node: Any, depth: int = 0, items: frozenset[str] = frozenset()) -> JsonObject:
         """The tree of a part; `items` are the names of the lists' items around it."""
         self._count += 1
-        if depth > DEEPEST or self._count > MOST_PARTS:
-            raise Unclear("It is nested too deeply or has too many parts.")
+        if depth > MAX_DEPTH or self._count > MAX_PARTS:
+            raise UnreadableCondition("It is nested too deeply or has too many parts.")
         if not isinstance(node, Mapping):
-            raise Unclear("A part of it is empty.")
+            raise UnreadableCondition("A part of it is empty.")
         if "array_path" in node:
             return self._array(node, depth, items)
         if node.get("operation_type") == "LogicalExpression" or node.get("operator") in ("AND", "OR"):
             return self._logical(node, depth, items)
         if node.get("operation_type") in ("Comparison", None) and isinstance(node.get("lhs"), Mapping):
             return self._compared(node, items)
-        raise Unclear(f"A part of kind “{str(node.get('operation_type'))[:80]}” is not known.")
+        raise UnreadableCondition(f"A part of kind “{str(node.get('operation_type'))[:80]}” is not known.")
 
     def _logical(self, node: Mapping[str, Any], depth: int, items: frozenset[str]) -> JsonObject:
         word = {"AND": "and", "OR": "or"}.get(str(node.get("operator")))
         if word is None:
-            raise Unclear(f"The operator “{str(node.get('operator'))[:80]}” is not known.")
-        left = self.of(node.get("lhs"), depth + 1, items)
+            raise UnreadableCondition(f"The operator “{str(node.get('operator'))[:80]}” is not known.")
+        first = self.of(node.get("lhs"), depth + 1, items)
         if node.get("rhs") is None:
-            return left
-        return _joined(word, [left, self.of(node["rhs"], depth + 1, items)])
+            return first
+        return _joined(word, [first, self.of(node["rhs"], depth + 1, items)])
 
     def _array(self, node: Mapping[str, Any], depth: int, items: frozenset[str]) -> JsonObject:
         word = str(node.get("operator"))
         if word not in ("ANY", "ALL", "NONE"):
-            raise Unclear(f"The operator “{word[:80]}” of a list is not known.")
+            raise UnreadableCondition(f"The operator “{word[:80]}” of a list is not known.")
         item = _path(_environment(node.get("array_item_key"), items))
         if "." in item:
-            raise Unclear(f"“{item[:80]}” is no name of an item.")
+            raise UnreadableCondition(f"“{item[:80]}” is no name of an item.")
         return {
             "each": _path(_environment(node.get("array_path"), items)),
             "item": item,
@@ -138,21 +138,21 @@ class _Tree:
 
     def _compared(self, node: Mapping[str, Any], items: frozenset[str]) -> JsonObject:
         path = _path(_environment(node["lhs"], items))
-        given = node.get("value_type")
-        type_ = given.rpartition(":")[2] if isinstance(given, str) else None
+        value_type = node.get("value_type")
+        type_ = value_type.rpartition(":")[2] if isinstance(value_type, str) else None
         right = node.get("rhs")
         operator = str(node.get("operator"))
-        if operator in ALONE:
+        if operator in UNARY:
             return _comparison(path, operator, None, type_)
         if not isinstance(right, Mapping):
-            raise Unclear("A comparison has nothing to compare with.")
+            raise UnreadableCondition("A comparison has nothing to compare with.")
         if right.get("comparison_value_type") == "EnvironmentValue":
-            found = dict(_comparison(path, operator, None, type_))
-            del found["value"]
-            return {**found, "value_path": _path(_environment(right, items))}
+            comparison = dict(_comparison(path, operator, None, type_))
+            del comparison["value"]
+            return {**comparison, "value_path": _path(_environment(right, items))}
         value = right.get("value")
         if isinstance(value, Mapping) or right.get("comparison_value_type") not in ("LiteralValue", None):
-            raise Unclear("A comparison is with something other than a value or a path.")
+            raise UnreadableCondition("A comparison is with something other than a value or a path.")
         return _comparison(path, operator, value, type_)
 
 
@@ -186,79 +186,81 @@ class _Text:
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
-        self._at = self._count = 0
-        at, end = 0, len(text.rstrip())
-        while at < end:
-            found = _TOKEN.match(text, at)
-            if found is None or len(self._tokens) > 20 * MOST_PARTS:
-                raise Unclear(f"It cannot be read from “{text[at : at + 40].strip()}” on.")
-            self._tokens.append((str(found.lastgroup), str(found[str(found.lastgroup)])))
-            at = found.end()
+        self._position = self._count = 0
+        position, end = 0, len(text.rstrip())
+        while position < end:
+            token = _TOKEN.match(text, position)
+            if token is None or len(self._tokens) > 20 * MAX_PARTS:
+                raise UnreadableCondition(
+                    f"It cannot be read from “{text[position : position + 40].strip()}” on."
+                )
+            self._tokens.append((str(token.lastgroup), str(token[str(token.lastgroup)])))
+            position = token.end()
 
     def read(self) -> JsonObject:
-        found = self._joined(0)
-        if self._at < len(self._tokens):
-            raise Unclear(f"It cannot be read from “{self._peek()[1][:40]}” on.")
-        return found
+        tree = self._joined(0)
+        if self._position < len(self._tokens):
+            raise UnreadableCondition(f"It cannot be read from “{self._peek()[1][:40]}” on.")
+        return tree
 
     def _peek(self) -> tuple[str, str]:
-        return self._tokens[self._at] if self._at < len(self._tokens) else _END
+        return self._tokens[self._position] if self._position < len(self._tokens) else _END
 
     def _next(self) -> tuple[str, str]:
-        found = self._peek()
-        self._at += 1
-        return found
+        token = self._peek()
+        self._position += 1
+        return token
 
-    def _take(self, mark: str) -> None:
+    def _expect(self, mark: str) -> None:
         if self._next() != ("mark", mark):
-            raise Unclear(f"A “{mark}” is missing.")
+            raise UnreadableCondition(f"A “{mark}” is missing.")
 
     def _joined(self, depth: int) -> JsonObject:
-        if depth > DEEPEST:
-            raise Unclear("It is nested too deeply.")
+        if depth > MAX_DEPTH:
+            raise UnreadableCondition("It is nested too deeply.")
         parts = [self._part(depth)]
         marks: set[str] = set()
         while self._peek() in (("mark", "&&"), ("mark", "||")):
             marks.add(self._next()[1])
             parts.append(self._part(depth))
         if len(marks) > 1:
-            raise Unclear("It mixes “&&” and “||” without brackets.")
+            raise UnreadableCondition("It mixes “&&” and “||” without brackets.")
         return _joined("and" if "&&" in marks else "or", parts) if marks else parts[0]
 
     def _part(self, depth: int) -> JsonObject:
         if self._peek() == ("mark", "("):
             self._next()
-            found = self._joined(depth + 1)
-            self._take(")")
-            return found
+            part = self._joined(depth + 1)
+            self._expect(")")
+            return part
         self._count += 1
-        if self._count > MOST_PARTS:
-            raise Unclear("It has too many parts.")
+        if self._count > MAX_PARTS:
+            raise UnreadableCondition("It has too many parts.")
         kind, path = self._next()
         if kind != "name":
-            raise Unclear(f"A path is missing before “{path[:40]}”.")
+            raise UnreadableCondition(f"A path is missing before “{path[:40]}”.")
         kind, operator = self._next()
         if kind != "operator":
-            raise Unclear(f"An operator is missing after “{path[:80]}”.")
+            raise UnreadableCondition(f"An operator is missing after “{path[:80]}”.")
         if operator in OF_LISTS:
             return self._of_list(path, OF_LISTS[operator], depth)
-        if operator in ALONE:
+        if operator in UNARY:
             return _comparison(path, operator, None, None)
         kind, value = self._value()
-        found = _comparison(path, operator, value, None)
+        part = _comparison(path, operator, value, None)
         if kind != "name":
-            return found
-        return {name: one for name, one in found.items() if name != "value"} | {"value_path": value}
+            return part
+        return {name: member for name, member in part.items() if name != "value"} | {"value_path": value}
 
     def _of_list(self, path: str, word: str, depth: int) -> JsonObject:
-        self._take("|")
+        self._expect("|")
         kind, item = self._next()
         if kind != "name" or "." in item:
-            raise Unclear(f"The items of “{path[:80]}” have no name.")
-        self._take("|")
-        self._take("(")
+            raise UnreadableCondition(f"The items of “{path[:80]}” have no name.")
+        self._expect("|")
+        self._expect("(")
         holds = self._joined(depth + 1)
-        self._take(")")
+        self._expect(")")
         return {"each": path, "item": item, "operator": word, "holds": holds}
 
     def _value(self) -> tuple[str, JsonValue]:
@@ -271,18 +273,18 @@ class _Text:
             return ("word", _WORDS[text]) if text in _WORDS else (kind, text)
         if (kind, text) == ("mark", "["):
             return "list", self._list()
-        raise Unclear("A comparison has nothing to compare with.")
+        raise UnreadableCondition("A comparison has nothing to compare with.")
 
     def _list(self) -> list[JsonValue]:
-        found: list[JsonValue] = []
+        values: list[JsonValue] = []
         while self._peek() != ("mark", "]"):
             kind, value = self._value()
             if kind in ("name", "list"):
-                raise Unclear("A list holds something other than values.")
-            found.append(value)
+                raise UnreadableCondition("A list holds something other than values.")
+            values.append(value)
             if self._peek() == ("mark", ","):
                 self._next()
             elif self._peek() != ("mark", "]"):
-                raise Unclear("A list has no end.")
+                raise UnreadableCondition("A list has no end.")
         self._next()
-        return found
+        return values

@@ -11,9 +11,9 @@ from steward.imports.content import Unreadable
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
 
-MOST_STEPS = 1000
-MOST_LINKS = 10_000
-DEEPEST = 150  # of JSON within a text
+MAX_STEPS = 1000
+MAX_LINKS = 10_000
+MAX_DEPTH = 150  # of JSON within a text
 VERSION = 0.1  # the only one seen, of files and of tasks
 TRIGGER = "TRIGGER"
 _PREFIX = re.compile(r"\ufeff?\s*([0-9A-Fa-f]{64}):")
@@ -29,14 +29,14 @@ class Task:
     version: float
     type: str
     fields: Mapping[str, str]
-    place: tuple[float, float]
+    position: tuple[float, float]
     name: str
     note: str
     wrong: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class TaskLink:
     """From one task's port to another task; a port the file does not name is ''."""
 
     source: str
@@ -53,7 +53,7 @@ class Flow:
     version: float
     trigger: Task
     tasks: list[Task]
-    links: list[Link]
+    links: list[TaskLink]
     patched: list[Patched]
     strange: list[str] = field(default_factory=list)  # parts of the file that were left out, in words
 
@@ -63,13 +63,13 @@ def split(text: str) -> tuple[str, bool | None]:
 
     The digits are the SHA-256 of the exact bytes after the colon, but for a line break at the end.
     """
-    found = _PREFIX.match(text)
-    if found is None:
+    prefix = _PREFIX.match(text)
+    if prefix is None:
         return text, None
-    body = text[found.end() :]
+    body = text[prefix.end() :]
     bare = body.removesuffix("\n").removesuffix("\r")
-    digits = found[1].lower()
-    fits = digits in (hashlib.sha256(one.encode("utf-8")).hexdigest() for one in (bare, body))
+    digits = prefix[1].lower()
+    fits = digits in (hashlib.sha256(content.encode("utf-8")).hexdigest() for content in (bare, body))
     return bare, fits
 
 
@@ -87,10 +87,10 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     Raises Unreadable: no step, too many, not exactly one trigger.
     """
     root = root_of(value)
-    raw = [one for one in root["steps"] if isinstance(one, Mapping)]
-    if len(raw) > MOST_STEPS:
-        raise Unreadable(f"This export has {len(raw)} steps; at most {MOST_STEPS} can be imported.")
-    tasks = [_task(one, number) for number, one in enumerate(raw, 1)]
+    raw = [row for row in root["steps"] if isinstance(row, Mapping)]
+    if len(raw) > MAX_STEPS:
+        raise Unreadable(f"This export has {len(raw)} steps; at most {MAX_STEPS} can be imported.")
+    tasks = [_task(row, number) for number, row in enumerate(raw, 1)]
     triggers = [task for task in tasks if task.type == TRIGGER]
     if len(triggers) != 1:
         words = "no trigger" if not triggers else f"{len(triggers)} triggers"
@@ -125,20 +125,22 @@ def inner(text: str) -> JsonValue:
     if text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
-        found: JsonValue = json.loads(text, parse_constant=_no_constant)
+        parsed: JsonValue = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, list | Mapping) and not _is_deep(found) else None
+    return parsed if isinstance(parsed, list | Mapping) and not _is_deep(parsed) else None
 
 
 def _is_deep(value: JsonValue) -> bool:
-    open_: list[tuple[JsonValue, int]] = [(value, 1)]
-    while open_:
-        here, depth = open_.pop()
-        if depth > DEEPEST:
+    stack: list[tuple[JsonValue, int]] = [(value, 1)]
+    while stack:
+        current, depth = stack.pop()
+        if depth > MAX_DEPTH:
             return True
-        inside = here.values() if isinstance(here, Mapping) else here if isinstance(here, list) else ()
-        open_ += [(one, depth + 1) for one in inside if isinstance(one, list | Mapping)]
+        inside = (
+            current.values() if isinstance(current, Mapping) else current if isinstance(current, list) else ()
+        )
+        stack += [(member, depth + 1) for member in inside if isinstance(member, list | Mapping)]
     return False
 
 
@@ -160,7 +162,7 @@ def _task(raw: Mapping[str, Any], number: int) -> Task:
         version=_version(raw.get("task_version")),
         type=_text(kind),
         fields=fields,
-        place=_place(raw.get("step_position")),
+        position=_position(raw.get("step_position")),
         name=plain(_text(raw.get("name"))),
         note=plain(_text(raw.get("note"))),
         wrong=wrong,
@@ -170,50 +172,50 @@ def _task(raw: Mapping[str, Any], number: int) -> Task:
 def _fields(raw: Any) -> tuple[dict[str, str], str | None]:
     if not isinstance(raw, list):
         return {}, "It has no list of settings (config_field_values)."
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     wrong = None
-    for one in raw:
-        name = one.get("config_field_id") if isinstance(one, Mapping) else None
-        value = one.get("value") if isinstance(one, Mapping) else None
+    for row in raw:
+        name = row.get("config_field_id") if isinstance(row, Mapping) else None
+        value = row.get("value") if isinstance(row, Mapping) else None
         if not isinstance(name, str) or not (value is None or isinstance(value, str)):
             wrong = "One of its settings is not of the shape the product writes."
-        elif name in found:
+        elif name in fields:
             wrong = f"Its setting “{name[:80]}” is given twice."
         elif value is not None:
-            found[name] = value
-    return found, wrong
+            fields[name] = value
+    return fields, wrong
 
 
-def _links(raw: Any) -> list[Link]:
-    rows = [one for one in raw if isinstance(one, Mapping)] if isinstance(raw, list) else []
-    if len(rows) > MOST_LINKS:
-        raise Unreadable(f"This export has more than {MOST_LINKS} connections.")
+def _links(raw: Any) -> list[TaskLink]:
+    rows = [row for row in raw if isinstance(row, Mapping)] if isinstance(raw, list) else []
+    if len(rows) > MAX_LINKS:
+        raise Unreadable(f"This export has more than {MAX_LINKS} connections.")
     return [
-        Link(
-            _id(one.get("from_step_id")),
-            _text(one.get("from_port_id")),
-            _id(one.get("to_step_id")),
-            _text(one.get("to_port_id")),
+        TaskLink(
+            _id(row.get("from_step_id")),
+            _text(row.get("from_port_id")),
+            _id(row.get("to_step_id")),
+            _text(row.get("to_port_id")),
         )
-        for one in rows
+        for row in rows
     ]
 
 
 def _patched(flow: Flow, raw: Any) -> None:
-    for one in raw if isinstance(raw, list) else ():
-        given = _mapping(one)
-        arguments = given.get("arguments")
-        found = _mapping(inner(arguments) if isinstance(arguments, str) else arguments)
+    for row in raw if isinstance(raw, list) else ():
+        patch = _mapping(row)
+        arguments = patch.get("arguments")
+        metafield = _mapping(inner(arguments) if isinstance(arguments, str) else arguments)
         texts = (
-            _type(given.get("patched_type")),
-            given.get("handle"),
-            found.get("namespace"),
-            found.get("key"),
+            _type(patch.get("patched_type")),
+            patch.get("handle"),
+            metafield.get("namespace"),
+            metafield.get("key"),
         )
-        if given.get("field") == "metafield" and all(isinstance(text, str) and text for text in texts):
+        if patch.get("field") == "metafield" and all(isinstance(text, str) and text for text in texts):
             flow.patched.append(Patched(*(str(text) for text in texts)))
         else:
-            handle = plain(_text(given.get("handle")))[:80]
+            handle = plain(_text(patch.get("handle")))[:80]
             flow.strange.append(f"Its added field “{handle}” is no metafield with a namespace and a key.")
 
 
@@ -221,7 +223,7 @@ def _type(value: Any) -> Any:
     """A type's name; some files write `DRAFT_ORDER` for DraftOrder, and `VARIANT` for a product's."""
     if not isinstance(value, str) or not value.isupper():
         return value
-    return "ProductVariant" if value == "VARIANT" else "".join(one.capitalize() for one in value.split("_"))
+    return "ProductVariant" if value == "VARIANT" else "".join(word.capitalize() for word in value.split("_"))
 
 
 def _mapping(value: Any) -> JsonObject:
@@ -243,17 +245,21 @@ def _version(value: Any) -> float:
     if value is None:
         return VERSION
     try:
-        found = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+        version = (
+            float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else 0.0
+        )
     except (ValueError, OverflowError):
         return 0.0
-    return found if abs(found) < 1e6 else 0.0
+    return version if abs(version) < 1e6 else 0.0
 
 
-def _place(value: Any) -> tuple[float, float]:
+def _position(value: Any) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2:
         return 0.0, 0.0
     x, y = (
-        float(one) if isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < 1e12 else 0.0
-        for one in value
+        float(coordinate)
+        if isinstance(coordinate, int | float) and not isinstance(coordinate, bool) and abs(coordinate) < 1e12
+        else 0.0
+        for coordinate in value
     )
     return x, y

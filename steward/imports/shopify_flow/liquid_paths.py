@@ -46,42 +46,42 @@ _BY_MEMBER = frozenset(
 )
 
 
-class TooMuch(Exception):
+class TooManyMeanings(Exception):
     """A text gives its names more meanings than can be followed."""
 
 
 @dataclass(slots=True)
-class Asked:
+class LiquidPaths:
     """What a text asks for, and the paths with a member that is worked out only while it runs."""
 
     paths: list[Path] = field(default_factory=list)
     unclear: list[str] = field(default_factory=list)
 
 
-def paths_of(text: str, roots: Iterable[str]) -> Asked:
+def paths_of(text: str, roots: Iterable[str]) -> LiquidPaths:
     """The paths of a Liquid text. `roots` are the names it may look at; others it must give itself.
 
     Raises TooMuch.
     """
-    first = _Reading(frozenset(roots), {})
+    first = _LiquidReader(frozenset(roots), {})
     first.read(text)
     if not first.names:
-        return first.asked
+        return first.result
     # A loop may use what it gave a name at its end; a name used before it is given anything is empty.
     later = {
-        name: {path for path in given if path[0] in first.roots or path[0] not in first.names}
-        for name, given in first.names.items()
+        name: {path for path in meanings if path[0] in first.roots or path[0] not in first.names}
+        for name, meanings in first.names.items()
     }
-    again = _Reading(first.roots, later)
+    again = _LiquidReader(first.roots, later)
     again.read(text)
-    return again.asked
+    return again.result
 
 
 @dataclass(slots=True)
-class _Reading:
+class _LiquidReader:
     roots: frozenset[str]
     later: dict[str, set[Path]]
-    asked: Asked = field(default_factory=Asked)
+    result: LiquidPaths = field(default_factory=LiquidPaths)
     names: dict[str, set[Path]] = field(default_factory=dict)
     loops: list[tuple[str, set[Path] | None]] = field(default_factory=list)
     _seen: set[Path] = field(default_factory=set)
@@ -90,20 +90,20 @@ class _Reading:
     def read(self, text: str) -> None:
         """Every output and tag, in order."""
         skipped = ""
-        for found in _MARK.finditer(text):
-            tag = found["tag"]
+        for markup in _MARK.finditer(text):
+            tag = markup["tag"]
             if skipped:
                 skipped = "" if tag == skipped else skipped
-            elif found["out"] is not None:
-                self._value(found["out"])
+            elif markup["out"] is not None:
+                self._value(markup["out"])
             elif tag in _SKIPPED:
                 skipped = _SKIPPED[tag]
             elif tag == "liquid":
-                for line in found["rest"].splitlines():
+                for line in markup["rest"].splitlines():
                     name, _, rest = line.strip().partition(" ")
                     self._tag(name, rest)
             else:
-                self._tag(tag, found["rest"])
+                self._tag(tag, markup["rest"])
 
     def _tag(self, tag: str, rest: str) -> None:
         if tag in ("#", "") or (tag.startswith("end") and tag not in ("endfor", "endtablerow")):
@@ -112,14 +112,14 @@ class _Reading:
             if self.loops:
                 name, before = self.loops.pop()
                 self._put_back(name, before)
-        elif tag in ("for", "tablerow") and (found := _FOR.match(rest)):
-            self.loops.append((found[1], self.names.get(found[1])))
-            self.names[found[1]] = self._value(found[2], list_=True)
-        elif tag == "assign" and (found := _ASSIGN.match(rest)):
-            given = self.names.get(found[1], set()) | self._value(found[2])
-            if len(given) > MOST_PATHS:
-                raise TooMuch
-            self.names[found[1]] = given
+        elif tag in ("for", "tablerow") and (match := _FOR.match(rest)):
+            self.loops.append((match[1], self.names.get(match[1])))
+            self.names[match[1]] = self._value(match[2], list_=True)
+        elif tag == "assign" and (match := _ASSIGN.match(rest)):
+            meanings = self.names.get(match[1], set()) | self._value(match[2])
+            if len(meanings) > MOST_PATHS:
+                raise TooManyMeanings
+            self.names[match[1]] = meanings
         elif tag in ("capture", "increment", "decrement"):
             name = rest.strip().strip("'\"")
             self.names.setdefault(name, set())
@@ -139,29 +139,29 @@ class _Reading:
     def _value(self, text: str, *, list_: bool = False) -> set[Path]:
         """The paths an expression with filters may stand for, having asked for everything in it."""
         head, *filters = _split(text, "|")
-        given = self._terms(head, first=list_)
-        for one in filters:
-            name, _, arguments = one.partition(":")
+        meanings = self._terms(head, first=list_)
+        for filter_ in filters:
+            name, _, arguments = filter_.partition(":")
             named = name.strip()
-            self._steps += len(given)
+            self._steps += len(meanings)
             others = self._terms(arguments)
             member = re.match(r"\s*(?:'([\w.-]+)'|\"([\w.-]+)\")", arguments)
             if named in _BY_MEMBER and member is not None:
-                below = {(*path, *(member[1] or member[2]).split(".")) for path in given}
+                below = {(*path, *(member[1] or member[2]).split(".")) for path in meanings}
                 for path in sorted(below):
-                    self._ask(path)
-                given = below if named == "map" else given
+                    self._add_path(path)
+                meanings = below if named == "map" else meanings
             if named in ("default", "concat"):
-                given = given | others
+                meanings = meanings | others
             elif named != "map" and named not in _KEEPING:
-                given = set()
-        if len(given) > MOST_PATHS:
-            raise TooMuch
-        return given
+                meanings = set()
+        if len(meanings) > MOST_PATHS:
+            raise TooManyMeanings
+        return meanings
 
     def _terms(self, text: str, *, first: bool = False) -> set[Path]:
         """Everything asked for in an expression without filters."""
-        found: set[Path] = set()
+        meanings: set[Path] = set()
         for term in _TERM.finditer(text):
             if term["name"] is None or term["name"] in _WORDS or (term["argument"] and not term["more"]):
                 continue
@@ -174,38 +174,38 @@ class _Reading:
                 if not number:
                     path.append(dotted or single or double)
             if dynamic and term["name"] in self.roots:
-                self.asked.unclear.append(".".join(path))
-            for one in self._followed(tuple(path)):
-                self._ask(one)
-                found.add(_of_elements(one))
-        return found
+                self.result.unclear.append(".".join(path))
+            for followed in self._followed(tuple(path)):
+                self._add_path(followed)
+                meanings.add(_of_elements(followed))
+        return meanings
 
     def _followed(self, path: Path) -> Iterator[Path]:
         """A path with its first name followed back to what it was given."""
         head, rest = path[0], path[1:]
-        known = self.names.get(head)
-        if known is None:
-            known = self.later.get(head)
-            if known is None or head in self.roots:
+        meanings = self.names.get(head)
+        if meanings is None:
+            meanings = self.later.get(head)
+            if meanings is None or head in self.roots:
                 yield path
-            known = known or set()
-        self._steps += 1 + len(known)
+            meanings = meanings or set()
+        self._steps += 1 + len(meanings)
         if self._steps > MOST_STEPS:
-            raise TooMuch
-        for one in sorted(known):
-            if len(one) + len(rest) <= DEEPEST:
-                yield one + rest
+            raise TooManyMeanings
+        for meaning in sorted(meanings):
+            if len(meaning) + len(rest) <= DEEPEST:
+                yield meaning + rest
 
-    def _ask(self, path: Path) -> None:
+    def _add_path(self, path: Path) -> None:
         plain = _of_elements(path)
         if plain not in self._seen:
             self._seen.add(plain)
-            self.asked.paths.append(plain)
+            self.result.paths.append(plain)
 
 
 def _of_elements(path: Path) -> Path:
     """A path without what a list says of itself: `order.lineItems.first.title` asks for their titles."""
-    return (path[0], *(one for one in path[1:] if one not in OF_LIST))
+    return (path[0], *(member for member in path[1:] if member not in OF_LIST))
 
 
 def _split(text: str, sign: str) -> list[str]:

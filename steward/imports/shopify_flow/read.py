@@ -7,15 +7,15 @@ from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph
-from steward.imports.n8n.read import MOST_BOUND, Read
+from steward.imports.n8n.read import MAX_BOUND_STEPS, ReadExport
 from steward.imports.n8n.triggers import wire
 from steward.imports.shopify_flow import file, paths, scope, waits
 from steward.imports.shopify_flow.file import Flow, Task
 from steward.imports.shopify_flow.schedules import read_recurrence
 from steward.imports.shopify_flow.secrets import without_secrets
-from steward.imports.shopify_flow.settings import with_told
+from steward.imports.shopify_flow.settings import with_resolved_names
 from steward.imports.shopify_flow.steps import Names, port_of, step_of
-from steward.imports.shopify_flow.tasks import SCHEDULED, Started, label_of, started_by
+from steward.imports.shopify_flow.tasks import SCHEDULED, FlowTrigger, label_of, started_by
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
@@ -25,33 +25,33 @@ SOURCE = "store_flow"
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-def read(content: Content, name: str | None = None) -> Read:
+def read(content: Content, name: str | None = None) -> ReadExport:
     """The plan of an export. Raises Unreadable when it is none, or none that can be kept."""
     text, fits = file.split(content.text)
-    found = read_value(parsed(text), content.sha256, name)
+    export = read_value(parsed(text), content.sha256, name)
     if fits is not True:
         words = "Its checksum does not fit its text" if fits is False else "It has no checksum"
         words += ": it was changed after it was exported, or cut. Look at every step, or export it again."
-        found.findings.insert(0, Finding(None, FindingLevel.WARNING, "checksum_mismatch", words))
-    return found
+        export.findings.insert(0, Finding(None, FindingLevel.WARNING, "checksum_mismatch", words))
+    return export
 
 
-def read_value(value: Any, sha256: str | None = None, name: str | None = None) -> Read:
+def read_value(value: Any, sha256: str | None = None, name: str | None = None) -> ReadExport:
     """As `read`, of the JSON behind the checksum."""
     file.root_of(value)
     cleaned, secrets = without_secrets(value)
     flow = file.flow_of(cleaned)
-    reading = _Reading(flow, names=Names(_words(flow)))
+    reading = _FlowReader(flow, names=Names(_words(flow)))
     reading.about_file()
     trigger = reading.start()
-    made = reading.steps()
+    steps = reading.steps()
     edges = reading.edges(trigger.name)
     reading.secrets(cleaned, secrets)
-    scopes = scope.scopes_of(made, edges, trigger.name)
+    scopes = scope.scopes_of(steps, edges, trigger.name)
     reading.circles(scopes)
-    used = paths.used(made, scopes, paths.Given(reading.roots, reading.lost, reading.told))
+    used = paths.used(steps, scopes, paths.FlowInputs(reading.roots, reading.lost, reading.run_values))
     plan = Plan(
-        steps=tuple(made),
+        steps=tuple(steps),
         edges=tuple(dict.fromkeys(edges)),
         source=SOURCE,
         source_sha256=sha256,
@@ -59,24 +59,27 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
         timezone=reading.timezone,
         mode=DataMode.ENVIRONMENT,
         triggers=(trigger,),
-        variables=tuple(paths.variables(used, made, tuple(flow.patched))),
+        variables=tuple(paths.variables(used, steps, tuple(flow.patched))),
     )
     plan = graph.arranged(plan, by_port=True)
     findings = reading.findings + used.findings + waits.held_up(edges, scopes) + graph.reads_beside(plan)
-    if sum(step.origin is not None and step.origin.needs is not None for step in plan.steps) > MOST_BOUND:
-        raise Unreadable(f"More than {MOST_BOUND} of its steps need a connection.")
-    return Read(plan, findings, cleaned)
+    if (
+        sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
+        > MAX_BOUND_STEPS
+    ):
+        raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
+    return ReadExport(plan, findings, cleaned)
 
 
 @dataclass(slots=True)
-class _Reading:
+class _FlowReader:
     flow: Flow
     findings: list[Finding] = field(default_factory=list)
     names: Names = field(default_factory=Names)
-    made: dict[str, PlanStep] = field(default_factory=dict)  # by the id of the file
+    steps_by_id: dict[str, PlanStep] = field(default_factory=dict)  # by the id of the file
     roots: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    told: tuple[str, ...] = ()
+    run_values: tuple[str, ...] = ()
     same: Mapping[str, str] = field(default_factory=dict)
     timezone: str | None = None
     trigger_name: str = ""
@@ -109,12 +112,12 @@ class _Reading:
             )
             words += "replaces it: choose a schedule, a store event or start it by hand."
             self.find(self.trigger_name, FindingLevel.WARNING, "foreign_trigger", words)
-            return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.place)
-        self.roots, self.lost, self.same = started.roots, started.lost, started.told
+            return PlanTrigger(self.trigger_name, "manual", replaced=task.task[:200], place=task.position)
+        self.roots, self.lost, self.same = started.roots, started.lost, started.paths_by_value
         self._strict(task, started)
-        return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.place)
+        return PlanTrigger(self.trigger_name, "event", topics=started.topics, place=task.position)
 
-    def _strict(self, task: Task, started: Started) -> None:
+    def _strict(self, task: Task, started: FlowTrigger) -> None:
         """What of a trigger differs: settings, version, a topic that is told oftener."""
         if started.wider:
             words = f"No event of the store is the same. {started.wider} Look whether that is right."
@@ -131,36 +134,38 @@ class _Reading:
 
     def _scheduled(self, task: Task) -> PlanTrigger:
         self.trigger_name = self.names.name(task.name or "Scheduled time")
-        self.told = ("scheduledAt",)
-        found = read_recurrence(task.fields.get("recurrence", ""))
-        self.timezone = found.zone
-        schedule: JsonObject | None = found.schedule
+        self.run_values = ("scheduledAt",)
+        recurrence = read_recurrence(task.fields.get("recurrence", ""))
+        self.timezone = recurrence.zone
+        schedule: JsonObject | None = recurrence.schedule
         if schedule is None:
-            words = f"No cadence equals its schedule. The nearest is {found.nearest}; choose one at set-up."
+            words = (
+                f"No cadence equals its schedule. The nearest is {recurrence.nearest}; choose one at set-up."
+            )
             self.find(self.trigger_name, FindingLevel.WARNING, "schedule_not_representable", words)
             schedule = wire(cadence="manual")
-        return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.place)
+        return PlanTrigger(self.trigger_name, "schedule", schedule=schedule, place=task.position)
 
     def steps(self) -> list[PlanStep]:
         """Every task that is a step."""
         ports: dict[str, list[str]] = {}
         for link in self.flow.links:
             ports.setdefault(link.source, []).append(link.port)
-        found: list[PlanStep] = []
+        steps_: list[PlanStep] = []
         for task in self.flow.tasks:
             step, findings = step_of(task, self.names, ports.get(task.id, ()))
             if self.same:
-                step = replace(step, config=with_told(step.config, self.same))
-            found.append(step)
+                step = replace(step, config=with_resolved_names(step.config, self.same))
+            steps_.append(step)
             self.order.append(step.name)
             self.findings += findings
-            if task.id in self.made or task.id == self.flow.trigger.id:
+            if task.id in self.steps_by_id or task.id == self.flow.trigger.id:
                 words = "Another step of the file has the same id, so what leads to it is not clear. "
                 words += "Export it again."
                 self.find(step.name, FindingLevel.ERROR, "parameter", words)
-            self.made.setdefault(task.id, step)
+            self.steps_by_id.setdefault(task.id, step)
             self._numbered(step)
-        return found
+        return steps_
 
     def _numbered(self, step: PlanStep) -> None:
         """A variable of several steps of a kind: the file names none, and has its steps in no order."""
@@ -174,9 +179,9 @@ class _Reading:
 
     def edges(self, trigger: str) -> list[PlanEdge]:
         """What links them; what leads nowhere is left out and said."""
-        found: list[PlanEdge] = []
+        edges: list[PlanEdge] = []
         for link in self.flow.links:
-            target = self.made.get(link.target)
+            target = self.steps_by_id.get(link.target)
             if target is None or link.target == self.flow.trigger.id:
                 words = f"A connection leads to “{link.target[:80]}”, which is no step. It was left out."
                 self.find(None, FindingLevel.WARNING, "parameter", words)
@@ -189,8 +194,8 @@ class _Reading:
                     words + "Build the step anew in the product.",
                 )
             elif link.source == self.flow.trigger.id:
-                found.append(PlanEdge(trigger, ONWARD, target.name))
-            elif (source := self.made.get(link.source)) is None:
+                edges.append(PlanEdge(trigger, ONWARD, target.name))
+            elif (source := self.steps_by_id.get(link.source)) is None:
                 words = f"A connection comes from “{link.source[:80]}”, which is not there. It was left out."
                 self.find(None, FindingLevel.WARNING, "parameter", words)
             elif (port := port_of(source, link.port)) is None:
@@ -204,18 +209,20 @@ class _Reading:
                     words + "Build the step anew in the product.",
                 )
             else:
-                found.append(PlanEdge(source.name, port, target.name))
-        return found
+                edges.append(PlanEdge(source.name, port, target.name))
+        return edges
 
     def secrets(self, cleaned: Mapping[str, Any], places: list[tuple[int | None, str]]) -> None:
         """Each place a credential value was, by step and field."""
         by_place = self._by_place(cleaned)
-        for place, where in places:
-            step = by_place.get(place) if place is not None else None
+        for index, where in places:
+            step = by_place.get(index) if index is not None else None
             words = f"A credential value stood in {where[:120]} and was not kept. Remove it from the flow."
             self.find(step, FindingLevel.WARNING, "secret_removed", words)
-            told = any((one.step, one.code) == (step, "credential") for one in self.findings)
-            if where == "url" and step is not None and not told:
+            is_reported = any(
+                (finding.step, finding.code) == (step, "credential") for finding in self.findings
+            )
+            if where == "url" and step is not None and not is_reported:
                 words = "Its address was a key itself, which is not taken from a file. Remove the step."
                 self.find(step, FindingLevel.ERROR, "credential", words)
 
@@ -224,8 +231,8 @@ class _Reading:
         names = iter(self.order)
         rows = cleaned["root"]["steps"]
         return {
-            place: self.trigger_name if row.get("task_type") == file.TRIGGER else next(names)
-            for place, row in enumerate(rows)
+            index: self.trigger_name if row.get("task_type") == file.TRIGGER else next(names)
+            for index, row in enumerate(rows)
             if isinstance(row, Mapping)
         }
 

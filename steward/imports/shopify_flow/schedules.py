@@ -16,7 +16,7 @@ _START = re.compile(
     r"(?P<y>\d{4})(?P<m>\d\d)(?P<d>\d\d)(?:T(?P<hour>\d\d)(?P<minute>\d\d)(?P<second>\d\d)?(?P<utc>Z)?)?\Z"
 )
 _DAYS: Final = {name: number for number, name in enumerate(("MO", "TU", "WE", "TH", "FR", "SA", "SU"), 1)}
-_KNOWN: Final = frozenset(
+_SUPPORTED_PARTS: Final = frozenset(
     ("FREQ", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYHOUR", "BYMINUTE", "BYSECOND", "BYSETPOS", "WKST")
 )
 _NEAREST: Final = {"HOURLY": "hourly", "DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly"}
@@ -42,38 +42,38 @@ class _Start:
 
 def read_recurrence(text: str) -> Recurrence:
     """The schedule of a `recurrence` field: a list of rules, of which one alone can be a cadence."""
-    found = inner(text)
-    rules = [one for one in found if isinstance(one, str)] if isinstance(found, list) else [text]
+    parsed = inner(text)
+    rules = [rule for rule in parsed if isinstance(rule, str)] if isinstance(parsed, list) else [text]
     if not rules:
         return Recurrence(None, "daily", None)
     lines = [line.strip() for line in rules[0].replace("\\n", "\n").splitlines() if line.strip()]
     starts = [line for line in lines if line.startswith("DTSTART")]
-    given = [line.removeprefix("RRULE:") for line in lines if line.startswith("RRULE:")]
+    rrules = [line.removeprefix("RRULE:") for line in lines if line.startswith("RRULE:")]
     start = _start(starts[0]) if len(starts) == 1 else None
-    if len(given) != 1:
+    if len(rrules) != 1:
         return Recurrence(None, "daily", start.zone if start else None)
-    parts = dict(part.partition("=")[::2] for part in given[0].upper().split(";") if part)
+    parts = dict(part.partition("=")[::2] for part in rrules[0].upper().split(";") if part)
     nearest = _NEAREST.get(parts.get("FREQ", ""), "monthly" if parts.get("FREQ") == "YEARLY" else "hourly")
-    exact = start is not None and len(rules) == 1 and len(lines) == 2 and set(parts) <= _KNOWN
+    exact = start is not None and len(rules) == 1 and len(lines) == 2 and set(parts) <= _SUPPORTED_PARTS
     schedule = _schedule(parts, start) if exact and start is not None else None
     return Recurrence(schedule, nearest, start.zone if start else None)
 
 
 def _start(line: str) -> _Start | None:
     """When it first runs; its day and time are those of every further run the rule says nothing about."""
-    found = _START.match(line)
-    if found is None:
+    match = _START.match(line)
+    if match is None:
         return None
     try:
-        day = date(int(found["y"]), int(found["m"]), int(found["d"]))
+        day = date(int(match["y"]), int(match["m"]), int(match["d"]))
     except ValueError:
         return None
-    hour, minute = int(found["hour"] or 0), int(found["minute"] or 0)
+    hour, minute = int(match["hour"] or 0), int(match["minute"] or 0)
     if hour > 23 or minute > 59:
         return None
-    name = "UTC" if found["utc"] else found["zone"]
-    known = name if name is not None and zone(name) is not None else None
-    return _Start(day.isoweekday(), day.day, hour, minute, known)
+    name = "UTC" if match["utc"] else match["zone"]
+    known_zone = name if name is not None and zone(name) is not None else None
+    return _Start(day.isoweekday(), day.day, hour, minute, known_zone)
 
 
 def _schedule(parts: Mapping[str, str], start: _Start) -> JsonObject | None:
@@ -81,24 +81,24 @@ def _schedule(parts: Mapping[str, str], start: _Start) -> JsonObject | None:
     frequency, every = parts.get("FREQ"), parts.get("INTERVAL", "1")
     if frequency == "HOURLY":
         return _hourly(parts, start, every)
-    at = _at(parts, start)
-    if at is None or every != "1":
+    time_of_day = _time_of_day(parts, start)
+    if time_of_day is None or every != "1":
         return None
-    days = [one for one in parts.get("BYDAY", "").split(",") if one]
+    days = [day_ for day_ in parts.get("BYDAY", "").split(",") if day_]
     if frequency == "MONTHLY":
-        return _monthly(parts, days, start, at)
+        return _monthly(parts, days, start, time_of_day)
     if "BYMONTHDAY" in parts or "BYSETPOS" in parts or any(day not in _DAYS for day in days):
         return None
     if frequency == "DAILY" and not days:
-        return wire(cadence="daily", run_at=at)
+        return wire(cadence="daily", run_at=time_of_day)
     if frequency not in ("DAILY", "WEEKLY"):
         return None
     numbers = sorted({_DAYS[day] for day in days}) or [start.weekday]
     if len(numbers) == 7:
-        return wire(cadence="daily", run_at=at)
+        return wire(cadence="daily", run_at=time_of_day)
     if len(numbers) == 1:
-        return wire(cadence="weekly", run_at=at, day_of_week=numbers[0])
-    return wire(cadence="weekdays", run_at=at, days=numbers)
+        return wire(cadence="weekly", run_at=time_of_day, day_of_week=numbers[0])
+    return wire(cadence="weekdays", run_at=time_of_day, days=numbers)
 
 
 def _hourly(parts: Mapping[str, str], start: _Start, every: str) -> JsonObject | None:
@@ -111,7 +111,7 @@ def _hourly(parts: Mapping[str, str], start: _Start, every: str) -> JsonObject |
     return wire(cadence="every_6_hours") if every == "6" and start.hour % 6 == 0 else None
 
 
-def _at(parts: Mapping[str, str], start: _Start) -> str | None:
+def _time_of_day(parts: Mapping[str, str], start: _Start) -> str | None:
     """HH:MM of every run; None when a rule has several times a day."""
     hour, minute = parts.get("BYHOUR", str(start.hour)), parts.get("BYMINUTE", str(start.minute))
     if not re.fullmatch(r"\d{1,2}", hour) or not re.fullmatch(r"\d{1,2}", minute):
@@ -121,24 +121,26 @@ def _at(parts: Mapping[str, str], start: _Start) -> str | None:
     return f"{int(hour):02d}:{int(minute):02d}"
 
 
-def _monthly(parts: Mapping[str, str], days: list[str], start: _Start, at: str) -> JsonObject | None:
+def _monthly(parts: Mapping[str, str], days: list[str], start: _Start, time_of_day: str) -> JsonObject | None:
     by_day = parts.get("BYMONTHDAY")
     if not days:
         if "BYSETPOS" in parts:
             return None
         number = by_day if by_day is not None else str(start.day)
         if number == "-1":
-            return wire(cadence="monthly", run_at=at, day_of_month=31)  # here a short month's last day runs
+            return wire(
+                cadence="monthly", run_at=time_of_day, day_of_month=31
+            )  # here a short month's last day runs
         if re.fullmatch(r"\d{1,2}", number) and 1 <= int(number) <= 28:
-            return wire(cadence="monthly", run_at=at, day_of_month=int(number))
+            return wire(cadence="monthly", run_at=time_of_day, day_of_month=int(number))
         return None
-    found = re.fullmatch(r"([+-]?\d)?([A-Z]{2})", days[0])
-    if by_day is not None or len(days) > 1 or found is None or found[2] not in _DAYS:
+    weekday = re.fullmatch(r"([+-]?\d)?([A-Z]{2})", days[0])
+    if by_day is not None or len(days) > 1 or weekday is None or weekday[2] not in _DAYS:
         return None
     position = parts.get("BYSETPOS")
-    if (found[1] is None) == (position is None):
+    if (weekday[1] is None) == (position is None):
         return None
-    week = (found[1] or position or "").lstrip("+")
+    week = (weekday[1] or position or "").lstrip("+")
     if week not in ("1", "2", "3", "4", "-1"):
         return None
-    return wire(cadence="monthly", run_at=at, day_of_week=_DAYS[found[2]], week_of_month=int(week))
+    return wire(cadence="monthly", run_at=time_of_day, day_of_week=_DAYS[weekday[2]], week_of_month=int(week))

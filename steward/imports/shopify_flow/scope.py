@@ -14,7 +14,7 @@ LISTED: Final = frozenset(
 
 
 @dataclass(slots=True)
-class Scope:
+class StepScope:
     """What one step sees. `items` are loop items with the list they come from, as the origin spells it."""
 
     items: Mapping[str, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Scopes:
     """The scopes of a flow's steps, and the steps that stand on a circle."""
 
     steps: Sequence[PlanStep]
-    of: dict[str, Scope]
+    of: dict[str, StepScope]
     circles: list[str]
     variables: dict[str, str]  # alias: the step's name
     places: Mapping[str, int]
@@ -49,25 +49,25 @@ class Scopes:
 
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
     """The scopes, each step's out of those of the steps before it."""
-    places = {step.name: place for place, step in enumerate(steps)}
+    places = {step.name: index for index, step in enumerate(steps)}
     after: dict[str, list[PlanEdge]] = {}
-    left: dict[str, int] = dict.fromkeys(places, 0)
+    pending: dict[str, int] = dict.fromkeys(places, 0)
     for edge in edges:
         after.setdefault(edge.source, []).append(edge)
-        left[edge.target] += 1
+        pending[edge.target] += 1
     turning = cycles({name: [edge.target for edge in out] for name, out in after.items()})
-    found = Scopes(
+    scopes = Scopes(
         steps,
-        {name: Scope() for name in places},
+        {name: StepScope() for name in places},
         sorted(
-            (min(one, key=lambda name: places.get(name, 0)) for one in turning),
+            (min(circle, key=lambda name: places.get(name, 0)) for circle in turning),
             key=lambda n: places.get(n, 0),
         ),
         {step.origin.alias: step.name for step in steps if step.origin is not None and step.origin.alias},
         places,
     )
-    gone = sum(1 << places[step.name] for step in steps if _goes(step))
-    ready = [trigger, *(name for name, count in left.items() if not count)]
+    gone = sum(1 << places[step.name] for step in steps if _is_gone_after_wait(step))
+    ready = [trigger, *(name for name, count in pending.items() if not count)]
     done: set[str] = set()
     while ready:
         name = ready.pop()
@@ -75,33 +75,33 @@ def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str
             continue
         done.add(name)
         for edge in after.get(name, ()):
-            _hand_on(found, edge, places, gone)
-            left[edge.target] -= 1
-            if not left[edge.target]:
+            _propagate(scopes, edge, places, gone)
+            pending[edge.target] -= 1
+            if not pending[edge.target]:
                 ready.append(edge.target)
-    return found
+    return scopes
 
 
-def _goes(step: PlanStep) -> bool:
+def _is_gone_after_wait(step: PlanStep) -> bool:
     """Whether a wait makes what the step gave unusable."""
     task = step.origin.source_type if step.origin is not None else ""
     return task.rpartition("::")[2] in LISTED or "::fetch::" in task
 
 
-def _hand_on(found: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
+def _propagate(scopes: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
     """What a step sees, and its own output, to one that follows it."""
-    to = found.of[edge.target]
+    to = scopes.of[edge.target]
     if edge.source not in places:
         return
-    scope, step = found.of[edge.source], found.steps[places[edge.source]]
-    own = 1 << places[edge.source]
-    to.earlier |= scope.earlier | own
-    lasting = scope.lasting | own
+    scope, step = scopes.of[edge.source], scopes.steps[places[edge.source]]
+    source_bit = 1 << places[edge.source]
+    to.earlier |= scope.earlier | source_bit
+    lasting = scope.lasting | source_bit
     to.lasting |= lasting & ~gone if step.operation == "wait" else lasting
     items = scope.items
     if edge.port == LOOP_BODY:
         name, path = step.config.get("item"), step.config.get("list")
         if isinstance(name, str) and isinstance(path, str):
-            items = {**items, name: found.spelled(edge.source, path)}
+            items = {**items, name: scopes.spelled(edge.source, path)}
     if items is not to.items:
         to.items = items if not to.items else {**items, **to.items}

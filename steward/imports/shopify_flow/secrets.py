@@ -16,10 +16,10 @@ NO_KEY = re.compile(r"""\|\s*+hmac_sha(?:1|256)\s*+:\s*+(?:""|'')""")
 
 def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int | None, str]]]:
     """The export with every credential value empty; (place in its list of steps or None, field) of each."""
-    found: list[tuple[int | None, str]] = []
+    locations: list[tuple[int | None, str]] = []
     root = dict(value["root"])
     steps = []
-    for place, step in enumerate(root["steps"]):
+    for index, step in enumerate(root["steps"]):
         rows = step.get("config_field_values") if isinstance(step, Mapping) else None
         if not isinstance(rows, list):
             steps.append(step)
@@ -27,11 +27,11 @@ def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[t
         cleaned = [_row(row) for row in rows]
         for row, now in zip(rows, cleaned, strict=True):
             if now is not row:
-                found.append((place, str(row["config_field_id"])))
+                locations.append((index, str(row["config_field_id"])))
         steps.append({**step, "config_field_values": cleaned})
     rest, paths = secrets.without_secrets({**value, "root": {**root, "steps": steps}})
-    found += [_named(rest, path) for path in paths]
-    return rest, list(dict.fromkeys(found))
+    locations += [_named(rest, path) for path in paths]
+    return rest, list(dict.fromkeys(locations))
 
 
 def _row(row: Any) -> Any:
@@ -49,14 +49,14 @@ def _row(row: Any) -> Any:
     pairs = inner(text)
     if not isinstance(pairs, list):
         return row
-    cleaned = [_pair(one) for one in pairs]
-    if all(now is one for now, one in zip(cleaned, pairs, strict=True)):
+    cleaned = [_pair(pair) for pair in pairs]
+    if all(now is pair for now, pair in zip(cleaned, pairs, strict=True)):
         return row
     return {**row, "value": json.dumps(cleaned, ensure_ascii=False)}
 
 
 def _pair(pair: Any) -> Any:
-    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
         return pair
     name, text = pair
     return [name, EMPTY] if secrets.is_named_header(name) and secrets.is_literal(text) else pair
@@ -76,7 +76,7 @@ def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:
     return int(parts[2]), ".".join(parts[3:])
 
 
-def _element(rows: Any, place: str) -> Any:
+def _element(rows: Any, index: str) -> Any:
     """The element a part of a path names; None where it is a name: names may have dots and digits too."""
-    number = int(place) if isinstance(rows, list) and place.isdecimal() and len(place) < 7 else None
+    number = int(index) if isinstance(rows, list) and index.isdecimal() and len(index) < 7 else None
     return rows[number] if number is not None and number < len(rows) else None

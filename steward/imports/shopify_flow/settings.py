@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from steward.imports.shopify_flow import conditions
-from steward.imports.shopify_flow.conditions import Unclear
+from steward.imports.shopify_flow.conditions import UnreadableCondition
 from steward.imports.shopify_flow.file import Task, inner
 from steward.imports.shopify_flow.secrets import NO_KEY
 from steward.imports.shopify_flow.tasks import FLOW
@@ -15,8 +15,8 @@ from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.template import Lang
 from steward.steps.workflow.step_types import StepProblem
 
-LONGEST_TEXT: Final = 512 * 1024
-LONGEST_LIQUID: Final = 64 * 1024
+MAX_TEXT: Final = 512 * 1024
+MAX_LIQUID: Final = 64 * 1024
 # Fields that hold a text, also when it is the JSON of something.
 _TEXTS: Final = frozenset(
     ("body", "message", "subject", "note", "value", "url", "path", "target", "title", "description", "text",
@@ -28,7 +28,7 @@ _ISO = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?\Z")
 
 
-class Settings:
+class TaskSettings:
     """A task's settings read: `config` as kept, `problems` of what could not be, `unknown` fields."""
 
     def __init__(self, task: Task) -> None:
@@ -51,169 +51,173 @@ class Settings:
         return [name for name in self.task.fields if name not in self._read]
 
 
-def read_settings(task: Task, known: Iterable[str]) -> Settings:
+def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
     """The settings of a task; `known` are the fields its type reads, where it has no reader of its own."""
-    found = Settings(task)
+    settings = TaskSettings(task)
     for name, text in task.fields.items():
-        if len(text) > LONGEST_TEXT:
-            found.error(f"The text at {name[:80]} is over 512 KiB. Shorten it.")
-            return found
+        if len(text) > MAX_TEXT:
+            settings.error(f"The text at {name[:80]} is over 512 KiB. Shorten it.")
+            return settings
     reader = _READERS.get(task.task) or (_fetch if task.task.startswith(f"{FLOW}fetch::") else None)
     if reader is not None:
-        reader(found)
+        reader(settings)
     else:
-        _plain(found, frozenset(known))
-    for name in found.unread():
+        _plain(settings, frozenset(fields))
+    for name in settings.unread():
         words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
-        found.error(words)
-    return found
+        settings.error(words)
+    return settings
 
 
 def unwrapped(text: str) -> str:
     """A value out of `{"value": …, "default_value": …}`, the path behind it where that is empty."""
-    found = inner(text)
-    if isinstance(found, Mapping) and found.keys() == _WRAPPED:
-        given = (
-            one for one in (found["value"], found["default_value"]) if isinstance(one, str) and one.strip()
+    wrapper = inner(text)
+    if isinstance(wrapper, Mapping) and wrapper.keys() == _WRAPPED:
+        texts = (
+            text_
+            for text_ in (wrapper["value"], wrapper["default_value"])
+            if isinstance(text_, str) and text_.strip()
         )
-        return next(given, "")
+        return next(texts, "")
     return text
 
 
-def with_told(config: JsonObject, told: Mapping[str, str]) -> JsonObject:
+def with_resolved_names(config: JsonObject, paths_by_name: Mapping[str, str]) -> JsonObject:
     """A kept config in which values the origin hands over beside its object are read of that object.
 
     In a text of Liquid the name is given its value at the start, in the origin's spelling (`High`).
     """
-    return {name: _told(value, told) for name, value in config.items()}
+    return {name: _resolve_names(value, paths_by_name) for name, value in config.items()}
 
 
-def _told(value: JsonValue, told: Mapping[str, str]) -> JsonValue:
+def _resolve_names(value: JsonValue, paths_by_name: Mapping[str, str]) -> JsonValue:
     if isinstance(value, list | tuple):
-        return [_told(one, told) for one in value]
+        return [_resolve_names(member, paths_by_name) for member in value]
     if not isinstance(value, Mapping):
         return value
     if value.keys() == EXPRESSION:
         text = str(value["expr"])
-        used = [name for name in told if re.search(rf"\b{name}\b", text)]
-        given = "".join(f"{{% assign {name} = {told[name]} | capitalize %}}" for name in used)
-        return template.read_liquid(given + text).encoded() if used else value
+        used = [name for name in paths_by_name if re.search(rf"\b{name}\b", text)]
+        assignments = "".join(f"{{% assign {name} = {paths_by_name[name]} | capitalize %}}" for name in used)
+        return template.read_liquid(assignments + text).encoded() if used else value
     return {
-        name: told.get(str(one), one) if name in ("path", "value_path") else _told(one, told)
-        for name, one in value.items()
+        name: paths_by_name.get(str(member), member)
+        if name in ("path", "value_path")
+        else _resolve_names(member, paths_by_name)
+        for name, member in value.items()
     }
 
 
-def _plain(found: Settings, known: frozenset[str]) -> None:
-    for name in found.task.fields:
-        if name not in known:
+def _plain(settings: TaskSettings, fields: frozenset[str]) -> None:
+    for name in settings.task.fields:
+        if name not in fields:
             continue
-        text = found.text(name) or ""
+        text = settings.text(name) or ""
         parsed = inner(text) if name not in _TEXTS else None
         if (name.endswith("_id") or name == "id") and "." in text and conditions.PATH.match(text):
             text = f"{{{{ {text} }}}}"  # older files have a bare path
-        found.config[name] = _kept(found, name, text if parsed is None else parsed)
+        settings.config[name] = _stored_value(settings, name, text if parsed is None else parsed)
 
 
-def _kept(found: Settings, name: str, value: Any) -> JsonValue:
+def _stored_value(settings: TaskSettings, name: str, value: Any) -> JsonValue:
     """A value with every text of Liquid in it as a kept template."""
     if isinstance(value, str):
-        return _liquid(found, name, value)
+        return _liquid(settings, name, value)
     if isinstance(value, list):
-        return [_kept(found, name, one) for one in value]
+        return [_stored_value(settings, name, member) for member in value]
     if not isinstance(value, Mapping):
         return value if value is None or isinstance(value, bool | int | float) else str(value)
     if value.keys() == EXPRESSION:
-        found.error(f"The value at {name[:80]} cannot be kept. Change the names of its fields.")
+        settings.error(f"The value at {name[:80]} cannot be kept. Change the names of its fields.")
         return None
-    return {str(key): _kept(found, name, one) for key, one in value.items()}
+    return {str(key): _stored_value(settings, name, member) for key, member in value.items()}
 
 
-def _liquid(found: Settings, name: str, text: str) -> JsonValue:
+def _liquid(settings: TaskSettings, name: str, text: str) -> JsonValue:
     read = template.read_liquid(text)
     if read.lang is not Lang.LIQUID:
         return text
     if NO_KEY.search(text):
         words = f"It signs with a key at {name[:80]}, which is not taken from a file. Remove it or the step."
-        found.error(words, "credential")
-    if len(text) > LONGEST_LIQUID:
-        found.error(f"The Liquid at {name[:80]} is over 64 KiB. Shorten it.")
+        settings.error(words, "credential")
+    if len(text) > MAX_LIQUID:
+        settings.error(f"The Liquid at {name[:80]} is over 64 KiB. Shorten it.")
         return None
     return read.encoded()
 
 
-def _condition(found: Settings) -> None:
+def _condition(settings: TaskSettings) -> None:
     try:
-        found.config["condition"] = conditions.read_condition(found.text("condition") or "")
-    except Unclear as unclear:
-        found.error(f"Its condition cannot be read. {unclear.message} Build it anew in the product.")
+        settings.config["condition"] = conditions.read_condition(settings.text("condition") or "")
+    except UnreadableCondition as unclear:
+        settings.error(f"Its condition cannot be read. {unclear.message} Build it anew in the product.")
 
 
-def _list(found: Settings) -> None:
-    path = (found.text("listpath", "list_path") or "").strip()
+def _list(settings: TaskSettings) -> None:
+    path = (settings.text("listpath", "list_path") or "").strip()
     path = path.removeprefix("{{").removesuffix("}}").strip()
     if not conditions.PATH.match(path):
-        found.error("It does not name the list it works on. Choose the list anew in the product.")
+        settings.error("It does not name the list it works on. Choose the list anew in the product.")
         return
-    found.config["list"] = path
+    settings.config["list"] = path
 
 
-def _foreach(found: Settings) -> None:
-    _list(found)
-    path = found.config.get("list")
+def _foreach(settings: TaskSettings) -> None:
+    _list(settings)
+    path = settings.config.get("list")
     if isinstance(path, str):
-        found.config["item"] = f"{path.rpartition('.')[2]}Foreachitem"
+        settings.config["item"] = f"{path.rpartition('.')[2]}Foreachitem"
 
 
-def _code(found: Settings) -> None:
+def _code(settings: TaskSettings) -> None:
     for name in ("input", "script", "output_schema"):
-        found.config[name] = found.text(name) or ""
+        settings.config[name] = settings.text(name) or ""
 
 
-def _fetch(found: Settings) -> None:
-    name = found.task.task.rpartition("::")[2]
-    found.config["object"] = name if name.endswith("s") else f"{name}s"
-    query, sort = found.text("query"), found.text("sort")
-    found.config["query"] = _liquid(found, "query", query) if query else ""
-    found.config["sort"] = sort or ""
-    most = (found.text("maximum") or "100").strip()
-    if not re.fullmatch(r"\d{1,4}", most) or not 1 <= int(most) <= 100:
-        found.error(f"It asks for “{most[:20]}” at most; here 1 to 100 can be read. Choose less.")
+def _fetch(settings: TaskSettings) -> None:
+    name = settings.task.task.rpartition("::")[2]
+    settings.config["object"] = name if name.endswith("s") else f"{name}s"
+    query, sort = settings.text("query"), settings.text("sort")
+    settings.config["query"] = _liquid(settings, "query", query) if query else ""
+    settings.config["sort"] = sort or ""
+    maximum = (settings.text("maximum") or "100").strip()
+    if not re.fullmatch(r"\d{1,4}", maximum) or not 1 <= int(maximum) <= 100:
+        settings.error(f"It asks for “{maximum[:20]}” at most; here 1 to 100 can be read. Choose less.")
         return
-    found.config["maximum"] = int(most)
+    settings.config["maximum"] = int(maximum)
 
 
-def _wait(found: Settings) -> None:
-    until = found.text("until")
-    duration, unit = found.text("duration", "wait_duration"), found.text("unit", "duration_unit")
+def _wait(settings: TaskSettings) -> None:
+    until = settings.text("until")
+    duration, unit = settings.text("duration", "wait_duration"), settings.text("unit", "duration_unit")
     if until is not None and duration is None and ("{{" in until or _MOMENT.match(until.strip())):
-        found.config["until"] = _liquid(found, "until", until)
+        settings.config["until"] = _liquid(settings, "until", until)
         return
     seconds = _seconds((duration or "").strip(), unit) if until is None else None
     if seconds is None:
-        found.error("How long it waits cannot be read. Set the duration anew in the product.")
+        settings.error("How long it waits cannot be read. Set the duration anew in the product.")
         return
-    found.config["seconds"] = seconds
+    settings.config["seconds"] = seconds
 
 
 def _seconds(text: str, unit: str | None) -> int | None:
     """A duration: ISO 8601, `3 days`, a number beside its unit, or both as JSON."""
-    given = inner(text)
-    if isinstance(given, Mapping):
-        text = str(given.get("value", given.get("duration", "")))
-        unit = str(given.get("unit", "")) or unit
+    wrapper = inner(text)
+    if isinstance(wrapper, Mapping):
+        text = str(wrapper.get("value", wrapper.get("duration", "")))
+        unit = str(wrapper.get("unit", "")) or unit
     iso = _ISO.match(text)
     if iso is not None and any(iso.groups()):
         sizes = (604_800, 86_400, 3600, 60, 1)
         return sum(int(part[:9] or 0) * size for part, size in zip(iso.groups("0"), sizes, strict=True))
-    found = re.fullmatch(r"(\d{1,9})(?:\s*([A-Za-z]+))?", text)
-    if found is None or (found[2] is not None and unit):
+    match = re.fullmatch(r"(\d{1,9})(?:\s*([A-Za-z]+))?", text)
+    if match is None or (match[2] is not None and unit):
         return None
-    size = _UNITS.get((found[2] or unit or "").strip().lower().removesuffix("s"))
-    return None if size is None else int(found[1]) * size
+    size = _UNITS.get((match[2] or unit or "").strip().lower().removesuffix("s"))
+    return None if size is None else int(match[1]) * size
 
 
-_READERS: Final[Mapping[str, Callable[[Settings], None]]] = {
+_READERS: Final[Mapping[str, Callable[[TaskSettings], None]]] = {
     f"{FLOW}condition": _condition,
     f"{FLOW}foreach": _foreach,
     f"{FLOW}count": _list,
@@ -225,15 +229,15 @@ _READERS: Final[Mapping[str, Callable[[Settings], None]]] = {
 
 def templates_in(config: JsonObject) -> list[str]:
     """The Liquid texts of a kept config."""
-    found: list[str] = []
-    open_: list[Any] = [config]
-    while open_:
-        here = open_.pop()
-        if isinstance(here, Mapping):
-            if here.keys() == EXPRESSION:
-                found.append(str(here["expr"]))
+    texts: list[str] = []
+    stack: list[Any] = [config]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, Mapping):
+            if current.keys() == EXPRESSION:
+                texts.append(str(current["expr"]))
             else:
-                open_ += here.values()
-        elif isinstance(here, list | tuple):
-            open_ += here
-    return found
+                stack += current.values()
+        elif isinstance(current, list | tuple):
+            stack += current
+    return texts

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from steward.connectors.shopify.hydration import OBJECTS
-from steward.imports.n8n.unwrap import LONGEST_NAME, LONGEST_TITLE
+from steward.imports.n8n.unwrap import MAX_NAME, MAX_TITLE
 from steward.imports.shopify_flow.file import Task
-from steward.imports.shopify_flow.settings import Settings, read_settings
+from steward.imports.shopify_flow.settings import TaskSettings, read_settings
 from steward.imports.shopify_flow.tasks import camel, is_message, label_of
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanStep, StepKind, StepSource
@@ -28,41 +28,41 @@ class Names:
     """Names and variables given so far: a label's second step is “Add order tags 2”, its variable `…1`."""
 
     used: frozenset[str] = frozenset()  # every word of the file's settings
-    taken: set[str] = field(default_factory=set)
+    used_names: set[str] = field(default_factory=set)
     variables: Counter[str] = field(default_factory=Counter)
-    given: set[str] = field(default_factory=set)  # variables, each of one step alone
+    used_variables: set[str] = field(default_factory=set)  # variables, each of one step alone
     numbered: set[str] = field(default_factory=set)  # those told apart by the order of the file
 
-    def name(self, wanted: str) -> str:
+    def name(self, preferred: str) -> str:
         """A name no other step has."""
-        bare = wanted if len(wanted) <= LONGEST_NAME else wanted[: LONGEST_NAME - 3] + "…"
-        found, number = bare, 2
-        while found in self.taken:
+        bare = preferred if len(preferred) <= MAX_NAME else preferred[: MAX_NAME - 3] + "…"
+        unique, number = bare, 2
+        while unique in self.used_names:
             tail = f" {number}"
-            found = bare[: LONGEST_NAME - len(tail)] + tail
+            unique = bare[: MAX_NAME - len(tail)] + tail
             number += 1
-        self.taken.add(found)
-        return found
+        self.used_names.add(unique)
+        return unique
 
-    def variable(self, wanted: str | None, name: str) -> str | None:
+    def variable(self, preferred: str | None, name: str) -> str | None:
         """What later steps call its output, numbered as the origin does it.
 
         Of a step with a name of its own that is its name, where the file uses it so, else the label's;
         never that of an object of the store, which it would hide from all other steps.
         """
-        if wanted is None:
+        if preferred is None:
             return None
-        own = camel(name)
-        if own != wanted and own in self.used and own not in OBJECTS:
-            wanted = own
+        from_name = camel(name)
+        if from_name != preferred and from_name in self.used and from_name not in OBJECTS:
+            preferred = from_name
         while True:
-            number = self.variables[wanted]
-            self.variables[wanted] += 1
-            found = f"{wanted}{number}" if number else wanted
-            if found not in self.given:
-                self.given.add(found)
-                self.numbered |= {found} if number else set()
-                return found
+            number = self.variables[preferred]
+            self.variables[preferred] += 1
+            unique = f"{preferred}{number}" if number else preferred
+            if unique not in self.used_variables:
+                self.used_variables.add(unique)
+                self.numbered |= {unique} if number else set()
+                return unique
 
 
 def name_of(task: Task) -> str:
@@ -82,30 +82,34 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
     if kind is None:
         return _unsupported(task, name, ports, _why(task))
     if task.version not in kind.versions:
-        known = " and ".join(f"{one:g}" for one in kind.versions)
-        words = f"Version {task.version:g} of this step is not known; known is {known}. Build the step anew."
+        versions = " and ".join(f"{version:g}" for version in kind.versions)
+        words = (
+            f"Version {task.version:g} of this step is not known; known is {versions}. Build the step anew."
+        )
         return _unsupported(task, name, ports, ("node_version", words))
     try:
-        return _known(task, name, kind, names)
+        return _supported(task, name, kind, names)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError):
         words = "Its settings are not of the shape the product writes. Build the step anew and export again."
         return _unsupported(task, name, ports, ("parameter", words))
 
 
-def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanStep, list[Finding]]:
+def _supported(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanStep, list[Finding]]:
     settings = read_settings(task, kind.fields)
     definition = TaskDefinition(name, task.task, settings.config)
     problems = list(settings.problems)
     if not problems:
         problems += kind.check(definition)
-    found = [Finding(name, FindingLevel(one.level), one.code, one.message) for one in problems]
+    findings = [
+        Finding(name, FindingLevel(problem.level), problem.code, problem.message) for problem in problems
+    ]
     needs = kind.required_connection(definition)
     if needs in ("spreadsheet", "teams"):
         words = (
             f"It needs a {' or '.join(kind.connection_kinds or (needs,))} connection. Bind one to this step."
         )
-        found.append(Finding(name, FindingLevel.WARNING, "credential", words))
-    found += [
+        findings.append(Finding(name, FindingLevel.WARNING, "credential", words))
+    findings += [
         Finding(
             name, FindingLevel.WARNING, "store_specific_value", f"{what} Confirm that it is of your store."
         )
@@ -117,15 +121,15 @@ def _known(task: Task, name: str, kind: FlowType, names: Names) -> tuple[PlanSte
         needs=needs,
         target=kind.target(definition),
         alias=names.variable(kind.variable_of(definition), task.name),
-        supported=not any(one.level is FindingLevel.ERROR for one in found),
+        supported=not any(problem.level is FindingLevel.ERROR for problem in findings),
         ports=kind.ports(definition),
-        place=task.place,
+        place=task.position,
     )
     title = _title(kind.title(definition), task)
     step = PlanStep(
         name, title, kind.kind_of(definition), kind.operation(definition), settings.config, origin
     )
-    return step, list(dict.fromkeys(found))
+    return step, list(dict.fromkeys(findings))
 
 
 def _unsupported(
@@ -135,8 +139,9 @@ def _unsupported(
         source_type=task.task[:200] or UNSUPPORTED,
         source_version=task.version,
         supported=False,
-        ports=tuple(dict.fromkeys(ONWARD if one in ("", OUTPUT) else one[:40] for one in ports)) or (ONWARD,),
-        place=task.place,
+        ports=tuple(dict.fromkeys(ONWARD if port in ("", OUTPUT) else port[:40] for port in ports))
+        or (ONWARD,),
+        place=task.position,
     )
     step = PlanStep(name, _title(name, task), StepKind.DECIDE, UNSUPPORTED, {}, origin)
     return step, [Finding(name, FindingLevel.ERROR, *why)]
@@ -150,15 +155,15 @@ def _why(task: Task) -> tuple[str, str]:
         )
         words += "whose text goes to a Teams channel here, or remove it."
         return "credential", words
-    shown = task.task[:80]
+    task_id = task.task[:80]
     if not task.task.startswith("shopify::"):
-        return "node_type", f"“{shown}” is a task of an app and cannot run here. Remove the step."
-    return "node_type", f"A step of kind “{shown}” cannot run here. Remove the step."
+        return "node_type", f"“{task_id}” is a task of an app and cannot run here. Remove the step."
+    return "node_type", f"A step of kind “{task_id}” cannot run here. Remove the step."
 
 
 def _title(words: str, task: Task) -> str:
     title = f"{words}: {task.note}" if task.note else words
-    return title if len(title) <= LONGEST_TITLE else title[: LONGEST_TITLE - 1] + "…"
+    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
 
 
 def port_of(step: PlanStep, port: str) -> str | None:
@@ -169,21 +174,25 @@ def port_of(step: PlanStep, port: str) -> str | None:
     return port if port in ports and port != ONWARD else None
 
 
-def _store_specific(settings: Settings) -> list[str]:
+def _store_specific(settings: TaskSettings) -> list[str]:
     """Ids of objects of one store, written out in a step (imports 7)."""
-    found: list[str] = []
+    hints: list[str] = []
     open_: list[tuple[str, Any]] = list(settings.config.items())
     while open_:
-        where, here = open_.pop(0)
-        if isinstance(here, Mapping):
-            path = here.get("path")
-            if isinstance(path, str) and path.rpartition(".")[2] in _OWN_IDS and here.get("value"):
-                found.append(f"It compares “{path[:80]}” with an id of one store, {str(here['value'])[:80]}.")
-            open_ += [(where, one) for key, one in here.items() if key not in ("chunks", "lang")]
-        elif isinstance(here, list):
-            open_ += [(where, one) for one in here]
-        elif isinstance(here, str):
-            found += [f"An id of one store stands in {where[:80]}: {hit[0]}." for hit in _GID.finditer(here)]
-            if where.endswith("_id") and _NUMBER.match(here):
-                found.append(f"An id of one store stands in {where[:80]}: {here}.")
-    return list(dict.fromkeys(found))[:20]
+        where, current = open_.pop(0)
+        if isinstance(current, Mapping):
+            path = current.get("path")
+            if isinstance(path, str) and path.rpartition(".")[2] in _OWN_IDS and current.get("value"):
+                hints.append(
+                    f"It compares “{path[:80]}” with an id of one store, {str(current['value'])[:80]}."
+                )
+            open_ += [(where, member) for key, member in current.items() if key not in ("chunks", "lang")]
+        elif isinstance(current, list):
+            open_ += [(where, member) for member in current]
+        elif isinstance(current, str):
+            hints += [
+                f"An id of one store stands in {where[:80]}: {hit[0]}." for hit in _GID.finditer(current)
+            ]
+            if where.endswith("_id") and _NUMBER.match(current):
+                hints.append(f"An id of one store stands in {where[:80]}: {current}.")
+    return list(dict.fromkeys(hints))[:20]

@@ -11,7 +11,7 @@ SHOP: Final = "shop"  # the root every flow has
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class FlowTrigger:
     """A trigger: what the origin calls it, the objects it brings, the topics that equal it.
 
     `wider` says what else starts it where no topic is quite the same. Of the values the origin hands over
@@ -23,7 +23,7 @@ class Started:
     topics: tuple[str, ...]
     wider: str = ""
     lost: tuple[str, ...] = ()
-    told: Mapping[str, str] = field(default_factory=dict)
+    paths_by_value: Mapping[str, str] = field(default_factory=dict)
 
 
 _STATUS = "It starts at every change of a product, whatever changed; its conditions are looked at each time."
@@ -31,46 +31,48 @@ _RISK = "It starts at every change of an order; its conditions are looked at eac
 _ORDER, _PRODUCT, _CUSTOMER = ("order",), ("product",), ("customer",)
 
 # Names of tasks on the left, as in files behind `shopify::admin::`.
-TRIGGERS: Final[Mapping[str, Started]] = {
-    "order_created": Started("Order created", _ORDER, ("orders/create",)),
-    "order_paid": Started("Order paid", _ORDER, ("orders/paid",)),
-    "order_fulfilled": Started("Order fulfilled", _ORDER, ("orders/fulfilled",)),
-    "order_cancelled": Started("Order canceled", _ORDER, ("orders/cancelled",)),
-    "order_updated": Started("Order updated", _ORDER, ("orders/updated",)),
-    "order_risk_analyzed": Started(
+TRIGGERS: Final[Mapping[str, FlowTrigger]] = {
+    "order_created": FlowTrigger("Order created", _ORDER, ("orders/create",)),
+    "order_paid": FlowTrigger("Order paid", _ORDER, ("orders/paid",)),
+    "order_fulfilled": FlowTrigger("Order fulfilled", _ORDER, ("orders/fulfilled",)),
+    "order_cancelled": FlowTrigger("Order canceled", _ORDER, ("orders/cancelled",)),
+    "order_updated": FlowTrigger("Order updated", _ORDER, ("orders/updated",)),
+    "order_risk_analyzed": FlowTrigger(
         "Order risk analyzed",
         _ORDER,
         ("orders/updated",),
         wider=_RISK,
-        told={"orderRiskLevel": "order.riskLevel"},
+        paths_by_value={"orderRiskLevel": "order.riskLevel"},
     ),
-    "refund_created": Started("Refund created", ("refund", "order"), ("refunds/create",)),
-    "draft_order_created": Started("Draft order created", ("draftOrder",), ("draft_orders/create",)),
-    "product_added": Started("Product added to store", _PRODUCT, ("products/create",)),
-    "product_created": Started("Product created", _PRODUCT, ("products/create",)),
-    "product_updated": Started("Product updated", _PRODUCT, ("products/update",)),
-    "product_status_updated": Started(
+    "refund_created": FlowTrigger("Refund created", ("refund", "order"), ("refunds/create",)),
+    "draft_order_created": FlowTrigger("Draft order created", ("draftOrder",), ("draft_orders/create",)),
+    "product_added": FlowTrigger("Product added to store", _PRODUCT, ("products/create",)),
+    "product_created": FlowTrigger("Product created", _PRODUCT, ("products/create",)),
+    "product_updated": FlowTrigger("Product updated", _PRODUCT, ("products/update",)),
+    "product_status_updated": FlowTrigger(
         "Product status updated", _PRODUCT, ("products/update",), wider=_STATUS, lost=("oldStatus",)
     ),
-    "product_variant_out_of_stock": Started(
+    "product_variant_out_of_stock": FlowTrigger(
         "Product variant out of stock", ("productVariant", "product"), ("variants/out_of_stock",)
     ),
-    "product_variant_back_in_stock": Started(
+    "product_variant_back_in_stock": FlowTrigger(
         "Product variant back in stock", ("productVariant", "product"), ("variants/in_stock",)
     ),
-    "customer_created": Started("Customer created", _CUSTOMER, ("customers/create",)),
-    "customer_updated": Started("Customer updated", _CUSTOMER, ("customers/update",)),
-    "customer_tags_added": Started(
+    "customer_created": FlowTrigger("Customer created", _CUSTOMER, ("customers/create",)),
+    "customer_updated": FlowTrigger("Customer updated", _CUSTOMER, ("customers/update",)),
+    "customer_tags_added": FlowTrigger(
         "Customer tags added", _CUSTOMER, ("customers/tags_added",), lost=("addedTags",)
     ),
-    "fulfillment_created": Started("Fulfillment created", ("fulfillment", "order"), ("fulfillments/create",)),
-    "return_requested": Started("Return requested", ("return",), ("returns/request",)),
-    "collection_updated": Started("Collection updated", ("collection",), ("collections/update",)),
-    "location_created": Started("Location created", ("location",), ("locations/create",)),
+    "fulfillment_created": FlowTrigger(
+        "Fulfillment created", ("fulfillment", "order"), ("fulfillments/create",)
+    ),
+    "return_requested": FlowTrigger("Return requested", ("return",), ("returns/request",)),
+    "collection_updated": FlowTrigger("Collection updated", ("collection",), ("collections/update",)),
+    "location_created": FlowTrigger("Location created", ("location",), ("locations/create",)),
 }
 
 
-def started_by(task: str) -> Started | None:
+def started_by(task: str) -> FlowTrigger | None:
     """The trigger of an id; None: it has no counterpart here."""
     return TRIGGERS.get(task.removeprefix(ADMIN)) if task.startswith(ADMIN) else None
 
@@ -91,4 +93,4 @@ def label_of(task: str) -> str:
 def camel(name: str) -> str:
     """The variable of a name: “Get order data” is getOrderData."""
     words = "".join(sign if sign.isalnum() else " " for sign in name).split()
-    return "".join(word.capitalize() if place else word.lower() for place, word in enumerate(words))
+    return "".join(word.capitalize() if index else word.lower() for index, word in enumerate(words))

@@ -18,15 +18,15 @@ _IN_LOOP = (
 
 def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
     """Warnings of the waits that do not stand alone on their way (imports 1 rule 2)."""
-    found: list[Finding] = []
+    warnings: list[Finding] = []
     for step in scopes.steps:
         if step.kind is not StepKind.WAIT:
             continue
         if scopes.of[step.name].items:
-            found.append(Finding(step.name, FindingLevel.WARNING, "parameter", _IN_LOOP))
+            warnings.append(Finding(step.name, FindingLevel.WARNING, "parameter", _IN_LOOP))
         if _beside(step.name, edges, scopes):
-            found.append(Finding(step.name, FindingLevel.WARNING, "parameter", _BESIDE))
-    return found
+            warnings.append(Finding(step.name, FindingLevel.WARNING, "parameter", _BESIDE))
+    return warnings
 
 
 def _beside(wait: str, edges: Sequence[PlanEdge], scopes: Scopes) -> bool:

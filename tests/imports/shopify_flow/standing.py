@@ -75,7 +75,7 @@ class Standing:
         service = Service(self.shop.service.context, self.shop.clock, lines=[], told=[])
         self.store.deliver = httpx.ASGITransport(app=service.app)
 
-    async def kept(self, value: Mapping[str, Any]) -> keep.Kept:
+    async def kept(self, value: Mapping[str, Any]) -> keep.StoredImport:
         """The flow's file kept as over the API."""
         evaluator = Evaluator(
             self.shop.service.worker_context.sandbox_pool, str(self.shop.owner.org), "import"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from steward.imports.shopify_flow.liquid_paths import TooMuch, paths_of
+from steward.imports.shopify_flow.liquid_paths import TooManyMeanings, paths_of
 from steward.imports.shopify_flow.read import read_value
 from steward.model.finding import FindingLevel
 from steward.model.plan import Plan
@@ -88,7 +88,7 @@ def test_names_are_followed_so_far_and_no_further() -> None:
     one += "".join(f"{{% assign a = a | default: order.f{number} %}}" for number in range(1, 32))
     assert len(asked(one + "{{ a.x }}")) == 64
     for text in (one + "{% assign a = order.more %}", one + "{{ a.x }}" * 300):
-        with pytest.raises(TooMuch):
+        with pytest.raises(TooManyMeanings):
             paths_of(text, ROOTS)
     assert [found.code for found in errors(flow(began(), http(2, body=one + "{{ a.x }}" * 300)))] == [
         "expression_feature"

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from steward.imports.content import Unreadable, content_of
-from steward.imports.shopify_flow.conditions import ALONE, WITH_VALUE, Unclear, paths_in, read_condition
+from steward.imports.shopify_flow.conditions import (
+    UNARY,
+    WITH_VALUE,
+    UnreadableCondition,
+    paths_in,
+    read_condition,
+)
 from steward.imports.shopify_flow.read import read, read_value
 from steward.model.finding import FindingLevel
 from tests.imports.shopify_flow.flows import (
@@ -220,10 +226,10 @@ def test_both_spellings_of_a_condition_are_one_tree(text: str, tree: Any) -> Non
     assert _without_types(one) == _without_types(other)
 
 
-@pytest.mark.parametrize("operator", [*WITH_VALUE, *ALONE])
+@pytest.mark.parametrize("operator", [*WITH_VALUE, *UNARY])
 def test_every_operator_is_read_in_both_spellings(operator: str) -> None:
     """The list there, whole. See docs/design/imports-shopify-flow.md#conditions."""
-    value = "" if operator in ALONE else " 'x'"
+    value = "" if operator in UNARY else " 'x'"
     one = read_condition(f"(order.note {operator}{value})")
     assert one["operator"] == operator
     assert _without_types(one) == _without_types(
@@ -278,7 +284,7 @@ def test_a_tree_keeps_types_and_follows_items_to_their_lists() -> None:
 )
 def test_a_condition_that_is_not_known_is_an_error_and_nothing_is_guessed(text: str) -> None:
     """See docs/design/imports-shopify-flow.md#conditions."""
-    with pytest.raises(Unclear):
+    with pytest.raises(UnreadableCondition):
         read_condition(text)
     said = [
         one
@@ -296,7 +302,7 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
     parts = read_condition(" && ".join(["(order.name == 'x')"] * 1000))["and"]
     assert isinstance(parts, list)
     assert len(parts) == 1000
-    with pytest.raises(Unclear):
+    with pytest.raises(UnreadableCondition):
         read_condition(" && ".join(["(order.name == 'x')"] * 1001))
     tree = compared("order.name", "==", "x")
     for _ in range(99):
@@ -304,7 +310,7 @@ def test_a_thousand_conditions_are_one_list_and_one_more_too_many() -> None:
     parts = read_condition(json.dumps(tree))["and"]
     assert isinstance(parts, list)
     assert len(parts) == 100
-    with pytest.raises(Unclear):
+    with pytest.raises(UnreadableCondition):
         read_condition(json.dumps(joined("AND", joined("AND", tree, tree), tree)))
 
 

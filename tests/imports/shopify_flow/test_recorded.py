@@ -6,7 +6,7 @@ from pathlib import Path
 
 from steward.imports.content import content_of
 from steward.imports.keep import needs_of
-from steward.imports.reading import Reading, read_export
+from steward.imports.reading import ImportReading, read_export
 from steward.model.plan import DataMode
 from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -120,7 +120,7 @@ REDIRECT_OF_ARCHIVED = Expected(
 )
 
 
-def _of(reading: Reading) -> Expected:
+def _of(reading: ImportReading) -> Expected:
     """What a file came to, to be compared."""
     plan = reading.plan
     [trigger] = plan.triggers
