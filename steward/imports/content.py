@@ -1,4 +1,4 @@
-"""The bytes of an export: parsed under limits, hashed as they were sent (imports 12; contract 1.2, 3.6)."""
+"""The bytes of an export: parsed under limits, hashed as they were sent."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ class Content:
 
 
 def content_of(sent: str | JsonObject) -> Content:
-    """What was sent: a text's own bytes, an object's with sorted keys and no blanks (contract 3.6)."""
+    """What was sent: a text's own bytes, an object's with sorted keys and no blanks."""
     text = (
         sent
         if isinstance(sent, str)

@@ -1,4 +1,4 @@
-"""Keeps and deletes imports: each content of a source once, so many at most (contract 2.8, interface 8)."""
+"""Stores and deletes imports: the same content of a source once, up to a limit."""
 
 import json
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class StoredImport:
 async def keep(
     tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, max_imports: int = 100
 ) -> StoredImport:
-    """Keeps an export, at most `most` of them (contract 2.8). Raises AllowanceSpent."""
+    """Stores an export, at most `max_imports` of them. Raises AllowanceSpent."""
     existing = await imports.by_content(tx, actor.org, source, prepared.sha256)
     if existing is not None:
         return StoredImport(existing, replayed=True)
@@ -87,7 +87,7 @@ async def delete(tx: Tx, actor: Actor, import_id: str) -> None:
 
 
 def summary(reading: ImportReading) -> JsonObject:
-    """What a list shows of an import beside its row (contract 3.6)."""
+    """What a list shows of an import beside its row."""
     plan, report = reading.plan, reading.report
     return {
         "step_count": len(plan.steps),
@@ -98,7 +98,7 @@ def summary(reading: ImportReading) -> JsonObject:
 
 
 def needs_of(plan: Plan) -> list[str]:
-    """What its steps need, each once, sorted; objects read when it starts are a store's (imports 8.2)."""
+    """What its steps need, each once, sorted; objects read when it starts are a store's."""
     needs = {
         step.origin.needs
         for step in plan.steps
@@ -120,7 +120,7 @@ def shown_trigger(plan: Plan) -> dict[str, Any] | None:
 
 
 def shown_plan(encoded_plan: JsonObject) -> JsonObject:
-    """The plan as the API shows it (contract 3.6)."""
+    """The plan as the API shows it."""
     plan = kept_plan.from_kept(encoded_plan)
     names = {step.name for step in plan.steps}
     before: dict[str, list[str]] = {name: [] for name in names}

@@ -1,4 +1,4 @@
-"""Shows how an import would run, without running anything or reading any store (contract 2.8, 3.6)."""
+"""Shows how an import would run, without running anything or reading any store."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class PreviewQuery:
 async def preview(
     tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], query: PreviewQuery
 ) -> JsonObject:
-    """The fields of Preview (contract 3.6). Raises ValidationFailed."""
+    """The fields of Preview. Raises ValidationFailed."""
     plan_ = kept_plan.from_kept(plan)
     raw_bindings = query.bindings or {}
     ids = workflows.integrations_in(raw_bindings)

@@ -1,4 +1,4 @@
-"""Reads an export of any source: plan, findings, scripts and expressions compiled (imports 1, 12.5)."""
+"""Reads an export of any source: plan, findings, scripts and expressions compiled."""
 
 import asyncio
 import json
@@ -112,7 +112,7 @@ def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
 
 
 def _references(plan: Plan) -> list[tuple[str, str]]:
-    """Steps that ask for one that is not there, other than to see whether it ran (imports 12.6)."""
+    """Steps that ask for one that is not there, other than to see whether it ran."""
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
     missing: list[tuple[str, str]] = []
     for step in plan.steps:

@@ -1,4 +1,4 @@
-"""What reading an import found, ordered and counted for people, and over a folder of exports (imports 11)."""
+"""What reading an import found, ordered and counted for people, and over a folder of exports."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

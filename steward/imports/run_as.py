@@ -1,4 +1,4 @@
-"""Runs an import as an automation: a plan of its own, kept with it from then on (contract 2.8)."""
+"""Runs an import as an automation: a plan of its own, kept with it from then on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from steward.model.refusals import ValidationFailed
 
 @dataclass(frozen=True, slots=True)
 class RunAsAsk:
-    """An automation of an import as asked for (contract 2.8)."""
+    """An automation of an import as asked for."""
 
     import_id: str
     name: str

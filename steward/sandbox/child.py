@@ -19,7 +19,7 @@ _DEEPEST = 700
 
 
 def main(kind: str, folders: list[str]) -> NoReturn:
-    """Loads the engine of `kind`, closes the door, says which walls stand, and serves."""
+    """Loads the engine of `kind`, filters system calls, reports its isolation and serves messages."""
     sys.path[:0] = folders
     os.environ["TZ"] = "UTC0"
     time.tzset()

@@ -1,4 +1,4 @@
-"""One confined process and its two pipes; ended for certain, whatever was cancelled meanwhile."""
+"""One sandbox process and its two pipes. It always ends, also when its start is cancelled."""
 
 import asyncio
 import contextlib

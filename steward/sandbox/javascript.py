@@ -1,4 +1,4 @@
-"""JavaScript of imported workflows on QuickJS, with dates, Intl in English and zones (safety 8)."""
+"""JavaScript of imported workflows on QuickJS, with dates, Intl in English and zones."""
 
 import json
 from collections.abc import Callable, Iterator

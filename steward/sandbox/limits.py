@@ -1,4 +1,4 @@
-"""The limits a confined process puts on itself before it meets foreign code."""
+"""The limits that a sandbox process sets for itself before it runs foreign code."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Filters of texts that the store's product has beside Liquid's own: dates, hashes, money (imports 8.4)."""
+"""Liquid filters that Shopify Flow adds: dates, hashes, money."""
 
 import hashlib
 import hmac

@@ -1,4 +1,4 @@
-"""Liquid of the store product's texts, strict and within limits, with our filters (imports 8.4, safety 8)."""
+"""Liquid of Shopify Flow, strict and within limits, with Shopify Flow's filters."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ _REMOVED_TAGS: Final = ("include", "render")
 
 
 class _ListMemberContext(RenderContext):
-    """Paths as the store's product has them: a member of a list is that member of each of its items."""
+    """Paths as Shopify Flow has them: a member of a list is that member of each of its items."""
 
     def get_item(self, obj: Any, key: Any) -> Any:
         if isinstance(obj, list):

@@ -1,7 +1,7 @@
-"""Starts, lends, times and kills the processes that run foreign code; one owner each (safety 8).
+"""A pool of processes that run foreign code, each for one owner. See docs/design/sandbox.md#child-processes.
 
-A child is lent for one message. It may serve further messages of the same owner, which is an organisation's
-run; for any other it is killed and a fresh one started. Nothing here knows what an owner is.
+A child serves one message at a time. It may serve further messages of the same owner, which is one run of one
+organization; another owner gets a fresh child.
 """
 
 import asyncio
@@ -38,17 +38,17 @@ from steward.sandbox.protocol import (
     stopped,
 )
 
-# Whose a child is: the organisation, then the run. Waiting is fair between organisations.
+# The owner of a child: organization and run. Turns are fair between organizations.
 Owner: TypeAlias = tuple[str, str]
 
 JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
-BARE: Final = "bare"  # without an engine: it says which walls stand, and starts in a tenth of the time
+BARE: Final = "bare"  # without an engine: only reports its isolation, and starts in a tenth of the time
 START_SECONDS: Final = 30.0
 _MAX_REMEMBERED_TURNS: Final = 1000
 # A child's CPU time is limited for its life: one that has used this much serves nobody any more.
 CPU_SECONDS: Final = 12.0
-MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts (safety 8: a run in all)
+MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts
 # A part's time is CPU time of its child, so that a busy machine stops no innocent script; in wall time it may
 # take this many times as long.
 WALL_TIME_FACTOR: Final = 6
@@ -59,7 +59,7 @@ _ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """Which of the walls that depend on the machine stand around a child.
+    """The isolation of a child as far as it depends on the machine.
 
     `network`: it has namespaces of its own; `calls`: its system calls are filtered; `user`: it is neither
     root nor has any capability.
@@ -102,7 +102,7 @@ class _Waiter:
 
 
 class SandboxPool:
-    """At most `count` confined processes of this service process; a message waits its turn.
+    """At most `count` sandbox processes of this service process; a message waits for its turn.
 
     None is started before the first message. Then one spare, unused child of that kind is kept ready, so that
     a new owner need not wait for a start. With `must_confine`, no foreign code runs where neither a filter of
@@ -162,7 +162,7 @@ class SandboxPool:
             self._keep_spare(kind)
 
     async def probe_isolation(self, kind: str = BARE) -> Isolation:
-        """Returns which walls stand here, as a child of its own finds. Raises Stopped."""
+        """Starts a child and returns the isolation that it reports. Raises Stopped."""
         process = await _spawn_process(kind, self._working_folder())
         try:
             return (await _await_ready(process, kind)).isolation
@@ -213,7 +213,7 @@ class SandboxPool:
             await self._end(untrusted[0])
 
     def _reusable_child(self, owner: Owner, kind: str) -> _Child | None:
-        """A child that has served this owner already, or, where nobody else goes first, none yet."""
+        """Returns an idle child of this owner, or an unused one unless others go first."""
         idle = [child for child in self._live if child.kind == kind and not child.busy]
         same_owner = next((child for child in idle if child.owner == owner), None)
         if same_owner is not None or self._must_wait(owner):
@@ -221,7 +221,7 @@ class SandboxPool:
         return next((child for child in idle if child.owner is None), None)
 
     def _must_wait(self, owner: Owner) -> bool:
-        """No second child for an organisation while another waits for its first (safety 8)."""
+        """No second child for an organisation while another waits for its first."""
         serving = {child.owner[0] for child in self._live if child.busy and child.owner is not None}
         others = {waiting.owner[0] for waiting in self._waiting} - {owner[0]}
         return owner[0] in serving and bool(others - serving)
@@ -253,7 +253,7 @@ class SandboxPool:
             self._starting -= 1
 
     def _working_folder(self) -> str:
-        """An empty folder nobody writes to: where children stand."""
+        """Returns the empty read-only working folder of the children."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="steward-confined-")
             os.chmod(self._folder.name, 0o500)
@@ -265,14 +265,14 @@ class SandboxPool:
         await child.process.end()
 
     def _record_turn(self, organization: str) -> None:
-        """Remembers whose turn it was last, of the organisations of late."""
+        """Records the latest turn of an organization."""
         self._turns.pop(organization, None)
         self._turns[organization] = None
         if len(self._turns) > _MAX_REMEMBERED_TURNS:
             del self._turns[next(iter(self._turns))]
 
     def _wake_waiting(self) -> None:
-        """Wakes those who wait, whoever had a turn longest ago first; each looks again for itself."""
+        """Wakes all waiters, the organization with the oldest turn first; each checks again."""
         ranks = {organization: rank for rank, organization in enumerate(self._turns)}
         for waiting in sorted(self._waiting, key=lambda waiter: ranks.get(waiter.owner[0], -1)):
             if not waiting.turn.done():
@@ -356,7 +356,7 @@ async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Fr
 
 
 class _Clock:
-    """How long a child has been at something."""
+    """Measures the time that a child spends on a message."""
 
     def __init__(self, process: ChildProcess) -> None:
         self._process, self._loop = process, asyncio.get_running_loop()

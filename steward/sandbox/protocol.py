@@ -1,4 +1,4 @@
-"""Frames between a confined child and its parent, for both sides.
+"""Frames between a sandbox child and its parent, for both sides.
 
 A frame is a header (nonce, kind, length) and that many bytes of one JSON document without line breaks. A
 message is an ASK frame (`{"op": …}`) and a DATA frame under a nonce the parent has just made. The child

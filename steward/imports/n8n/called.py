@@ -1,4 +1,4 @@
-"""What a step that calls a workflow is: of the class, and with the needs, of the steps inside (imports 6).
+"""What a step that calls a workflow is: of the class, and with the needs, of the steps inside.
 
 The called workflow runs inside its step, without rows of its own. It may read anywhere; what it changes or
 sends is proposed as the step's own, so nothing inside may come after it: that would have to wait for the

@@ -1,4 +1,4 @@
-"""The shape of a plan: what a run can reach, in which order, where it turns in circles (imports 3)."""
+"""The shape of a plan: what a run can reach, in which order, where it turns in circles."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -135,7 +135,7 @@ def order_shows(plan: Plan) -> bool:
 
 
 def softened(plan: Plan, findings_: Iterable[Finding]) -> list[Finding]:
-    """An error of a step that is disabled or not reached is a warning (imports 11)."""
+    """An error of a step that is disabled or not reached is a warning."""
     idle = {
         step.name
         for step in plan.steps

@@ -1,4 +1,4 @@
-"""Reads an export of the workflow tool into a Plan and findings; pure, never fails on a node (imports 2)."""
+"""Reads an export of n8n into a Plan and findings; pure, never fails on a node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -104,7 +104,7 @@ class _WorkflowReader:
             self.find(step, FindingLevel.WARNING, "secret_removed", words)
 
     def starts(self) -> list[PlanTrigger]:
-        """The triggers, disabled ones left out: they do not exist (imports 3.5)."""
+        """The triggers, disabled ones left out: they do not exist."""
         plan_triggers: list[PlanTrigger] = []
         for node in self.workflow.nodes:
             if not triggers.is_trigger(node) or node.disabled:
@@ -129,7 +129,7 @@ class _WorkflowReader:
         return steps_
 
     def called(self, steps_: dict[str, PlanStep], depth: int) -> dict[str, Plan]:
-        """The workflows steps hold inside; one that cannot run makes its step one that cannot (imports 6)."""
+        """The workflows steps hold inside; one that cannot run makes its step one that cannot."""
         inner_plans: dict[str, Plan] = {}
         for name, step in steps_.items():
             node = self.nodes[name]
@@ -217,7 +217,7 @@ class _WorkflowReader:
         return edges
 
     def settings(self, plan: Plan) -> None:
-        """What the file's settings change (imports 2.1, 2.4)."""
+        """What the file's settings change."""
         file_settings = self.workflow.settings
         order = file_settings.get("executionOrder")
         if order is None:

@@ -1,4 +1,4 @@
-"""Takes credential values out of an export before anything is kept, naming where they were (imports 12.2)."""
+"""Takes credential values out of an export before anything is kept, naming where they were."""
 
 import json
 import re

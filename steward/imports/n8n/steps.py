@@ -1,4 +1,4 @@
-"""One node into one step of the plan: type, version, settings, and what cannot run (imports 2.2, 6)."""
+"""One node into one step of the plan: type, version, settings, and what cannot run."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -207,7 +207,7 @@ class _StepFindings:
                 )
 
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
-        """Parameters the type does not name: what they would change is not known (imports 6)."""
+        """Parameters the type does not name: what they would change is not known."""
         for name in definition.parameters:
             if name not in kind.parameters and name not in _HARMLESS:
                 words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
@@ -265,7 +265,7 @@ def _retry(node: Node) -> Retry | None:
 
 
 def _renamed(parameters: JsonObject, node: Node, targets: Mapping[str, str]) -> JsonObject:
-    """References to renamed steps follow them; those of a name given twice go to the first (imports 2.2)."""
+    """References to renamed steps follow them; those of a name given twice go to the first."""
     changed = {old_name: new_name for old_name, new_name in targets.items() if old_name != new_name}
     if not changed:
         return parameters

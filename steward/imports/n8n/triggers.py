@@ -1,4 +1,4 @@
-"""Triggers of a file and the start proposed for them; schedules where a cadence equals them (imports 10)."""
+"""Triggers of a file and the start proposed for them; schedules where a cadence equals them."""
 
 import re
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ def _scheduled(node: Node) -> Proposed:
 
 
 def wire(**fields: Any) -> dict[str, Any]:
-    """A schedule with all its fields (interface 2.4)."""
+    """A schedule with all its fields."""
     names = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
     return {name: fields.get(name) for name in names}
 
@@ -202,7 +202,7 @@ _DAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "
 
 
 def _cron(expression: str) -> tuple[dict[str, Any] | None, str]:
-    """The cron expressions that are a cadence (imports 10); six fields when the first, seconds, is 0."""
+    """The cron expressions that are a cadence; six fields when the first, seconds, is 0."""
     fields = expression.split()
     if len(fields) == 6 and fields[0] == "0":
         fields = fields[1:]

@@ -1,4 +1,4 @@
-"""Finds the workflow in what was sent, and its nodes under names of their own (imports 2.1, 2.2, 12)."""
+"""Finds the workflow in what was sent, and its nodes under names of their own."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Reads a flow's condition, in either of its two spellings, into one tree; pure (imports 7.3).
+"""Reads a flow's condition, in either of its two spellings, into one tree; pure.
 
 The tree, as a plan keeps it: `{"and": [TREE…]}`, `{"or": [TREE…]}`, `{"path", "operator", "value", "type"}`
 (with `value_path` in place of `value` where the right side is a path) and

@@ -1,4 +1,4 @@
-"""Finds the flow in what was sent: its checksum, its tasks and links as they stand (imports 7.1)."""
+"""Finds the flow in what was sent: its checksum, its tasks and links as they stand."""
 
 import hashlib
 import json
@@ -59,7 +59,7 @@ class Flow:
 
 
 def split(text: str) -> tuple[str, bool | None]:
-    """The JSON of an export, and whether its checksum fits it; None: it has none (imports 7.1).
+    """The JSON of an export, and whether its checksum fits it; None: it has none.
 
     The digits are the SHA-256 of the exact bytes after the colon, but for a line break at the end.
     """

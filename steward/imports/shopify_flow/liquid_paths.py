@@ -1,6 +1,6 @@
-"""The paths a Liquid text asks for, names it gives itself followed back (imports 8.2); pure.
+"""The paths a Liquid text asks for, names it gives itself followed back; pure.
 
-Read here and not by the library, which parses foreign texts in its own process alone (safety 8). What this
+Read here and not by the library, which parses foreign texts in its own process alone. What this
 reader does not know it takes for something asked for, so that nothing is left out of what is read.
 """
 

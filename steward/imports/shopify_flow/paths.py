@@ -1,4 +1,4 @@
-"""Every path a flow uses, by the object it is read from, and what of them cannot be read (imports 8.2)."""
+"""Every path a flow uses, by the object it is read from, and what of them cannot be read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -157,7 +157,7 @@ def _gives(step: PlanStep, rest: str) -> bool:
 def variables(
     used_paths: UsedPaths, steps: Sequence[PlanStep], patched: tuple[Patched, ...]
 ) -> list[Variable]:
-    """What is read when the flow starts, and of each step that fetches what later ones look at (imports 8.2).
+    """What is read when the flow starts, and of each step that fetches what later ones look at.
 
     What cannot be read becomes findings of the steps that ask for it.
     """

@@ -1,4 +1,4 @@
-"""Reads an export of the store's own automation product into a Plan and findings; pure (imports 7, 8)."""
+"""Reads an export of Shopify Flow into a Plan and findings; pure."""
 
 import re
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ class _FlowReader:
             self.find(None, FindingLevel.WARNING, "parameter", f"{words} Look whether anything needs it.")
 
     def start(self) -> PlanTrigger:
-        """The start its trigger becomes (imports 10)."""
+        """The start its trigger becomes."""
         task = self.flow.trigger
         if task.task == SCHEDULED:
             return self._scheduled(task)

@@ -1,4 +1,4 @@
-"""A flow's recurrence rule as a schedule, where a cadence equals it (imports 10, RFC 5545); pure."""
+"""A flow's recurrence rule as a schedule, where a cadence equals it; pure."""
 
 import re
 from collections.abc import Mapping

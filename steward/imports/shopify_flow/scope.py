@@ -1,4 +1,4 @@
-"""Which names each step of a flow may look at: earlier outputs, and items of loops (imports 8.1); pure."""
+"""Which names each step of a flow may look at: earlier outputs, and items of loops; pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,9 +8,7 @@ from steward.model.plan import PlanEdge, PlanStep
 from steward.steps.workflow.repeats import cycles
 
 LOOP_BODY: Final = "loop_body"
-LISTED: Final = frozenset(
-    ("count", "sum")
-)  # what is gone after a wait, beside what was fetched (imports 8.2)
+LISTED: Final = frozenset(("count", "sum"))  # what is gone after a wait, beside what was fetched
 
 
 @dataclass(slots=True)

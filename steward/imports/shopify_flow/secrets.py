@@ -1,4 +1,4 @@
-"""Takes credential values out of a flow before anything is kept, naming step and field (imports 12.2)."""
+"""Takes credential values out of a flow before anything is kept, naming step and field."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A task's settings as the plan keeps them: unwrapped, Liquid as kept templates (imports 7.1)."""
+"""A task's settings as the plan keeps them: unwrapped, Liquid as kept templates."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

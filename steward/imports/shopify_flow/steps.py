@@ -1,4 +1,4 @@
-"""One task of a flow into one step: name, variable, settings, and what cannot run (imports 7, 8.3)."""
+"""One task of a flow into one step: name, variable, settings, and what cannot run."""
 
 import re
 from collections import Counter
@@ -175,7 +175,7 @@ def port_of(step: PlanStep, port: str) -> str | None:
 
 
 def _store_specific(settings: TaskSettings) -> list[str]:
-    """Ids of objects of one store, written out in a step (imports 7)."""
+    """Ids of objects of one store, written out in a step."""
     hints: list[str] = []
     open_: list[tuple[str, Any]] = list(settings.config.items())
     while open_:

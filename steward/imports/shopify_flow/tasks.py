@@ -1,4 +1,4 @@
-"""Triggers of flows with their objects and the store's topics; names of other tasks (imports 8.3, 10)."""
+"""Triggers of flows with their objects and the store's topics; names of other tasks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -17,7 +17,7 @@ _IN_LOOP = (
 
 
 def held_up(edges: Sequence[PlanEdge], scopes: Scopes) -> list[Finding]:
-    """Warnings of the waits that do not stand alone on their way (imports 1 rule 2)."""
+    """Warnings of the waits that do not stand alone on their way."""
     warnings: list[Finding] = []
     for step in scopes.steps:
         if step.kind is not StepKind.WAIT:

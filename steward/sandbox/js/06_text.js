@@ -1,4 +1,4 @@
-// Extensions of text (design imports 5.2): offered before JavaScript's own methods of the same name.
+// Extensions of text: offered before JavaScript's own methods of the same name.
 
 const MAIL = /[a-z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)+/i;
 const HOST = '(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]';

@@ -1,4 +1,4 @@
-// Extensions of numbers, booleans, lists and objects (design imports 5.2, 15).
+// Extensions of numbers, booleans, lists and objects.
 
 const numberExtensions = {
   abs: (number) => Math.abs(number),

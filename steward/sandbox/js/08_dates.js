@@ -1,4 +1,4 @@
-// Dates: the date library set to the run's clock and zone, and the extensions of dates (design imports 5.2, 15).
+// Dates: the date library set to the run's clock and zone, and the extensions of dates.
 
 const UNITS = { week: 'weekNumber', yearDayNumber: 'ordinal', dayOfYear: 'ordinal', weekday: 'weekday' };
 

@@ -1,4 +1,4 @@
-// The names expressions and scripts find (design imports 5.2): current item, inputs, other steps, helpers.
+// The names expressions and scripts find: current item, inputs, other steps, helpers.
 
 let world = null; // the message: items, names, seen, pairs, scope, parameters
 

@@ -1,4 +1,4 @@
-// Chunks compiled, kept by their text while the child lives, and worked out item by item (design imports 5.1).
+// Chunks compiled, kept by their text while the child lives, and worked out item by item.
 
 const compiledChunks = new Map();
 const expressionNames = new Set(Object.keys(EXPRESSION_NAMES));

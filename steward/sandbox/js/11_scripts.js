@@ -1,4 +1,4 @@
-// Code steps: what scripts find, how they are called, and what counts as items (design imports 5.4).
+// Code steps: what scripts find, how they are called, and what counts as items.
 
 const LOG_LINES = 200;
 const logged = [];

@@ -1,1 +1,1 @@
-"""The tasks of the store product's flows: what they are, their order, what they see (imports 8)."""
+"""Task types of Shopify Flow, the order in which a flow runs them, and what each step sees."""

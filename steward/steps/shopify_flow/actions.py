@@ -1,7 +1,7 @@
-"""Actions of flows that change the store: which operation each comes to, and what of it (imports 8.3).
+"""Shopify Flow actions that change the store: the operation that each proposes.
 
-Every one is a change that a person approves; what is read for it is read when the step runs, and once more
-just before it is made. Requests a flow spells itself are admin_api.py's.
+A person approves every such change. Its object is read when the step runs and again just before the
+change is made. Requests that a flow writes out itself are in admin_api.py.
 """
 
 import json
@@ -45,22 +45,22 @@ from steward.steps.tag_lists import with_tag, without_tags
 ADMIN = "shopify::admin::"
 SHOPIFY = frozenset(("shopify",))
 BOTH = frozenset(("shopify", "woocommerce"))
-# An operation's name and what it is asked.
+# An operation's name and its command.
 NamedCommand: TypeAlias = tuple[str, Any]
 PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[NamedCommand]]]
 _TAGGED_KINDS = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
-# Settings that are known and not carried, said where they are switched on.
+# Settings that have no effect here, with the warning for a flow that uses them.
 _UNSUPPORTED_SETTINGS = {
     "notify_merchant": "Nobody is told of the hold by the store: the run and its approval show it.",
     "staff_note": "Its note for the staff is not kept with the order. Add a step that sets the order's note.",
 }
 _SWITCHES = ("refund", "restock", "restock_items", "notify_customer", "notify_merchant", "overwrite_target")
-# A product's status in words of the origin, in WooCommerce's.
+# WooCommerce's name of each product status of Shopify.
 _WOO_STATUS = {"active": "publish", "draft": "draft", "archived": "private"}
 
 
 async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResult:
-    """The changes some asks come to. Raises ItemFailed naming all that cannot be."""
+    """Plans the commands as one proposal. Raises ItemFailed that names every command that is impossible."""
     result = FlowResult()
     faults: list[str] = []
     unchanged = 0
@@ -99,7 +99,7 @@ class ActionSpec:
 
 
 class StoreAction(FlowType):
-    """A task that changes one object of the store; always held for approval."""
+    """A task that changes one object of the store and always waits for approval."""
 
     kind = StepKind.CHANGE
 
@@ -112,11 +112,11 @@ class StoreAction(FlowType):
         self.versions = spec.versions
 
     def operation(self, definition: TaskDefinition) -> str:
-        """shopify.order.add_tags and so on."""
+        """Returns the public operation, such as `shopify.order.add_tags`."""
         return f"shopify.{self.spec.operation}"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """Fields that are missing."""
+        """Yields missing fields, unreadable switches and settings without an effect."""
         for names in self.spec.required:
             if all(definition.config.get(name) in (None, "", []) for name in names.split("|")):
                 words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in the tool."
@@ -134,12 +134,12 @@ class StoreAction(FlowType):
                 yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """What is proposed. Raises ItemFailed, CallError for a read that is to be waited for."""
+        """Proposes the changes. Raises ItemFailed, or CallError for a read to retry later."""
         return await propose(call, await self.spec.work(call, StoreObjects(call.store)))
 
 
 def is_on(value: Any) -> bool:
-    """A setting that is a switch, as files write it."""
+    """Returns whether a switch of an exported flow is on."""
     return value is True or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
 
 
@@ -148,12 +148,12 @@ def _is_switch(value: Any) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a quantity is a whole number, as files and stores write it."""
+    """Returns whether a text is a whole number of at most eleven digits."""
     return re.fullmatch(r"-?[0-9]{1,11}", text) is not None
 
 
 def tags_of(value: Any) -> tuple[str, ...]:
-    """Tags as files write them: a list, the JSON of one, or texts parted by commas."""
+    """Parses tags: a list, a JSON list, or texts separated by commas. Raises ItemFailed."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
@@ -169,7 +169,10 @@ def tags_of(value: Any) -> tuple[str, ...]:
 async def tag_commands(
     objects: StoreObjects, subject: Order | Product | Customer | DraftOrder, tags: Sequence[str], *, on: bool
 ) -> list[NamedCommand]:
-    """Tags put on or taken off, whatever others there are; where a shop keeps whole lists, as a list."""
+    """Returns the command that adds or removes tags.
+
+    WooCommerce has no such operation, so its whole list of tags is set.
+    """
     kind = next(name for of, name in _TAGGED_KINDS.items() if isinstance(subject, of))
     if f"{kind}.change_tags" in objects.store.changes:
         added, removed = (tuple(tags), ()) if on else ((), tuple(tags))
@@ -205,7 +208,7 @@ async def metafield_command(
     kind: str,
     arguments: Mapping[str, Any],
 ) -> NamedCommand:
-    """The change of a metafield by its namespace, key, type and value. Raises ItemFailed."""
+    """Returns the command that sets a metafield. Raises ItemFailed without namespace or key."""
     names = {name: str(arguments.get(name) or "").strip() for name in ("namespace", "key", "type")}
     if not names["key"] or not names["namespace"]:
         raise ItemFailed("It does not say which metafield: give its namespace and its key.")
@@ -259,7 +262,7 @@ async def _redirect(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComm
 
 
 def redirect_command(path: str, target: str, present: Any, overwrite: bool) -> NamedCommand:
-    """A new redirect, or another target for one that is there."""
+    """Returns the command that makes a redirect or, with `overwrite`, changes the target of a present one."""
     if present is not None and overwrite:
         return "redirect.set", SetRedirect(present, target)
     return "redirect.create", CreateRedirect(path, target, present.target if present is not None else None)
@@ -279,7 +282,7 @@ async def _cancel(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComman
 
 
 def cancel_command(order: Order, restock: bool, notify: bool, reason: str) -> NamedCommand:
-    """A cancelling; the approver is told its reason, and when the store writes to the customer."""
+    """Returns the command that cancels an order; the approver sees its reason and whether a mail is sent."""
     words = f"Reason: {reason.lower() or 'other'}."
     words += " The store tells the customer by email." if notify else ""
     return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, words)
@@ -303,7 +306,7 @@ async def _customer_note(call: FlowCall, objects: StoreObjects) -> Sequence[Name
 
 
 async def _fulfilments(call: FlowCall, objects: StoreObjects) -> tuple[Order, str | None]:
-    """The order, and the number of the one fulfilment order that is named; None: all it has."""
+    """Returns the order and the id of the named fulfilment order, None for all of them."""
     fulfilment_id = call.value("fulfillment_order_id")
     if call.text("order_id"):
         order = await objects.order(call.value("order_id"))
@@ -315,7 +318,7 @@ async def _fulfilments(call: FlowCall, objects: StoreObjects) -> tuple[Order, st
 def fulfilment_commands(
     order: Order, fulfilment_id: str | None, make: Callable[[Any], NamedCommand], states: Sequence[str]
 ) -> list[NamedCommand]:
-    """An ask for the fulfilment order that is named, or for each in one of `states`. Raises ItemFailed."""
+    """Returns a command for the named fulfilment order, or for each in one of `states`. Raises ItemFailed."""
     if fulfilment_id is None:
         return [make(fulfilment) for fulfilment in order.fulfilment_orders if fulfilment.status in states]
     matching = [fulfilment for fulfilment in order.fulfilment_orders if fulfilment.id == fulfilment_id]
@@ -335,7 +338,7 @@ async def _hold(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]
 
 
 def hold_command(order: Order, reason: str, notes: str) -> Callable[[Any], NamedCommand]:
-    """A hold of a fulfilment order; the approver is told its reason and its notes."""
+    """Returns a function that makes the hold of a fulfilment order; the approver sees reason and notes."""
     words = f"Reason: {reason.lower() or 'other'}. {notes}".strip()
 
     def hold(fulfilment: Any) -> NamedCommand:
@@ -353,7 +356,7 @@ async def _release(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComma
 async def release_commands(
     objects: StoreObjects, order: Order, fulfilment_id: str | None
 ) -> list[NamedCommand]:
-    """An end of the holds there are now, of one fulfilment order or of all that are held."""
+    """Returns commands that release the present holds of one fulfilment order, or of all that are held."""
     holds = {
         fulfilment_order.id: await objects.holds(fulfilment_order.id)
         for fulfilment_order in order.fulfilment_orders

@@ -1,7 +1,7 @@
-"""Send Admin API request: mutations on a list, each as the change the service knows it as (imports 8.3).
+"""Task "Send Admin API request": supported mutations, each as an operation of the connector.
 
-The request a flow spells is never sent. What it asks for becomes operations that are read before and after,
-shown with what they change, and approved; a mutation or a field without such an operation is not carried.
+The request that a flow writes out is never sent. It becomes operations whose objects are read before and
+after, and which a person approves. A mutation or field without such an operation is unsupported.
 """
 
 import json
@@ -62,7 +62,7 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One mutation: the names of its arguments, and what it comes to.
+    """One mutation: the names of its arguments and the commands that it becomes.
 
     `shape` has for each name None, the names within an object, or in a list the names within each of its
     objects; names in `needed` must be there.
@@ -74,7 +74,7 @@ class Mutation:
 
 
 class AdminRequest(FlowType):
-    """One request; what the store answers to it is not handed on to later steps."""
+    """One request. Later steps do not see the answer of the store."""
 
     tasks = (f"{ADMIN}admin_api_operation",)
     label = "Send Admin API request"
@@ -88,7 +88,7 @@ class AdminRequest(FlowType):
         return f"shopify.{name if name in MUTATIONS else 'request'}"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """A mutation or a field that is not on the list."""
+        """Yields an unsupported mutation, unsupported fields and missing arguments."""
         api_call = definition.config.get("api_call")
         name = _name_of(api_call)
         mutation = MUTATIONS.get(name)
@@ -118,7 +118,7 @@ class AdminRequest(FlowType):
                 )
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The changes the request comes to. Raises ItemFailed, CallError for a read that is waited for."""
+        """Proposes the changes. Raises ItemFailed, or CallError for a read to retry later."""
         api_call = call.value("api_call")
         mutation = MUTATIONS.get(_name_of(api_call))
         if mutation is None or not isinstance(api_call, Mapping):
@@ -143,7 +143,7 @@ def _name_of(api_call: Any) -> str:
 
 
 def _parse_arguments(blob: Any) -> Arguments:
-    """The arguments, as an object or the JSON of one. Raises ItemFailed."""
+    """Parses the arguments from an object or its JSON. Raises ItemFailed."""
     if isinstance(blob, str) and len(blob.encode("utf-8", "replace")) <= MAX_BLOB_BYTES:
         try:
             blob = json.loads(blob, object_pairs_hook=_without_duplicates)
@@ -155,7 +155,7 @@ def _parse_arguments(blob: Any) -> Arguments:
 
 
 def _injected_names(stored_call: Any, arguments: Arguments) -> Iterable[str]:
-    """Names of a request that its own text does not have: values of the store are data (safety 7.2).
+    """Names of a request that its own text does not have: values of the store are data.
 
     Where tags decide what stands in the request at all, its text cannot tell.
     """
@@ -193,7 +193,7 @@ def _sketch(blob: Any) -> Arguments | None:
 
 
 def _unsupported(shape: Mapping[str, Any], arguments: Any, path: str) -> Iterable[str]:
-    """What of the arguments is not on the list."""
+    """Yields what is wrong with arguments that `shape` does not allow."""
     if not isinstance(arguments, Mapping):
         yield f"“{path.rstrip('.')}” is no object."
         return

@@ -1,6 +1,6 @@
 """Works out a flow's condition over its environment: every operator, and the lists' any, all, none.
 
-Text is compared without regard to case; numbers and dates by the type the condition names (imports 7.3), or,
+Text is compared without regard to case; numbers and dates by the type the condition names, or,
 in the older spelling that names none, as numbers or times where both sides are such. Nothing equals, begins
 or includes what is not there, so the negated operators hold of it; it is neither more nor less than anything.
 """

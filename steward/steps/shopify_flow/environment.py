@@ -1,4 +1,4 @@
-"""What a flow's step sees: objects read for it and earlier outputs, looked up by path (imports 8.1)."""
+"""The values that a step of a flow sees, looked up by path: objects of the store and earlier outputs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from steward.steps.workflow.step_types import UnknownInTest
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Values by name. `unknown` are paths that only the real change tells, in test runs (engine 10.2)."""
+    """Values by name. `unknown` holds the paths that only a real change would fill, in test runs."""
 
     values: Mapping[str, JsonValue]
     unknown: frozenset[str] = frozenset()
 
     def resolve(self, path: str) -> JsonValue:
-        """The value at a dotted path; what is not there is None. Raises UnknownInTest."""
+        """Returns the value at a dotted path, None for an absent one. Raises UnknownInTest."""
         self.require_known(path)
         return follow(self.values, path)
 
@@ -30,14 +30,14 @@ class Environment:
                 raise UnknownInTest(path)
 
     def with_name(self, name: str, value: JsonValue) -> "Environment":
-        """The same with one more name."""
+        """Returns a copy with one more name."""
         return Environment({**self.values, name: value}, self.unknown)
 
 
 def follow(value: JsonValue, path: str) -> JsonValue:
     """What lies at a dotted path, None when nothing does.
 
-    A member of a list is that member of each of its elements, lists among them joined (imports 8.4); `first`,
+    A member of a list is that member of each of its elements, lists among them joined; `first`,
     `last` and `size` are the list's own.
     """
     for key in _keys(path):
@@ -78,5 +78,5 @@ def _members_of_each(items: Iterable[JsonValue], key: str) -> Iterator[JsonValue
 
 
 def elements(value: JsonValue) -> list[JsonValue]:
-    """The elements of a list; what is no list has none."""
+    """Returns the elements of a list, and none for any other value."""
     return list(value) if isinstance(value, list | tuple) else []

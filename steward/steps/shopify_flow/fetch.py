@@ -1,4 +1,4 @@
-"""Get data: orders, products or customers of the store by a search, as a list (imports 8.3)."""
+"""Task "Get data": a list of orders, products or customers of the store that a search finds."""
 
 from collections.abc import Iterable
 
@@ -30,11 +30,11 @@ class Fetch(FlowType):
         self.variable = f"get{singular.capitalize()}Data"
 
     def operation(self, definition: TaskDefinition) -> str:
-        """shopify.orders.list and so on, as other imports have it."""
+        """Returns `shopify.orders.list` and the like, as imports from n8n do."""
         return f"shopify.{self.root}.list"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """A number it may read, and an order the store knows."""
+        """Yields a limit out of range and an unknown sort order."""
         maximum = definition.config.get("maximum", MAX_OBJECTS)
         if isinstance(maximum, bool) or not isinstance(maximum, int) or not 1 <= maximum <= MAX_OBJECTS:
             yield StepProblem(
@@ -48,7 +48,7 @@ class Fetch(FlowType):
             yield StepProblem("error", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """The list. Raises CallError for a read that is to be waited for."""
+        """Returns the list. Raises ItemFailed, or CallError for a read to retry later."""
         alias = call.step.origin.alias if call.step.origin is not None else None
         variables = variables_of(call.step)
         paths = tuple(

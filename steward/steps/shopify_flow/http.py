@@ -1,4 +1,4 @@
-"""Send HTTP request: GET and HEAD read, every other method is a send (imports 6.1, 8.3)."""
+"""Task "Send HTTP request": GET and HEAD read, every other method sends."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -51,7 +51,7 @@ class HttpRequest(FlowType):
         return "http.read" if self.kind_of(definition) is StepKind.READ else "http.send"
 
     def kind_of(self, definition: TaskDefinition) -> StepKind:
-        """By the method, which no data may decide."""
+        """Returns READ or SEND by the method, which must be literal."""
         return StepKind.READ if _method(definition.literal("method")) in _READS else StepKind.SEND
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
@@ -81,7 +81,7 @@ class HttpRequest(FlowType):
             yield from _send_problems(definition)
 
     async def run(self, call: FlowCall) -> FlowResult:
-        """One request."""
+        """Reads the address, or proposes the request. Raises ItemFailed, CallError."""
         if call.step.kind is StepKind.SEND:
             return _propose_send(call)
         return await _read(call)

@@ -1,7 +1,7 @@
-"""Reads what a flow is about: a step of its own before all others, and again after every wait (imports 8.2).
+"""Reads the objects that a flow uses: in a step of its own at the start and after every wait.
 
-The kept plan names paths; these steps are put into it when it is run, so that what was read is journaled and
-shown like any step's. How the store is asked is its connector's.
+The stored plan names paths. These steps are added when it runs, so that their output is stored and shown
+like that of any step. The connector decides how it reads the store.
 """
 
 import re

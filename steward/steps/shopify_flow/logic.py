@@ -1,4 +1,4 @@
-"""The tasks of a flow that only decide: condition, for-each, count, sum, run code, and wait (imports 8.3)."""
+"""Tasks that change nothing: condition, for-each, count, sum, run code and wait."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ class _ListTask(FlowType):
         """That there is a path."""
         path = definition.literal("list")
         if not isinstance(path, str) or not _PATH.match(path):
-            yield StepProblem("error", "parameter", "It names no list. Choose one in the store's product.")
+            yield StepProblem("error", "parameter", "It names no list. Choose one in Shopify Flow.")
 
     def items_of(self, call: FlowCall) -> list[JsonValue]:
         """The list's elements; of a path through lists all of them in one."""
@@ -140,7 +140,7 @@ def _number(value: JsonValue) -> Decimal:
 
 
 class RunCode(FlowType):
-    """A script over the part of the environment it selects, in a confined child."""
+    """A script over the part of the environment it selects, in the sandbox."""
 
     tasks = ("shopify::flow::run_code",)
     label = "Run code"

@@ -1,4 +1,4 @@
-"""Send internal email: its text goes to the channel or sheet bound to it, no mail is sent (imports 8.3)."""
+"""Task "Send internal email": its text goes to the bound channel or sheet; no mail is sent."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC

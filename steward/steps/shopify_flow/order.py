@@ -1,7 +1,7 @@
-"""The order in which a flow's steps run: depth first, a for-each's body once an element (imports 8); pure.
+"""The order in which a flow's steps run: depth first, a for-each's body once an element; pure.
 
 The caller takes an execution, runs it or replays what the journal has of it, and settles it here; a held one
-is settled later, once everything else has run (engine 10.1). What follows a step is told by its outputs: a
+is settled later, once everything else has run. What follows a step is told by its outputs: a
 port with no item starts nothing, one with an item its targets once, a for-each's body once for each item.
 """
 

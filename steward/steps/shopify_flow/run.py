@@ -1,4 +1,4 @@
-"""Runs one execution of a flow's step: what it sees, its texts, what its failure does (imports 8)."""
+"""Runs one execution of a step of a flow: its environment, its Liquid texts and its failure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionRe
 
 
 def _unknown_in_test(context: FlowContext, step: PlanStep, path: str) -> ExecutionResult:
-    """It would read what only the real change tells: a test run leaves it out (engine 10.2)."""
+    """Skips a step of a test run that reads what only a real change would fill."""
     alias = path.partition(".")[0]
     named = (
         other.name
@@ -115,7 +115,7 @@ def environment_at(
 ) -> Environment:
     """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.
 
-    What told of the store before a wait is gone after it (imports 8.2).
+    What told of the store before a wait is gone after it.
     """
     trails: list[Trail] = []
     while trail is not None:

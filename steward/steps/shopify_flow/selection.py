@@ -1,4 +1,4 @@
-"""What a run-code step takes and gives: the selection of its input, the types of its output (imports 8.3).
+"""What a run-code step takes and gives: the selection of its input, the types of its output.
 
 The input is a GraphQL selection of the environment's names; arguments, fragments and directives are no part
 of it. The output's types are objects of fields, lists, and the five plain types. Pure.

@@ -1,4 +1,4 @@
-"""What a task of a flow is, and what it is given to run (imports 8); order and environment are apart."""
+"""Base class of Shopify Flow task types, with the call that a type runs on and its result."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ ONWARD = "out:0"  # the port of every task that has but one
 
 @dataclass(frozen=True, slots=True)
 class TaskDefinition:
-    """A step as its file has it, for its type to look at.
+    """A step as the file has it, for its type to examine.
 
     `config` is as the plan will keep it: texts with Liquid are `{expr, lang, chunks}`, other values literal.
     """
@@ -42,13 +42,13 @@ class TaskDefinition:
 
 
 def is_liquid(value: object) -> bool:
-    """Whether a kept field is a text with Liquid in it."""
+    """Returns whether a stored field is a text with Liquid in it."""
     return isinstance(value, Mapping) and value.keys() == {"expr", "lang", "chunks"}
 
 
 @dataclass(slots=True)
 class FlowCall:
-    """One run of a step: what it sees, its config with every text worked out, and what it may use."""
+    """One run of a step: its environment, its config with every text rendered, and its run."""
 
     step: PlanStep
     environment: Environment
@@ -92,7 +92,7 @@ class FlowResult:
 
     A for-each gives `each`, the elements its body runs for. A change or send gives `proposals`: with none of
     them it has succeeded. `unknown` are paths below the output that only the real change tells, "" for all of
-    it; they count in test runs alone (engine 10.2).
+    it; they count in test runs alone.
     """
 
     output: JsonValue = None
@@ -106,10 +106,10 @@ class FlowResult:
 
 
 class FlowType(ABC):
-    """A task: its ids in files, its label and variable there, its class, and how it runs."""
+    """A task type: its ids, label and variable in files, its kind, and how it runs."""
 
     tasks: tuple[str, ...] = ()
-    label: str = ""  # what the origin calls it, which names a step without a name (imports 7.2)
+    label: str = ""  # Shopify Flow's label, the name of a step without one
     variable: str | None = None  # under what later steps see its output; a further one is `variable1`, …
     kind: StepKind = StepKind.DECIDE
     fields: frozenset[str] = frozenset()  # the config fields it reads
@@ -121,23 +121,23 @@ class FlowType(ABC):
     reads_store: bool = False  # whether its output tells of the store as it was, and is gone after a wait
 
     def operation(self, definition: TaskDefinition) -> str:
-        """The public name of what it does (contract 3.6)."""
+        """The public name of what it does."""
         return self.tasks[0]
 
     def kind_of(self, definition: TaskDefinition) -> StepKind:
-        """Its class by what it does, which no data may decide."""
+        """Returns the kind of step, which no data may decide."""
         return self.kind
 
     def title(self, definition: TaskDefinition) -> str:
-        """Plain words."""
+        """Returns the title that people read."""
         return self.label or definition.name
 
     def variable_of(self, definition: TaskDefinition) -> str | None:
-        """What later steps call its output."""
+        """Returns the name under which later steps see its output."""
         return self.variable
 
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
-        """Its outputs by number."""
+        """Returns the output ports in order."""
         return (ONWARD,)
 
     def required_connection(self, definition: TaskDefinition) -> str | None:
@@ -145,11 +145,11 @@ class FlowType(ABC):
         return None if self.stores is None else "store"
 
     def target(self, definition: TaskDefinition) -> JsonObject | None:
-        """Where in a bound connection it reads or writes (interface 2.7)."""
+        """Where in a bound connection it reads or writes."""
         return None
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
-        """What of its config cannot run, or runs otherwise than in the origin."""
+        """Yields what in the config cannot run, or runs otherwise than in Shopify Flow."""
         return ()
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The tasks a flow may be made of, by their id in files."""
+"""Supported Shopify Flow task types by their ids in files."""
 
 from collections.abc import Mapping
 
@@ -27,5 +27,5 @@ ALL_TYPES: tuple[FlowType, ...] = (
     ADMIN_REQUEST,
 )
 FLOW_TYPES: Mapping[str, FlowType] = {task: task_type for task_type in ALL_TYPES for task in task_type.tasks}
-# What a run has beside them: the steps that are put into its plan.
+# A run's plan also has reading steps, which no file contains.
 RUN_TYPES: Mapping[str, FlowType] = {**FLOW_TYPES, **dict.fromkeys(ReadObjects.tasks, ReadObjects())}

@@ -1,4 +1,4 @@
-"""Walks a flow from its trigger to its end or to a person's approval, by the one walk (imports 8)."""
+"""Runs a flow from its trigger to its end or to an approval, by the walk that n8n workflows share."""
 
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
