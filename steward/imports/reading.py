@@ -59,7 +59,7 @@ async def read_export(
     if export.plan.mode is DataMode.ITEMS:
         for step_name, missing_step in _references(export.plan):
             words = f"It asks for the step “{missing_step[:80]}”, which is not there."
-            words += " Correct the name in the tool."
+            words += " Correct the name in n8n."
             findings.append(Finding(step_name, FindingLevel.ERROR, "expression_feature", words))
     if evaluator is not None:
         findings += await _compiled(export.plan, evaluator)
@@ -179,7 +179,7 @@ def _script_of(step: PlanStep, plan: Plan) -> Script | None:
 
 def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
     level = FindingLevel(problem.level)
-    # What is no JavaScript at all fails here as there; a tolerated failure goes on as the origin's does.
+    # What is no JavaScript at all fails here as there; a tolerated failure goes on as in n8n.
     if (
         problem.syntax
         and level is FindingLevel.ERROR

@@ -36,7 +36,7 @@ async def run_as(tx: Tx, actor: Actor, ask: RunAsAsk, *, rules: AutomationRules)
     """Sets up the automation. Raises NotFound, ValidationFailed, KeyReused, NotConnected."""
     record = await imports.get(tx, actor.org, ask.import_id)
     if not record.supported or record.plan is None:
-        words = "Some steps of this import cannot run. Mend them in the tool and import it anew."
+        words = "Some steps of this import cannot run. Correct them where it comes from and import it again."
         raise ValidationFailed(errors={"import_id": [words]})
     command = WorkflowAsk(
         import_id=record.id,

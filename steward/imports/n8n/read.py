@@ -113,7 +113,7 @@ class _WorkflowReader:
             plan_triggers.append(proposed.trigger)
             self.findings += proposed.findings
         if not plan_triggers:
-            words = "Nothing starts this workflow, so no step of it would run. Add a trigger in the tool."
+            words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
             self.find(None, FindingLevel.ERROR, "parameter", words)
         return plan_triggers
 
@@ -221,17 +221,17 @@ class _WorkflowReader:
         file_settings = self.workflow.settings
         order = file_settings.get("executionOrder")
         if order is None:
-            words = "The file does not say in which order branches run; the tool's present order is used. "
+            words = "The file does not say in which order branches run; n8n's present order is used. "
             self.find(
                 None, FindingLevel.NOTE, "execution_order_assumed", words + "Look at the order of the steps."
             )
         elif order != "v1" and graph.order_shows(plan):
-            words = "The file uses the tool's older order of branches; here the present one runs."
+            words = "The file uses n8n's older order of branches; here the present one runs."
             self.find(
                 None,
                 FindingLevel.WARNING,
                 "parameter",
-                f"{words} Switch the order in the tool and look at it.",
+                f"{words} Switch the order in n8n and look at it.",
             )
         for key, words in _SETTINGS.items():
             if file_settings.get(key) and file_settings[key] not in (-1, "", "none", "DEFAULT"):

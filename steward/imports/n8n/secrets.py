@@ -84,7 +84,7 @@ def is_named_header(name: str) -> bool:
 
 
 def is_literal(value: object) -> bool:
-    """A value that holds something itself: no expression, not empty, no choice of the tool."""
+    """A value that holds something itself: no expression, not empty, no choice of n8n."""
     if isinstance(value, str):
         return bool(value.strip()) and "{{" not in _FIXED.sub("", value) and len(value) > 3
     return isinstance(value, int) and not isinstance(value, bool) and value > 9999

@@ -70,7 +70,7 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     try:
         return _supported(node, kind, targets)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError):
-        words = "Its parameters are not of the shape the tool writes. Open it in the tool and export again."
+        words = "Its parameters are not of the shape n8n writes. Open it in n8n and export again."
         return _unsupported(node, ("parameter", words))
 
 
@@ -95,7 +95,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
             "When it fails as a whole, its input goes on at the first output and nothing at the error output."
         )
         step_findings.add(
-            FindingLevel.WARNING, "parameter", f"{words} The tool does the same; check what follows."
+            FindingLevel.WARNING, "parameter", f"{words} n8n does the same; check what follows."
         )
     needs = kind.required_connection(definition)
     if needs in ("spreadsheet", "teams"):
@@ -155,7 +155,7 @@ def _why(node: Node) -> tuple[str, str]:
     if "." in node.type or not node.type:
         return (
             "community_node",
-            f"“{node.type[:80]}” is not a step of the tool itself and cannot run here. {todo}",
+            f"“{node.type[:80]}” is not a step of n8n itself and cannot run here. {todo}",
         )
     return "node_type", f"A step of type “{node.type[:80]}” cannot run here. {todo}"
 
@@ -227,7 +227,7 @@ class _StepFindings:
                 self.add(FindingLevel.ERROR, "parameter", words)
 
 
-# Remains of the tool's editor that change nothing.
+# Remains of n8n's editor that change nothing.
 _HARMLESS = frozenset(("notice", "options", "infoBox", "note", "notes"))
 
 

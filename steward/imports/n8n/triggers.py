@@ -15,7 +15,7 @@ STORES = frozenset(("shopifyTrigger", "wooCommerceTrigger"))
 _TRIGGER_END = ("Trigger", "trigger")
 _SHOPIFY_TOPIC = re.compile(r"[a-z_]+/[a-z_]+\Z")
 
-# Topics a store of ours can send, from the tool's own names of events.
+# Topics a store of ours can send, from n8n's own names of events.
 _WOO_EVENTS = {
     f"{noun}.{verb}": f"{noun}.{verb}"
     for noun in ("order", "product", "customer", "coupon")

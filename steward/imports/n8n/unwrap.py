@@ -56,9 +56,9 @@ def unwrapped(value: JsonValue) -> Mapping[str, Any]:
     if isinstance(value, Mapping) and "nodes" not in value and isinstance(value.get("workflow"), Mapping):
         value = value["workflow"]
     if not isinstance(value, Mapping) or not isinstance(value.get("nodes"), list):
-        raise Unreadable("This is not an export of the workflow tool: it has no list of nodes.")
+        raise Unreadable("This is not an export of n8n: it has no list of nodes.")
     if not isinstance(value.get("connections"), Mapping):
-        raise Unreadable("This is not an export of the workflow tool: it has no connections.")
+        raise Unreadable("This is not an export of n8n: it has no connections.")
     return value
 
 

@@ -178,7 +178,7 @@ def _fields(raw: Any) -> tuple[dict[str, str], str | None]:
         name = row.get("config_field_id") if isinstance(row, Mapping) else None
         value = row.get("value") if isinstance(row, Mapping) else None
         if not isinstance(name, str) or not (value is None or isinstance(value, str)):
-            wrong = "One of its settings is not of the shape the product writes."
+            wrong = "One of its settings is not of the shape Shopify Flow writes."
         elif name in fields:
             wrong = f"Its setting “{name[:80]}” is given twice."
         elif value is not None:

@@ -113,7 +113,7 @@ def _assign_path(
         words = f"“{head[:80]}” is there only within its for-each. Use it in the loop's own steps."
         used_paths.error(step, words, "expression_feature")
     elif head == SECRETS:
-        words = "It uses a secret of the store's product, which no connection holds here. Remove the step."
+        words = "It uses a secret of Shopify Flow, which no connection holds here. Remove the step."
         used_paths.error(step, words, "credential")
     elif head in inputs.lost:
         words = f"“{head[:80]}” is not told by any event of the store. Do without it."

@@ -191,7 +191,7 @@ class _FlowReader:
                     target.name,
                     FindingLevel.ERROR,
                     "parameter",
-                    words + "Build the step anew in the product.",
+                    words + "Build the step anew in Shopify Flow.",
                 )
             elif link.source == self.flow.trigger.id:
                 edges.append(PlanEdge(trigger, ONWARD, target.name))
@@ -206,7 +206,7 @@ class _FlowReader:
                     source.name,
                     FindingLevel.ERROR,
                     "parameter",
-                    words + "Build the step anew in the product.",
+                    words + "Build the step anew in Shopify Flow.",
                 )
             else:
                 edges.append(PlanEdge(source.name, port, target.name))

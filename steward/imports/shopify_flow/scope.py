@@ -13,7 +13,7 @@ LISTED: Final = frozenset(("count", "sum"))  # what is gone after a wait, beside
 
 @dataclass(slots=True)
 class StepScope:
-    """What one step sees. `items` are loop items with the list they come from, as the origin spells it."""
+    """What one step sees. `items` are loop items with the list they come from, as Shopify Flow spells it."""
 
     items: Mapping[str, str] = field(default_factory=dict)
     earlier: int = 0

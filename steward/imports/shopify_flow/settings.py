@@ -83,9 +83,9 @@ def unwrapped(text: str) -> str:
 
 
 def with_resolved_names(config: JsonObject, paths_by_name: Mapping[str, str]) -> JsonObject:
-    """A kept config in which values the origin hands over beside its object are read of that object.
+    """A kept config in which values Shopify Flow hands over beside its object are read of that object.
 
-    In a text of Liquid the name is given its value at the start, in the origin's spelling (`High`).
+    In a text of Liquid the name is given its value at the start, in Shopify Flow's spelling (`High`).
     """
     return {name: _resolve_names(value, paths_by_name) for name, value in config.items()}
 
@@ -150,14 +150,14 @@ def _condition(settings: TaskSettings) -> None:
     try:
         settings.config["condition"] = conditions.read_condition(settings.text("condition") or "")
     except UnreadableCondition as unclear:
-        settings.error(f"Its condition cannot be read. {unclear.message} Build it anew in the product.")
+        settings.error(f"Its condition cannot be read. {unclear.message} Build it anew in Shopify Flow.")
 
 
 def _list(settings: TaskSettings) -> None:
     path = (settings.text("listpath", "list_path") or "").strip()
     path = path.removeprefix("{{").removesuffix("}}").strip()
     if not conditions.PATH.match(path):
-        settings.error("It does not name the list it works on. Choose the list anew in the product.")
+        settings.error("It does not name the list it works on. Choose the list anew in Shopify Flow.")
         return
     settings.config["list"] = path
 
@@ -195,7 +195,7 @@ def _wait(settings: TaskSettings) -> None:
         return
     seconds = _seconds((duration or "").strip(), unit) if until is None else None
     if seconds is None:
-        settings.error("How long it waits cannot be read. Set the duration anew in the product.")
+        settings.error("How long it waits cannot be read. Set the duration anew in Shopify Flow.")
         return
     settings.config["seconds"] = seconds
 

@@ -45,7 +45,7 @@ class Names:
         return unique
 
     def variable(self, preferred: str | None, name: str) -> str | None:
-        """What later steps call its output, numbered as the origin does it.
+        """What later steps call its output, numbered as Shopify Flow does it.
 
         Of a step with a name of its own that is its name, where the file uses it so, else the label's;
         never that of an object of the store, which it would hide from all other steps.
@@ -77,7 +77,7 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
     name = names.name(name_of(task))
     kind = FLOW_TYPES.get(task.task)
     if task.wrong is not None:
-        words = f"{task.wrong} Open the flow in the product and export it again."
+        words = f"{task.wrong} Open the flow in Shopify Flow and export it again."
         return _unsupported(task, name, ports, ("parameter", words))
     if kind is None:
         return _unsupported(task, name, ports, _why(task))
@@ -90,7 +90,7 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
     try:
         return _supported(task, name, kind, names)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError):
-        words = "Its settings are not of the shape the product writes. Build the step anew and export again."
+        words = "Its settings are not of the shape Shopify Flow writes. Build the step anew and export again."
         return _unsupported(task, name, ports, ("parameter", words))
 
 

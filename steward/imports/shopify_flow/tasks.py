@@ -12,9 +12,9 @@ SHOP: Final = "shop"  # the root every flow has
 
 @dataclass(frozen=True, slots=True)
 class FlowTrigger:
-    """A trigger: what the origin calls it, the objects it brings, the topics that equal it.
+    """A trigger: what Shopify Flow calls it, the objects it brings, the topics that equal it.
 
-    `wider` says what else starts it where no topic is quite the same. Of the values the origin hands over
+    `wider` says what else starts it where no topic is quite the same. Of the values Shopify Flow hands over
     beside its objects, `told` are those that stand at a path of them, `lost` those no store event carries.
     """
 

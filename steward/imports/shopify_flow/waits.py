@@ -1,4 +1,4 @@
-"""What a wait holds up here and not in the origin: branches beside it, further elements; pure."""
+"""What a wait holds up here and not in Shopify Flow: branches beside it, further elements; pure."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-// Sorting by a comparing function, step by step as the origin's engine does it: with a function that contradicts
+// Sorting by a comparing function, step by step as n8n's engine does it: with a function that contradicts
 // itself (`a > b`, a common mistake) what comes out depends on which pairs are asked for, and in which order.
 // The way is the well-known one: runs that are there already, short ones filled up, merged by galloping.
 

@@ -242,7 +242,7 @@ const NAMES = {
 for (const [name, helper] of Object.entries(helpers)) NAMES[name] = () => helper;
 NAMES.$jmesPath = NAMES.$jmespath;
 
-// What stands for things of the origin's machine, in expressions: there, and empty.
+// What stands for things of n8n's machine, in expressions: there, and empty.
 const EMPTY_THINGS = ['process', 'require', 'fetch', 'setTimeout', 'setInterval', 'Buffer', 'alert', 'prompt', 'eval', 'Function', 'XMLHttpRequest', 'WebSocket', 'importScripts'];
 const EXPRESSION_NAMES = { ...NAMES };
 for (const name of EMPTY_THINGS) EXPRESSION_NAMES[name] = empty;

@@ -8,8 +8,8 @@ const missing = (level, message, todo, column) => problemOf('expression_feature'
 const ABSENT = {
   $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
   $binary: ['error', 'It reads a file of the item; files are not carried here.', 'Take the value from a field of the item.'],
-  $vars: ['warning', 'Variables of the origin are empty here.', 'Write the value into the workflow.'],
-  $secrets: ['warning', 'Secrets of the origin are not here.', 'Use a connection of Steward.'],
+  $vars: ['warning', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
+  $secrets: ['warning', 'Secrets of n8n are not here.', 'Use a connection of Steward.'],
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
 };
 const ABSENT_IN_SCRIPTS = {
@@ -86,7 +86,7 @@ const deduped = (problems) => problems.filter((problem, place) => problems.findI
 /** Problems of one chunk. */
 const checkChunk = (code) => {
   const chunk = compiled(code);
-  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in the tool and export again.', 1, chunk.syntax)];
+  if (chunk.problem) return [problemOf('expression_feature', 'error', chunk.problem, 'Mend the expression in n8n and export again.', 1, chunk.syntax)];
   const tokens = tokensOf(code);
   return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
 };
@@ -100,7 +100,7 @@ const checkScript = (mode, text) => {
     else new (awaits(tokens) ? AsyncFunction : RealFunction)(`${text}\n`);
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Mend the script in the tool and export again.', 1, true)];
+    return [problemOf('expression_feature', 'error', `The script cannot be read: ${error.message}.`, 'Mend the script in n8n and export again.', 1, true)];
   }
   const own = askedOf(tokens, 'this', 'helpers');
   const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];

@@ -83,9 +83,9 @@ async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResul
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """One action: its ids in files behind the prefix, the origin's label, fields, and how it is worked out.
+    """One action: its task ids without the prefix, its label, its fields, and how it plans changes.
 
-    `wanted` are fields without which it cannot be; of a group in brackets one is enough.
+    `required` names the fields that it needs; of names joined by `|`, one is enough.
     """
 
     names: tuple[str, ...]
@@ -119,11 +119,11 @@ class StoreAction(FlowType):
         """Yields missing fields, unreadable switches and settings without an effect."""
         for names in self.spec.required:
             if all(definition.config.get(name) in (None, "", []) for name in names.split("|")):
-                words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in the tool."
+                words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in Shopify Flow."
                 yield StepProblem("error", "parameter", words)
         for name in _SWITCHES:
             if not (is_liquid(definition.config.get(name)) or _is_switch(definition.config.get(name))):
-                words = f"Its setting “{name}” is neither on nor off. Set it anew in the tool."
+                words = f"Its setting “{name}” is neither on nor off. Set it anew in Shopify Flow."
                 yield StepProblem("error", "parameter", words)
         if is_on(definition.config.get("refund")) or is_liquid(definition.config.get("refund")):
             words = "It also gives the money back, which is not done here. Refund it in the store, and switch"

@@ -102,7 +102,7 @@ class AdminRequest(FlowType):
         sketch = _sketch(blob)
         if sketch is None and not is_liquid(blob):
             yield StepProblem(
-                "error", "parameter", "What it sends is no JSON object. Write it anew in the tool."
+                "error", "parameter", "What it sends is no JSON object. Write it anew in Shopify Flow."
             )
             return
         if sketch is None:

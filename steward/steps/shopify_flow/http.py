@@ -97,7 +97,7 @@ def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
         )
         yield StepProblem("warning", "parameter", f"{words} Run the flow again if it must be.")
     if "ignore" in error_settings:
-        words = "A request that is refused ends the run as failed, also where the origin goes on. Check it."
+        words = "A request that is refused ends the run as failed, also where Shopify Flow goes on. Check it."
         yield StepProblem("warning", "parameter", words)
 
 

@@ -37,9 +37,7 @@ _ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
 
 
 # Paths that a platform cannot read, told without a call; one that is not here reads whatever was compiled.
-UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {
-    "woocommerce": unsupported_paths
-}
+UNREAD: Mapping[str, Callable[[str, Iterable[str]], list[str]]] = {"woocommerce": unsupported_paths}
 
 
 class ReadObjects(FlowType):
