@@ -200,7 +200,7 @@ async def test_a_read_by_a_document_that_changes_something_is_stopped() -> None:
     See docs/design/connectors.md#test-mode.
     """
     transport = Recording({"data": {}})
-    http = reader_of("shopify", transport)._ask._http
+    http = reader_of("shopify", transport)._queries._http
     for name in ("SetPrices", "CancelOrder", "Subscribe"):
         with pytest.raises(CallError, match="changes nothing"):
             await http.execute(name, {})
