@@ -84,7 +84,7 @@ async def _round(house: House, clock: Ahead) -> Mapping[str, float]:
     """The slots of some minutes, all due at once: each becomes a run in its free lane."""
     clock.by += timedelta(minutes=MINUTES)
     ctx, made = house.ctx, list[timedelta]()
-    due = len(await house.read(partial(schedules.due, most=SCHEDULES)))
+    due = len(await house.read(partial(schedules.due, max_rows=SCHEDULES)))
     tick = partial(dispatch.dispatch_due, ctx.engine, rules=ctx.automation_rules, log=ctx.log)
     begun, cpu = time.perf_counter(), time.process_time()
     while await tick(clock.now(), delays=made):

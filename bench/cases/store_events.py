@@ -19,7 +19,7 @@ from steward.connections import vault
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.events import endpoints, subscriptions
-from steward.database.events.subscriptions import Subscribed, SubscriptionState
+from steward.database.events.subscriptions import StoredState, StoredSubscription
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.security.signatures import sign
 from steward.telemetry.redact import Secret
@@ -96,8 +96,8 @@ async def _listening(house: House, number: int) -> Store:
         made = {vault.EVENT_KEY: Secret(key), vault.EVENT_SECRET: Secret(secret)}
         await vault.keep(tx, safe, org, integration=integration, version=1, sealed=made)
         await endpoints.open_for(tx, org, integration, key)
-        await subscriptions.look_again(tx, org, [integration])
-        hook = Subscribed(NATIVE, SubscriptionState.MADE, remote_id="1")
+        await subscriptions.schedule_check(tx, org, [integration])
+        hook = StoredSubscription(NATIVE, StoredState.ACTIVE, remote_id="1")
         await subscriptions.put(tx, org, integration, hook)
 
     await house.write(make)

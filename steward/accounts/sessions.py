@@ -131,7 +131,7 @@ async def open_for(
     cookie = new_value()
     session_hash = cookie_hash(cookie)
     await sessions.insert(tx, session_hash, person, org=org, address=address, agent=agent[:200])
-    await sessions.keep_newest(tx, person, session_hash, most=MOST_SESSIONS)
+    await sessions.keep_newest(tx, person, session_hash, max_sessions=MOST_SESSIONS)
     for membership in memberships_of_person:
         entry = audit.Entry("person", "signed_in", actor=str(person))
         await audit.record(tx, membership.org, entry)

@@ -1,4 +1,4 @@
-"""Bindings of a workflow's steps to connections, checked as they are asked for (contract 2.2)."""
+"""Bindings of a workflow's steps to connections, checked as they are asked for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,17 +15,20 @@ MOST_BINDINGS = 500
 
 
 def check_bindings(
-    faults: Faults, plan: Plan, given: Mapping[str, Any], known: Mapping[IntegrationId, Connection]
+    faults: Faults,
+    plan: Plan,
+    requested: Mapping[str, Any],
+    connections_by_id: Mapping[IntegrationId, Connection],
 ) -> JsonObject:
-    """Bindings as kept; faults are named by step (contract 2.2)."""
+    """Bindings as kept; faults are named by step."""
     steps = {
         step.name: step for step in plan.steps if step.origin is not None and step.origin.needs in BOUND_KINDS
     }
-    if len(given) > MOST_BINDINGS:
+    if len(requested) > MOST_BINDINGS:
         faults.add("bindings", f"Bind at most {MOST_BINDINGS} steps.")
         return {}
-    kept: dict[str, JsonValue] = {}
-    for name, binding in given.items():
+    bindings: dict[str, JsonValue] = {}
+    for name, binding in requested.items():
         path = f"bindings.{name}"
         step = steps.get(name)
         if step is None or step.origin is None:
@@ -35,7 +38,7 @@ def check_bindings(
         if words is not None:
             faults.add(path, words)
             continue
-        connection = known.get(IntegrationId(binding["integration_id"]))
+        connection = connections_by_id.get(IntegrationId(binding["integration_id"]))
         if connection is None:
             faults.add(path, "This organisation has no such connection.")
         elif connection.kind not in bound_kinds(step) or binding["kind"] != connection.kind:
@@ -45,12 +48,12 @@ def check_bindings(
         elif (words := _wrong_target(binding["target"], connection)) is not None:
             faults.add(path, words)
         else:
-            kept[name] = {
+            bindings[name] = {
                 "integration_id": connection.integration_id,
                 "kind": connection.kind,
                 "target": _target(binding["target"]),
             }
-    return kept
+    return bindings
 
 
 def _wrong_shape(binding: Any) -> str | None:
@@ -82,8 +85,8 @@ def _wrong_target(target: Any, connection: Connection) -> str | None:
         return None
     if connection.kind == "teams":
         return "A Teams connection has no target: give null."
-    own = own_document(connection)
-    if own is not None and target.get("spreadsheet_id") not in (None, own):
+    own_id = own_document(connection)
+    if own_id is not None and target.get("spreadsheet_id") not in (None, own_id):
         return "This connection is one spreadsheet already: give null or that one."
     return None
 

@@ -27,7 +27,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 @dataclass(frozen=True, slots=True)
 class TriggerAsk:
-    """A trigger as asked for: of its fields only these two are a person's (contract 2.2)."""
+    """A trigger as asked for: of its fields only these two are a person's."""
 
     kind: TriggerKind
     topics: tuple[str, ...] = ()
@@ -85,44 +85,44 @@ def check_schedule(
             return None
         return read
     # Without a zone `now` is not looked at.
-    found = read_schedule(raw, zone=None, now=FIRST, is_event_started=is_event_started)
-    if isinstance(found, Schedule):
-        return found
-    faults.merge(found)
+    schedule = read_schedule(raw, zone=None, now=FIRST, is_event_started=is_event_started)
+    if isinstance(schedule, Schedule):
+        return schedule
+    faults.merge(schedule)
     return None
 
 
 def check_day(faults: Faults, schedule: Schedule, timezone: str, now: datetime) -> None:
-    """That the day of a `once` is ahead and not too far (schedule.md 3 and R11)."""
-    place = zone(timezone)
-    if schedule.cadence is Cadence.ONCE and place is not None:
-        read = read_schedule(schedule.to_wire(), zone=place, now=now)
+    """That the day of a `once` is ahead and not too far."""
+    tz = zone(timezone)
+    if schedule.cadence is Cadence.ONCE and tz is not None:
+        read = read_schedule(schedule.to_wire(), zone=tz, now=now)
         if not isinstance(read, Schedule):
             faults.merge(read)
 
 
 def check_timezone(faults: Faults, name: str) -> None:
-    """That the zone database has exactly this name (schedule.md 4)."""
+    """That the zone database has exactly this name."""
     if zone(name) is None:
         faults.add("timezone", NO_SUCH_ZONE)
 
 
-def check_trigger(faults: Faults, template: Template, asked: TriggerAsk) -> Trigger:
+def check_trigger(faults: Faults, template: Template, requested: TriggerAsk) -> Trigger:
     """The trigger by its shape and what the template offers; the store's topics come later."""
-    if asked.kind not in template.facts.triggers:
-        faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[asked.kind]}.")
-    if asked.kind is TriggerKind.SCHEDULE:
-        if asked.topics:
+    if requested.kind not in template.facts.triggers:
+        faults.add("trigger.kind", f"This template is not started by {_TRIGGER_WORDS[requested.kind]}.")
+    if requested.kind is TriggerKind.SCHEDULE:
+        if requested.topics:
             faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
         return ScheduleTrigger()
-    if not 1 <= len(asked.topics) <= MOST_TOPICS:
+    if not 1 <= len(requested.topics) <= MOST_TOPICS:
         faults.add("trigger.topics", f"Name 1 to {MOST_TOPICS} topics.")
-    if len(set(asked.topics)) != len(asked.topics):
+    if len(set(requested.topics)) != len(requested.topics):
         faults.add("trigger.topics", "Name each topic once.")
-    for place, topic in enumerate(asked.topics):
+    for index, topic in enumerate(requested.topics):
         if not 1 <= len(topic) <= LONGEST_TOPIC:
-            faults.add(f"trigger.topics.{place}", f"A topic has 1 to {LONGEST_TOPIC} characters.")
-    return EventTrigger(asked.topics)
+            faults.add(f"trigger.topics.{index}", f"A topic has 1 to {LONGEST_TOPIC} characters.")
+    return EventTrigger(requested.topics)
 
 
 _TRIGGER_WORDS = {TriggerKind.SCHEDULE: "a schedule", TriggerKind.EVENT: "store events"}
@@ -157,7 +157,7 @@ def check_connection_list(faults: Faults, template: Template, bound: Sequence[Au
         return
     if len(bound) > MOST_CONNECTIONS:
         faults.add("connections", f"Name at most {MOST_CONNECTIONS} connections.")
-    if len({one.integration_id for one in bound}) != len(bound):
+    if len({reference.integration_id for reference in bound}) != len(bound):
         faults.add("connections", "Name each connection once.")
 
 
@@ -165,22 +165,25 @@ def check_reads(
     faults: Faults,
     template: Template,
     bound: Sequence[AutomationConnection],
-    known: Mapping[IntegrationId, Connection],
+    connections_by_id: Mapping[IntegrationId, Connection],
 ) -> None:
     """That the connections it reads are the organisation's, of their kind, and as many as it needs."""
     needs = [need for need in template.facts.connections if need.use is ConnectionUse.READ]
     if template.facts.platforms:
         return
-    for one in bound:
-        found = known.get(one.integration_id)
-        if found is None:
-            faults.add("connections", f"This organisation has no connection {one.integration_id}.")
-        elif found.kind != one.kind:
-            faults.add("connections", f"Connection {one.integration_id} is a {found.kind}, not a {one.kind}.")
-        elif not any(_fits(need, one.kind) for need in needs):
-            faults.add("connections", f"This template does not read a {one.kind}.")
+    for reference in bound:
+        connection = connections_by_id.get(reference.integration_id)
+        if connection is None:
+            faults.add("connections", f"This organisation has no connection {reference.integration_id}.")
+        elif connection.kind != reference.kind:
+            faults.add(
+                "connections",
+                f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}.",
+            )
+        elif not any(_fits(need, reference.kind) for need in needs):
+            faults.add("connections", f"This template does not read a {reference.kind}.")
     for need in needs:
-        count = sum(_fits(need, one.kind) for one in bound)
+        count = sum(_fits(need, reference.kind) for reference in bound)
         if not need.min <= count <= need.max:
             faults.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
 
@@ -216,15 +219,19 @@ def check_named(
 
 
 def refuse_unconnected(
-    wanted: Mapping[str, Sequence[IntegrationId]], known: Mapping[IntegrationId, Connection]
+    needed: Mapping[str, Sequence[IntegrationId]], connections_by_id: Mapping[IntegrationId, Connection]
 ) -> None:
-    """Raises NotConnected naming what is not connected, on the path of each (contract 2.2)."""
+    """Raises NotConnected naming what is not connected, on the path of each."""
     errors: dict[str, list[str]] = {}
-    for path, ids in wanted.items():
-        for one in ids:
-            found = known.get(one)
-            words = why_unusable(found)
-            if found is not None and found.state is not ConnectionState.CONNECTED and words is not None:
+    for path, ids in needed.items():
+        for integration in ids:
+            connection = connections_by_id.get(integration)
+            words = why_unusable(connection)
+            if (
+                connection is not None
+                and connection.state is not ConnectionState.CONNECTED
+                and words is not None
+            ):
                 errors.setdefault(path, []).append(words)
     if errors:
         raise NotConnected(" ".join(dict.fromkeys(chain.from_iterable(errors.values()))), errors=errors)
@@ -233,12 +240,12 @@ def refuse_unconnected(
 def label_of(
     store: Connection | None,
     bound: Sequence[AutomationConnection],
-    known: Mapping[IntegrationId, Connection],
+    connections_by_id: Mapping[IntegrationId, Connection],
 ) -> str:
-    """What an automation runs on, by name; for several connections their names (contract 2.3)."""
+    """What an automation runs on, by name; for several connections their names."""
     if store is not None:
         return store.name
-    return ", ".join(known[one.integration_id].name for one in bound)
+    return ", ".join(connections_by_id[reference.integration_id].name for reference in bound)
 
 
 def plain(value: JsonValue) -> JsonValue:

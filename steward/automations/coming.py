@@ -1,4 +1,4 @@
-"""What becomes of stored coming rows when an automation changes, resumes or is archived (schedule.md 6)."""
+"""What becomes of stored coming rows when an automation changes, resumes or is archived."""
 
 from collections.abc import Sequence
 
@@ -15,18 +15,18 @@ from steward.scheduling.zones import zone
 async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
     """Moves and kept rows go; a person's skips go over to the new slot of the same date where there is one.
 
-    Call it once the slots due until now are decided (engine 13, "Changes decide first").
+    Call it once the slots due until now are decided.
     """
     before = locked.automation
-    place = zone(after.timezone)
+    tz = zone(after.timezone)
     rows = await _rows(tx, locked)
     skipped = {row.slot_at: row for row in rows if row.is_skipped_by_person and row.slot_at > tx.now}
     carried = {}
-    if place is not None and skipped:
+    if tz is not None and skipped:
         carried = skips_after_change(
             before.schedule,
             after.schedule,
-            place,
+            tz,
             spread_minutes=before.spread_minutes,
             now=tx.now,
             skipped={slot_at: row.local_key for slot_at, row in skipped.items()},
@@ -57,7 +57,7 @@ async def drop_for_change(tx: Tx, locked: Locked, after: Automation) -> None:
 
 
 async def drop_for_archive(tx: Tx, locked: Locked) -> None:
-    """Rows still to come go; those whose slot has come stay, pending ones as skipped (engine 15)."""
+    """Rows still to come go; those whose slot has come stay, pending ones as skipped."""
     rows = await _rows(tx, locked)
     await _close_past(tx, locked, rows)
     gone = [
@@ -85,7 +85,7 @@ async def _rows(tx: Tx, locked: Locked) -> list[StoredSlot]:
 
 
 async def _close_past(tx: Tx, locked: Locked, rows: Sequence[StoredSlot]) -> None:
-    """Pending rows moved past now whose slot has come keep their record as skipped (schedule.md 6)."""
+    """Pending rows moved past now whose slot has come keep their record as skipped."""
     past = [row.slot_at for row in rows if row.state is OccurrenceState.PENDING and row.slot_at <= tx.now]
     await occurrences.skip_pending(
         tx, locked.automation.org, locked.automation.id, slots=past, reason=SkipReason.BY_MERCHANT

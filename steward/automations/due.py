@@ -1,4 +1,4 @@
-"""What becomes of an automation's due slots, and when it is due next; which ones are due is dispatch's."""
+"""Decides an automation's due slots and computes when it is due next."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,13 +61,17 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Locked:
     return Locked(await automations.get(tx, org, automation), timing)
 
 
-async def decide_due(tx: Tx, locked: Locked, *, rules: AutomationRules, most: int | None = None) -> Locked:
+async def decide_due(
+    tx: Tx, locked: Locked, *, rules: AutomationRules, max_slots: int | None = None
+) -> Locked:
     """Decides the automation's slots due until now by D1 to D6; all of them, or the oldest `most`.
 
-    Every change that would drop slots comes after this, in the same transaction (engine 13).
+    Every change that would drop slots comes after this, in the same transaction.
     """
     automation = locked.automation
-    timings = await decide_many(tx, {automation.org: {automation.id: locked}}, rules=rules, most=most)
+    timings = await decide_many(
+        tx, {automation.org: {automation.id: locked}}, rules=rules, max_slots=max_slots
+    )
     timing = timings[automation.org][automation.id]
     return Locked(replace(automation, next_run_at=timing.next_run_at), timing)
 
@@ -77,40 +81,40 @@ async def decide_many(
     due: Mapping[OrgId, Mapping[AutomationId, Locked]],
     *,
     rules: AutomationRules,
-    most: int | None,
+    max_slots: int | None,
     started: list[timedelta] | None = None,
 ) -> dict[OrgId, dict[AutomationId, Timing]]:
-    """As `decide_due`, for automations of several organisations: kind by kind, sorted (engine 2).
+    """As `decide_due`, for automations of several organisations: kind by kind, sorted.
 
     `started` takes how late each run was made.
     """
-    works = {org: await _works(tx, org, due[org], most=most) for org in sorted(due)}
+    works = {org: await _works(tx, org, due[org], max_slots=max_slots) for org in sorted(due)}
     late = tx.now - rules.late_limit
     startable = {
         org: [
             due[org][automation].automation
-            for automation, one in own.items()
-            if any(slot.run_at >= late for slot in one.due)
+            for automation, due_work in org_works.items()
+            if any(slot.run_at >= late for slot in due_work.due)
         ]
-        for org, own in works.items()
+        for org, org_works in works.items()
     }
     lanes_of: dict[AutomationId, LockedQueue] = {}
-    for org, wanted in startable.items():
-        if wanted:
-            lanes_of |= await run_queue.lock_many(tx, org, [automation.id for automation in wanted])
-    for org, own in works.items():
+    for org, to_lock in startable.items():
+        if to_lock:
+            lanes_of |= await run_queue.lock_many(tx, org, [automation.id for automation in to_lock])
+    for org, org_works in works.items():
         obstacles: Mapping[AutomationId, Obstacle] = {}
         if startable[org]:
             obstacles = await readiness.obstacles(tx, org, startable[org], templates=rules.templates)
         decided: list[Decided] = []
         offers: list[RunRequest] = []
-        for automation, one in own.items():
+        for automation, due_work in org_works.items():
             decided += [
                 _skip(automation, slot, SkipReason.TOO_LATE)
-                for slot in one.due
+                for slot in due_work.due
                 if slot.run_at < late  # D2
             ]
-            in_time = [slot for slot in one.due if slot.run_at >= late]
+            in_time = [slot for slot in due_work.due if slot.run_at >= late]
             if in_time:
                 decided += await _start(
                     tx,
@@ -125,23 +129,25 @@ async def decide_many(
         if decided:
             await occurrences.decide(tx, org, decided)
         if started is not None:
-            started += [tx.now - one.run_at for one in decided if one.run_id is not None]
-    timings = {org: {key: one.timing for key, one in own.items()} for org, own in works.items()}
+            started += [tx.now - decision.run_at for decision in decided if decision.run_id is not None]
+    timings = {
+        org: {key: due_work.timing for key, due_work in org_works.items()} for org, org_works in works.items()
+    }
     for org, changed in timings.items():
         await schedules.set_many(tx, org, changed)
     return timings
 
 
 async def _works(
-    tx: Tx, org: OrgId, due: Mapping[AutomationId, Locked], *, most: int | None
+    tx: Tx, org: OrgId, due: Mapping[AutomationId, Locked], *, max_slots: int | None
 ) -> dict[AutomationId, Work]:
     since = {
-        key: one.timing.next_slot_at
-        for key, one in due.items()
-        if one.automation.state is AutomationState.ACTIVE
+        key: locked.timing.next_slot_at
+        for key, locked in due.items()
+        if locked.automation.state is AutomationState.ACTIVE
     }
     stored = await occurrences.open_of(tx, org, since) if since else {}
-    return {key: work(due[key], stored.get(key, []), now=tx.now, most=most) for key in sorted(due)}
+    return {key: work(due[key], stored.get(key, []), now=tx.now, max_slots=max_slots) for key in sorted(due)}
 
 
 async def _start(
@@ -184,23 +190,23 @@ def _queued(key: AutomationId, slot: DueSlot, run: RunId) -> Decided:
     return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.QUEUED, None, run)
 
 
-async def _why_taken(tx: Tx, automation: Automation, taken: LockedQueue) -> SkipReason:
-    """D4 only when nothing but a waiting run is there; a run queued behind it is D3 (engine 8)."""
-    if taken.status is not RunStatus.WAITING_APPROVAL:
+async def _why_taken(tx: Tx, automation: Automation, queue: LockedQueue) -> SkipReason:
+    """D4 only when nothing but a waiting run is there; a run queued behind it is D3."""
+    if queue.status is not RunStatus.WAITING_APPROVAL:
         return SkipReason.PREVIOUS_RUNNING
-    behind = await active_run.oldest_blocked(tx, automation.org, automation.id)
-    return SkipReason.WAITING_APPROVAL if behind is None else SkipReason.PREVIOUS_RUNNING
+    blocked_run = await active_run.oldest_blocked(tx, automation.org, automation.id)
+    return SkipReason.WAITING_APPROVAL if blocked_run is None else SkipReason.PREVIOUS_RUNNING
 
 
 def _skip(key: AutomationId, slot: DueSlot, reason: SkipReason) -> Decided:
     return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.SKIPPED, reason, None)
 
 
-def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, most: int | None) -> Work:
+def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, max_slots: int | None) -> Work:
     """The automation's slots due at `now`, oldest first, at most `most`, and its timing afterwards.
 
     `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
-    for its slot (engine 13, rules 2 and 4).
+    for its slot.
     """
     timing = locked.timing
     if locked.automation.state is not AutomationState.ACTIVE:
@@ -210,22 +216,22 @@ def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, most: i
     coming = _unstored(locked.automation, timing, stored)
     ahead: Slot | None = None  # the first slot nobody stored that this pass leaves
     for fresh, slot in enumerate(coming):
-        if slot.slot_at > now or (most is not None and fresh == most):
+        if slot.slot_at > now or (max_slots is not None and fresh == max_slots):
             ahead = slot
             break
         due.append(DueSlot(slot.slot_at, slot.slot_at, slot.local_key))
     due.sort(key=lambda slot: (slot.run_at, slot.slot_at))
-    now_due, later = due[:most], due[most:] if most is not None else []
-    known = {row.slot_at for row in pending}
-    left = [slot.slot_at for slot in later if slot.slot_at not in known]
-    ahead_at = min(left) if left else (None if ahead is None else ahead.slot_at)
+    now_due, later = due[:max_slots], due[max_slots:] if max_slots is not None else []
+    pending_slots = {row.slot_at for row in pending}
+    deferred = [slot.slot_at for slot in later if slot.slot_at not in pending_slots]
+    ahead_at = min(deferred) if deferred else (None if ahead is None else ahead.slot_at)
     decided = {slot.slot_at for slot in now_due}
     waiting = [row.run_at for row in pending if row.slot_at not in decided]
     return Work(
         tuple(now_due),
         replace(
             timing,
-            next_slot_at=_next_slot(locked.automation, timing, stored, now=now, left=ahead_at),
+            next_slot_at=_next_slot(locked.automation, timing, stored, now=now, remaining_at=ahead_at),
             next_run_at=min([*waiting, *([] if ahead_at is None else [ahead_at])], default=None),
         ),
     )
@@ -237,13 +243,13 @@ def _next_slot(
     stored: Iterable[StoredSlot],
     *,
     now: datetime,
-    left: datetime | None,
+    remaining_at: datetime | None,
 ) -> datetime | None:
     """The first slot that is still to come or that a bounded pass has left: `next_slot_at` only rises."""
-    if timing.next_slot_at is None or (left is not None and left <= now):
-        return left
+    if timing.next_slot_at is None or (remaining_at is not None and remaining_at <= now):
+        return remaining_at
     if not any(row.slot_at > now for row in stored):
-        return left
+        return remaining_at
     after = max(now, timing.next_slot_at - _INSTANT)
     first = next(_stream(automation, after=after, slots_after=timing.slots_after), None)
     return None if first is None else first.slot_at
@@ -253,19 +259,19 @@ def _unstored(automation: Automation, timing: Timing, stored: Iterable[StoredSlo
     """The slots from `next_slot_at` on that have no stored row, rising."""
     if timing.next_slot_at is None:
         return
-    known = {row.slot_at for row in stored}
+    stored_slots = {row.slot_at for row in stored}
     for slot in _stream(automation, after=timing.next_slot_at - _INSTANT, slots_after=timing.slots_after):
-        if slot.slot_at not in known:
+        if slot.slot_at not in stored_slots:
             yield slot
 
 
 def _stream(automation: Automation, *, after: datetime, slots_after: datetime) -> Iterator[Slot]:
-    place = zone(automation.timezone)
-    if place is None:
+    tz = zone(automation.timezone)
+    if tz is None:
         raise LookupError(f"the zone database has no {automation.timezone}")
     return slots.slots(
         automation.schedule,
-        place,
+        tz,
         spread_minutes=automation.spread_minutes,
         after=after,
         until=LAST,
@@ -283,7 +289,7 @@ def first_timing(automation: Automation, now: datetime) -> Timing:
 
 
 async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
-    """Writes `next_run_at` anew after an occurrence was edited, moves and skips applied (schedule.md 2).
+    """Writes `next_run_at` anew after an occurrence was edited, moves and skips applied.
 
     Decides nothing: slots that are due stay due.
     """

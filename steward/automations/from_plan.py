@@ -1,4 +1,4 @@
-"""From a plan, a schedule and bindings to a workflow automation (contract 2.8, "run as automation")."""
+"""Creates a workflow automation from a plan, a schedule and bindings."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ class WorkflowAsk:
         schedule = self.schedule
         if isinstance(schedule, Mapping):
             schedule = {name: value for name, value in schedule.items() if value is not None}
-        asked = checks.plain(
+        fields = checks.plain(
             [
                 "workflow",
                 self.import_id,
@@ -64,12 +64,12 @@ class WorkflowAsk:
                 self.send_mode,
             ]
         )
-        text = json.dumps(asked, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRules) -> Created:
-    """Sets up a workflow automation (interface 3, contract 2.8).
+    """Sets up a workflow automation.
 
     Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
     """
@@ -79,46 +79,46 @@ async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRul
     if ask.timezone is not None:
         checks.check_timezone(faults, ask.timezone)
     trigger = trigger_of(faults, ask.trigger)
-    if not faults.found and (kept := await _replayed(tx, actor, ask)) is not None:
-        return kept
+    if not faults.found and (replayed := await _replayed(tx, actor, ask)) is not None:
+        return replayed
     plan = kept_plan.from_kept(ask.plan)
     ids = workflows.integrations_in(ask.bindings)
     ids |= set() if ask.integration_id is None else {ask.integration_id}
-    known = await connections.among(tx, actor.org, ids) if ids else {}
-    store = None if ask.integration_id is None else known.get(ask.integration_id)
+    connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
+    store = None if ask.integration_id is None else connections_by_id.get(ask.integration_id)
     _check_store(faults, ask, plan, store)
     check_topics(faults, trigger, store, rules)
-    bindings = check_bindings(faults, plan, ask.bindings, known)
+    bindings = check_bindings(faults, plan, ask.bindings, connections_by_id)
     timezone = ask.timezone or await setup.default_zone(tx, actor, store)
     checks.check_day(faults, schedule, timezone, tx.now)
     if ask.send_mode == "send":
-        missing = workflows.unconfigured(plan, bindings, store, known)
+        missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
         await check_sending(tx, actor.org, faults, is_ready=not missing)
     faults.refuse()
     if ask.integration_id is not None:
-        checks.refuse_unconnected({"integration_id": [ask.integration_id]}, known)
+        checks.refuse_unconnected({"integration_id": [ask.integration_id]}, connections_by_id)
     automation = _built(tx, actor, ask, schedule, trigger, store, bindings, timezone, rules)
-    if (kept := await _keep_key(tx, actor, ask, automation)) is not None:
-        return kept
+    if (replayed := await _keep_key(tx, actor, ask, automation)) is not None:
+        return replayed
     placed = await setup.place_automation(tx, actor, automation)
     await workflows.keep_plan(tx, actor.org, automation.id, 1, ask.plan, bindings)
     return Created(placed, replayed=False)
 
 
-def trigger_of(faults: Faults, asked: TriggerAsk) -> Trigger:
+def trigger_of(faults: Faults, requested: TriggerAsk) -> Trigger:
     """The trigger by its shape alone."""
-    if asked.kind is TriggerKind.SCHEDULE:
-        if asked.topics:
+    if requested.kind is TriggerKind.SCHEDULE:
+        if requested.topics:
             faults.add("trigger.topics", "Topics belong to a trigger of kind event.")
         return ScheduleTrigger()
-    if not 1 <= len(asked.topics) <= checks.MOST_TOPICS:
+    if not 1 <= len(requested.topics) <= checks.MOST_TOPICS:
         faults.add("trigger.topics", f"Name 1 to {checks.MOST_TOPICS} topics.")
-    if len(set(asked.topics)) != len(asked.topics):
+    if len(set(requested.topics)) != len(requested.topics):
         faults.add("trigger.topics", "Name each topic once.")
-    for place, topic in enumerate(asked.topics):
+    for index, topic in enumerate(requested.topics):
         if not 1 <= len(topic) <= checks.LONGEST_TOPIC:
-            faults.add(f"trigger.topics.{place}", f"A topic has 1 to {checks.LONGEST_TOPIC} characters.")
-    return EventTrigger(asked.topics)
+            faults.add(f"trigger.topics.{index}", f"A topic has 1 to {checks.LONGEST_TOPIC} characters.")
+    return EventTrigger(requested.topics)
 
 
 def _check_store(faults: Faults, ask: WorkflowAsk, plan: Plan, store: Connection | None) -> None:
@@ -149,7 +149,7 @@ def check_topics(faults: Faults, trigger: Trigger, store: Connection | None, rul
 
 
 async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -> None:
-    """That sends may go without approval now (contract 2.3, send_mode_allowed)."""
+    """That sends may go without approval now."""
     organization = await organizations.get(tx, org)
     if organization is None or not organization.send_without_approval:
         faults.add("send_mode", "This organisation sends nothing without approval. Choose ask.")
@@ -160,16 +160,16 @@ async def check_sending(tx: Tx, org: OrgId, faults: Faults, *, is_ready: bool) -
 async def _replayed(tx: Tx, actor: Actor, ask: WorkflowAsk) -> Created | None:
     if ask.idempotency_key is None:
         return None
-    kept = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
-    return None if kept is None else await _replay(tx, actor, ask, kept)
+    stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+    return None if stored_key is None else await _replay(tx, actor, ask, stored_key)
 
 
-async def _replay(tx: Tx, actor: Actor, ask: WorkflowAsk, kept: idempotency.KeptKey) -> Created:
-    if kept.request_sha256 != ask.request_sha256():
+async def _replay(tx: Tx, actor: Actor, ask: WorkflowAsk, stored_key: idempotency.KeptKey) -> Created:
+    if stored_key.request_sha256 != ask.request_sha256():
         words = "This idempotency key was used for another automation. Use a new one."
         raise KeyReused(errors={"idempotency_key": [words]})
-    found = await automations.get(tx, actor.org, AutomationId(kept.object_id))
-    return Created(found, replayed=True)
+    automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
+    return Created(automation, replayed=True)
 
 
 async def _keep_key(tx: Tx, actor: Actor, ask: WorkflowAsk, automation: Automation) -> Created | None:

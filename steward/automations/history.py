@@ -38,13 +38,13 @@ async def note(
 
 
 def edits(before: Automation, after: Automation) -> list[FieldEdit]:
-    """What differs between two versions, as the automation answers it; inputs one by one (contract 6.8)."""
-    found = [
+    """What differs between two versions, as the automation answers it; inputs one by one."""
+    edited = [
         FieldEdit(name, old, new)
         for name, old, new in zip(_NAMES, _values(before), _values(after), strict=True)
         if old != new
     ]
-    return found + _input_edits(before.inputs, after.inputs)
+    return edited + _input_edits(before.inputs, after.inputs)
 
 
 _NAMES = (
@@ -70,7 +70,10 @@ def _values(automation: Automation) -> tuple[JsonValue, ...]:
         None if automation.paused_by is None else automation.paused_by.value,
         automation.paused_reason,
         automation.integration_id,
-        [{"integration_id": one.integration_id, "kind": one.kind} for one in automation.connections],
+        [
+            {"integration_id": connection.integration_id, "kind": connection.kind}
+            for connection in automation.connections
+        ],
         automation.schedule.to_wire(),
         automation.timezone,
         automation.trigger.to_kept(),

@@ -1,4 +1,4 @@
-"""Pause, resume, archive and restore, by a person or the service itself (contract 4.1)."""
+"""Pause, resume, archive and restore, by a person or the service itself."""
 
 from dataclasses import dataclass, replace
 
@@ -32,7 +32,7 @@ _LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True)
 class StateAsk:
-    """A change of state as asked for; `reason` is for pause alone (contract 2.2)."""
+    """A change of state as asked for; `reason` is for pause alone."""
 
     automation: AutomationId
     version: int | None = None
@@ -59,7 +59,7 @@ async def pause_by_service(
 
 
 async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
-    """The service pauses an automation whose slots cannot be decided (engine 16); False when not active.
+    """The service pauses an automation whose slots cannot be decided; False when not active.
 
     Neither its slots nor its own fields are read: one of them is what is broken.
     """
@@ -68,7 +68,7 @@ async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
     if version is None:
         return False
     await schedules.stop(tx, org, automation)
-    await subscriptions.unwant(tx, org, automation)
+    await subscriptions.clear_topics(tx, org, automation)
     await ending.end_for_pause(tx, org, automation)
     await store_history.add(
         tx,
@@ -94,7 +94,7 @@ async def pause_for_connection(
         for automation in await automations.active_naming(tx, org, integration)
         if integration in readiness.connections_of(automation, rules.templates)
     )
-    if needing:  # a batch locks kind by kind (engine 2)
+    if needing:  # a batch locks kind by kind
         await active_run.lock(tx, org, needing)
     return [
         automation
@@ -114,8 +114,8 @@ async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules)
     check_version(before, ask.version)
     if not _may_resume(before):
         raise WrongState("Only a paused automation, or a draft that starts by itself, can be resumed.")
-    place = zone(before.timezone)
-    if place is not None and has_passed(before.schedule, place, tx.now):
+    tz = zone(before.timezone)
+    if tz is not None and has_passed(before.schedule, tz, tx.now):
         words = "This day and time have already passed. Give a later one, then resume."
         raise ValidationFailed(errors={"schedule.date": [words]})
     await readiness.check(tx, before, templates=rules.templates)

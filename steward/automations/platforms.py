@@ -1,4 +1,4 @@
-"""Which stores an imported plan runs on, and which steps of a flow have no counterpart there (imports 8)."""
+"""Which stores an imported plan runs on, and which steps of a flow have no counterpart there."""
 
 from steward.automations.checks import Faults
 from steward.model import kept_plan
@@ -17,16 +17,16 @@ def platforms_of(plan: Plan) -> tuple[str, ...]:
     """The stores a plan can run on: those its store steps are made for; empty when it needs none."""
     if plan.mode is DataMode.ENVIRONMENT:
         if not plan.variables and not any(
-            _stores(one.origin.source_type) for one in _steps(plan) if one.origin
+            _stores(platform.origin.source_type) for platform in _steps(plan) if platform.origin
         ):
             return ()
-        return tuple(one for one in STORES if not lacking(plan, one))
-    found = {
+        return tuple(platform for platform in STORES if not lacking(plan, platform))
+    platforms = {
         step.operation.partition(".")[0]
         for step in kept_plan.needed(plan)
         if step.origin is not None and step.origin.needs == "store"
     }
-    return tuple(sorted(found))
+    return tuple(sorted(platforms))
 
 
 def lacking(plan: Plan, platform: str) -> list[Finding]:
@@ -34,32 +34,32 @@ def lacking(plan: Plan, platform: str) -> list[Finding]:
     if plan.mode is not DataMode.ENVIRONMENT:
         return []
     name = _NAMES.get(platform, platform)
-    found = []
+    findings = []
     for step in _steps(plan):
         stores = _stores(step.origin.source_type) if step.origin is not None else None
         if stores is not None and platform not in stores:
             words = f"It has no counterpart in {name}. Run it on another store, or remove the step."
-            found.append(Finding(step.name, FindingLevel.ERROR, "node_type", words))
+            findings.append(Finding(step.name, FindingLevel.ERROR, "node_type", words))
     paths = _unread(plan, platform)
     if paths:
         named = ", ".join(f"“{path[:80]}”" for path in paths[:MOST_NAMED])
         more = f" and {len(paths) - MOST_NAMED} more" if len(paths) > MOST_NAMED else ""
         words = f"It uses {named}{more}, which cannot be read of {name}. Run it on another store."
-        found.append(Finding(None, FindingLevel.ERROR, "parameter", words))
-    return found
+        findings.append(Finding(None, FindingLevel.ERROR, "parameter", words))
+    return findings
 
 
 def check_platform(faults: Faults, plan: Plan, store: Connection) -> None:
     """That a flow's steps have counterparts in the store; what has none is named."""
-    found = lacking(plan, store.kind)
-    names = [f"“{one.step}”" for one in found if one.step is not None]
+    findings = lacking(plan, store.kind)
+    names = [f"“{finding.step}”" for finding in findings if finding.step is not None]
     if names:
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         words = f"These steps have no counterpart in {_NAMES.get(store.kind, store.kind)}: "
         faults.add("integration_id", f"{words}{', '.join(names[:MOST_NAMED])}{more}.")
-    for one in found:
-        if one.step is None:
-            faults.add("integration_id", one.message)
+    for finding in findings:
+        if finding.step is None:
+            faults.add("integration_id", finding.message)
 
 
 def _steps(plan: Plan) -> list[PlanStep]:
@@ -78,7 +78,12 @@ def _stores(task: str) -> frozenset[str] | None:
 def _unread(plan: Plan, platform: str) -> list[str]:
     """The paths of the objects a flow is about that the platform's objects do not have."""
     aliases = {step.origin.alias for step in plan.steps if step.origin is not None}
-    told = UNREAD.get(platform)
-    if told is None:
+    unread_paths = UNREAD.get(platform)
+    if unread_paths is None:
         return []
-    return [path for one in plan.variables if one.root not in aliases for path in told(one.root, one.paths)]
+    return [
+        path
+        for variable in plan.variables
+        if variable.root not in aliases
+        for path in unread_paths(variable.root, variable.paths)
+    ]

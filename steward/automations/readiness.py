@@ -17,7 +17,7 @@ from steward.templates.base import Template
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a run is refused as soon as it is made: a run's code and words (contract 4.3)."""
+    """Why a run is refused as soon as it is made: a run's code and words."""
 
     code: str
     message: str
@@ -25,30 +25,30 @@ class Obstacle:
 
 async def obstacle(tx: Tx, automation: Automation, *, templates: Templates) -> Obstacle | None:
     """What would refuse a run of the automation now; None when nothing would."""
-    found = await obstacles(tx, automation.org, [automation], templates=templates)
-    return found.get(automation.id)
+    by_automation = await obstacles(tx, automation.org, [automation], templates=templates)
+    return by_automation.get(automation.id)
 
 
 async def obstacles(
-    tx: Tx, org: OrgId, wanted: Sequence[Automation], *, templates: Templates
+    tx: Tx, org: OrgId, requested: Sequence[Automation], *, templates: Templates
 ) -> dict[AutomationId, Obstacle]:
     """As `obstacle`, for several automations; those without one are absent."""
     organization = await organizations.get(tx, org)
     is_on = organization is not None and organization.automations_on
-    named = {one for automation in wanted for one in connections_of(automation, templates)}
-    known = await connections.among(tx, org, named) if named else {}
-    found: dict[AutomationId, Obstacle] = {}
-    for automation in wanted:
-        what = _obstacle(automation, templates, known, is_on=is_on)
+    named = {integration for automation in requested for integration in connections_of(automation, templates)}
+    connections_by_id = await connections.among(tx, org, named) if named else {}
+    by_automation: dict[AutomationId, Obstacle] = {}
+    for automation in requested:
+        what = _obstacle(automation, templates, connections_by_id, is_on=is_on)
         if what is None and automation.kind is AutomationKind.WORKFLOW:
             what = await _unready(tx, automation)
         if what is not None:
-            found[automation.id] = what
-    return found
+            by_automation[automation.id] = what
+    return by_automation
 
 
 async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
-    """A workflow with steps that have no usable connection (contract 2.8)."""
+    """A workflow with steps that have no usable connection."""
     state = await workflows.state_of(tx, automation)
     if state is None:
         return Obstacle("not_ready", "The steps of this automation are no longer there. Import it again.")
@@ -58,7 +58,7 @@ async def _unready(tx: Tx, automation: Automation) -> Obstacle | None:
 def _obstacle(
     automation: Automation,
     templates: Templates,
-    known: Mapping[IntegrationId, Connection],
+    connections_by_id: Mapping[IntegrationId, Connection],
     *,
     is_on: bool,
 ) -> Obstacle | None:
@@ -66,8 +66,8 @@ def _obstacle(
         return Obstacle("switched_off", "Automations are switched off for this organisation.")
     if is_withdrawn(automation, templates):
         return Obstacle("not_ready", "The template of this automation is no longer offered.")
-    for one in connections_of(automation, templates):
-        words = why_unusable(known.get(one))
+    for integration in connections_of(automation, templates):
+        words = why_unusable(connections_by_id.get(integration))
         if words is not None:
             return Obstacle("not_connected", words)
     return None
@@ -78,18 +78,18 @@ async def check(tx: Tx, automation: Automation, *, templates: Templates) -> None
 
     Raises NotConnected, NotReady.
     """
-    found = await obstacle(tx, automation, templates=templates)
-    if found is not None and found.code == "not_connected":
-        raise NotConnected(found.message, errors={})
-    if found is not None and found.code == "not_ready":
-        raise NotReady(found.message, errors={})
+    blocking = await obstacle(tx, automation, templates=templates)
+    if blocking is not None and blocking.code == "not_connected":
+        raise NotConnected(blocking.message, errors={})
+    if blocking is not None and blocking.code == "not_ready":
+        raise NotReady(blocking.message, errors={})
 
 
 def is_clear(automation: Automation, templates: Templates, connected: Collection[IntegrationId]) -> bool:
     """Whether it is of a template on offer, and every connection it needs is among `connected`."""
     if automation.kind is not AutomationKind.TEMPLATE or is_withdrawn(automation, templates):
         return False
-    return all(one in connected for one in connections_of(automation, templates))
+    return all(integration in connected for integration in connections_of(automation, templates))
 
 
 def why_unusable(connection: Connection | None) -> str | None:
@@ -127,11 +127,11 @@ def needed(
     bindings: JsonObject,
 ) -> tuple[IntegrationId, ...]:
     """As `connections_of`, by the parts that name connections."""
-    found = list(reads) if integration is None else [integration, *reads]
+    integrations = list(reads) if integration is None else [integration, *reads]
     if template is not None and inputs:
-        found += [named.integration_id for named in template.connections_of(inputs)]
-    found += _bound(bindings)
-    return tuple(dict.fromkeys(found))
+        integrations += [named.integration_id for named in template.connections_of(inputs)]
+    integrations += _bound(bindings)
+    return tuple(dict.fromkeys(integrations))
 
 
 def _bound(bindings: JsonObject) -> Iterable[IntegrationId]:

@@ -12,7 +12,7 @@ Templates: TypeAlias = Mapping[str, Template]
 
 
 class Tells(Protocol):
-    """What set-up asks of a connector: which topics its stores can send (connectors 8)."""
+    """What set-up asks of a connector: which topics its stores can send."""
 
     @property
     def topics(self) -> Mapping[str, object]:
@@ -22,7 +22,7 @@ class Tells(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AutomationRules:
-    """The templates and connectors of this release, and the two settings automations obey (contract 8)."""
+    """The templates and connectors of this release, and the two settings automations obey."""
 
     templates: Templates
     connectors: Mapping[str, Tells] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class AutomationRules:
     spread_max: int = 9
 
     def topics_of(self, store: Connection) -> frozenset[str]:
-        """The topics a store can send: none when its deliveries could not be verified (contract 6.4)."""
+        """The topics a store can send: none when its deliveries could not be verified."""
         connector = self.connectors.get(store.kind)
         if connector is None or store.facts.get("events_verified") is False:
             return frozenset()

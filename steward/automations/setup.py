@@ -33,7 +33,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 
 @dataclass(frozen=True, slots=True)
 class CreateAsk:
-    """An automation as asked for (contract 2.2); `schedule` is as it was sent, in the wire's names.
+    """An automation as asked for; `schedule` is as it was sent, in the wire's names.
 
     `read` is what the edge has made of the schedule, so that it is not read twice.
     """
@@ -50,22 +50,22 @@ class CreateAsk:
     read: Schedule | None = None
 
     def request_sha256(self) -> str:
-        """Hash of the request: two that ask for the same have the same (contract 2.2, idempotency_key)."""
+        """Hash of the request: two that ask for the same have the same."""
         schedule = self.schedule
-        if isinstance(schedule, Mapping):  # absent and null mean the same in a create (contract 1.2)
+        if isinstance(schedule, Mapping):  # absent and null mean the same in a create
             schedule = {name: value for name, value in schedule.items() if value is not None}
-        asked = [
+        fields = [
             self.template_id,
             self.name,
             checks.plain(self.inputs),
             checks.plain(schedule),
             self.integration_id,
-            [[one.integration_id, one.kind] for one in self.connections],
+            [[connection.integration_id, connection.kind] for connection in self.connections],
             self.timezone,
             self.trigger.kind.value,
             list(self.trigger.topics),
         ]
-        return hashlib.sha256(_ENCODER.encode(asked).encode("utf-8")).hexdigest()
+        return hashlib.sha256(_ENCODER.encode(fields).encode("utf-8")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +96,20 @@ class _Place:
 
 
 async def create(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules) -> Created:
-    """Sets up an automation (interface 3, contract 2.2).
+    """Sets up an automation.
 
     Raises ValidationFailed (all faults at once), KeyReused, NotConnected.
     """
     faults = Faults()
     checked = _check_shapes(faults, ask, rules)
     if not faults.found and ask.idempotency_key is not None:
-        kept = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
-        if kept is not None:
-            return await _replay(tx, actor, ask, kept)
+        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+        if stored_key is not None:
+            return await _replay(tx, actor, ask, stored_key)
     if checked is None:
         raise ValidationFailed(errors=faults.found)
-    place = await _check_world(tx, actor, ask, checked, faults=faults, rules=rules)
-    automation = _build(tx, actor, ask, checked, place=place, rules=rules)
+    context = await _check_world(tx, actor, ask, checked, faults=faults, rules=rules)
+    automation = _build(tx, actor, ask, checked, context=context, rules=rules)
     if ask.idempotency_key is not None and not await idempotency.keep(
         tx,
         actor.org,
@@ -119,9 +119,9 @@ async def create(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules
         automation=automation.id,
         request_sha256=ask.request_sha256(),
     ):
-        kept = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
-        if kept is not None:  # another request was faster
-            return await _replay(tx, actor, ask, kept)
+        stored_key = await idempotency.find(tx, actor.org, KEY_KIND, key=ask.idempotency_key)
+        if stored_key is not None:  # another request was faster
+            return await _replay(tx, actor, ask, stored_key)
     return Created(await place_automation(tx, actor, automation), replayed=False)
 
 
@@ -134,12 +134,12 @@ async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Auto
     return replace(automation, next_run_at=timing.next_run_at)
 
 
-async def _replay(tx: Tx, actor: Actor, ask: CreateAsk, kept: idempotency.KeptKey) -> Created:
-    if kept.request_sha256 != ask.request_sha256():
+async def _replay(tx: Tx, actor: Actor, ask: CreateAsk, stored_key: idempotency.KeptKey) -> Created:
+    if stored_key.request_sha256 != ask.request_sha256():
         words = "This idempotency key was used for another automation. Use a new one."
         raise KeyReused(errors={"idempotency_key": [words]})
-    found = await automations.get(tx, actor.org, AutomationId(kept.object_id))
-    return Created(found, replayed=True)
+    automation = await automations.get(tx, actor.org, AutomationId(stored_key.object_id))
+    return Created(automation, replayed=True)
 
 
 def _check_shapes(faults: Faults, ask: CreateAsk, rules: AutomationRules) -> _Checked | None:
@@ -164,19 +164,21 @@ async def _check_world(
     """What only the organisation's records say. Raises ValidationFailed, then NotConnected."""
     template, sound = checked.template, not faults.touches("inputs")
     named = template.connections_of(checked.inputs) if sound else ()
-    ids = {one.integration_id for one in ask.connections} | {one.integration_id for one in named}
+    ids = {reference.integration_id for reference in ask.connections} | {
+        reference.integration_id for reference in named
+    }
     ids |= set() if ask.integration_id is None else {ask.integration_id}
-    known = await connections.among(tx, actor.org, ids) if ids else {}
-    store = None if ask.integration_id is None else known.get(ask.integration_id)
+    connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
+    store = None if ask.integration_id is None else connections_by_id.get(ask.integration_id)
     if not faults.touches("integration_id"):
         checks.check_store(faults, template.facts.platforms, store, is_named=ask.integration_id is not None)
-    checks.check_reads(faults, template, ask.connections, known)
+    checks.check_reads(faults, template, ask.connections, connections_by_id)
     # What cannot be run on has no channels or topics to find fault with.
     fitting = None if faults.touches("integration_id") else store
     if sound:
         beside = template.automations_of(checked.inputs)
         others = await automations.among(tx, actor.org, beside) if beside else {}
-        checks.check_named(faults, template, checked.inputs, SetupContext(fitting, known, others))
+        checks.check_named(faults, template, checked.inputs, SetupContext(fitting, connections_by_id, others))
     if not faults.touches("trigger"):
         checks.check_topics(faults, template, checked.trigger, fitting, rules=rules)
     timezone = ask.timezone or await default_zone(tx, actor, store)
@@ -185,16 +187,16 @@ async def _check_world(
     checks.refuse_unconnected(
         {
             "integration_id": [] if ask.integration_id is None else [ask.integration_id],
-            "connections": [one.integration_id for one in ask.connections],
-            **{one.path: [one.integration_id] for one in named},
+            "connections": [connection.integration_id for connection in ask.connections],
+            **{reference.path: [reference.integration_id] for reference in named},
         },
-        known,
+        connections_by_id,
     )
-    return _Place(store, known, timezone)
+    return _Place(store, connections_by_id, timezone)
 
 
 async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
-    """The store's zone, without one the organisation's, else UTC (schedule.md 4)."""
+    """The store's zone, without one the organisation's, else UTC."""
     if store is not None and store.zone is not None and zone(store.zone) is not None:
         return store.zone
     organization = await organizations.get(tx, actor.org)
@@ -202,7 +204,7 @@ async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
 
 
 def _build(
-    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, place: _Place, rules: AutomationRules
+    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, context: _Place, rules: AutomationRules
 ) -> Automation:
     automation_id = AutomationId(new_id(tx.now))
     # Interface 3; contract 4.1: an event trigger is switched on with resume.
@@ -216,16 +218,16 @@ def _build(
         template_id=checked.template.template_id,
         template_version=checked.template.facts.template_version,
         source=None,
-        platform=None if place.store is None else place.store.kind,
+        platform=None if context.store is None else context.store.kind,
         integration_id=ask.integration_id,
-        store_label=checks.label_of(place.store, ask.connections, place.known),
+        store_label=checks.label_of(context.store, ask.connections, context.known),
         name=ask.name,
         state=AutomationState.ACTIVE if starts else AutomationState.DRAFT,
         paused_by=None,
         paused_reason=None,
         inputs=checked.inputs,
         schedule=checked.schedule,
-        timezone=place.timezone,
+        timezone=context.timezone,
         spread_minutes=spread_minutes(automation_id, rules.spread_max),
         trigger=checked.trigger,
         connections=ask.connections,

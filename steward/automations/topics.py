@@ -40,7 +40,7 @@ _WORDS = {
 
 
 def topic_words(topics: Sequence[str]) -> str:
-    """The topics as a sentence: "When an order is created or an order is paid" (contract 2.3)."""
+    """The topics as a sentence: "When an order is created or an order is paid"."""
     words = [_WORDS.get(topic, f"the store sends {topic}") for topic in topics]
     listed = ", ".join(words[:-1])
     return f"When {listed} or {words[-1]}" if listed else f"When {words[-1]}"
@@ -61,14 +61,14 @@ def shown_trigger(automation: Automation) -> Trigger:
 async def follow(tx: Tx, automation: Automation) -> None:
     """After an automation was saved: its store's topics start it from now on, or no longer.
 
-    Only rows are written; the store is asked by the `listen` tick (engine 14). Call it before queued runs are
+    Only rows are written; the store is asked by the `listen` tick. Call it before queued runs are
     ended: no event starts a run of it after that.
     """
     trigger, integration = automation.trigger, automation.integration_id
     is_active = automation.state is AutomationState.ACTIVE
     if is_active and isinstance(trigger, EventTrigger) and integration is not None:
-        await subscriptions.want(
+        await subscriptions.set_topics(
             tx, automation.org, automation.id, integration=integration, topics=trigger.topics
         )
     else:
-        await subscriptions.unwant(tx, automation.org, automation.id)
+        await subscriptions.clear_topics(tx, automation.org, automation.id)

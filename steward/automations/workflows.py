@@ -1,4 +1,4 @@
-"""How a workflow automation stands: its plan, and which of its steps are not ready (interface 2.7)."""
+"""The state of a workflow automation: its plan, and the steps that are not ready."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ MOST_ID = 2**53 - 1  # contract 1.2, Integer
 
 @dataclass(frozen=True, slots=True)
 class Unconfigured:
-    """A step without a usable connection, and why (interface 2.7)."""
+    """A step without a usable connection, and why."""
 
     step: str
     kind: str
@@ -35,20 +35,20 @@ def unconfigured(
     plan: Plan,
     bindings: JsonObject,
     store: Connection | None,
-    known: Mapping[IntegrationId, Connection],
+    connections_by_id: Mapping[IntegrationId, Connection],
 ) -> list[Unconfigured]:
-    """Steps that cannot reach what they need, in plan order (imports 13)."""
-    found: list[Unconfigured] = []
+    """Steps that cannot reach what they need, in plan order."""
+    steps_to_bind: list[Unconfigured] = []
     for step in kept_plan.needed(plan):
         needs = step.origin.needs if step.origin is not None else None
         target = step.origin.target if step.origin is not None else None
         if needs == "store":
             why = None if store is not None and _is_up(store) else "needs_reconnecting"
         else:
-            why = _why(step, bindings.get(step.name), known)
+            why = _why(step, bindings.get(step.name), connections_by_id)
         if why is not None:
-            found.append(Unconfigured(step.name, str(needs), target, why))
-    return found
+            steps_to_bind.append(Unconfigured(step.name, str(needs), target, why))
+    return steps_to_bind
 
 
 def bindable(plan: Plan) -> list[JsonObject]:
@@ -64,18 +64,20 @@ def _is_up(connection: Connection) -> bool:
     return connection.state is ConnectionState.CONNECTED
 
 
-def _why(step: PlanStep, binding: JsonValue, known: Mapping[IntegrationId, Connection]) -> str | None:
+def _why(
+    step: PlanStep, binding: JsonValue, connections_by_id: Mapping[IntegrationId, Connection]
+) -> str | None:
     if not isinstance(binding, Mapping) or step.origin is None:
         return "no_connection"
     number = binding.get("integration_id")
-    connection = known.get(IntegrationId(number)) if isinstance(number, int) else None
+    connection = connections_by_id.get(IntegrationId(number)) if isinstance(number, int) else None
     if connection is None or connection.kind not in bound_kinds(step):
         return "no_connection"
     if not _is_up(connection):
         return "needs_reconnecting"
-    wanted = _document(step.origin.target)
+    expected = _document(step.origin.target)
     led = _document(binding.get("target")) or own_document(connection)
-    return "wrong_target" if wanted is not None and led is not None and wanted != led else None
+    return "wrong_target" if expected is not None and led is not None and expected != led else None
 
 
 def bound_kinds(step: PlanStep) -> tuple[str, ...]:
@@ -87,8 +89,8 @@ def bound_kinds(step: PlanStep) -> tuple[str, ...]:
 
 
 def _document(target: JsonValue) -> str | None:
-    found = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
-    return found if isinstance(found, str) else None
+    document = target.get("spreadsheet_id") if isinstance(target, Mapping) else None
+    return document if isinstance(document, str) else None
 
 
 def own_document(connection: Connection) -> str | None:
@@ -124,10 +126,10 @@ class WorkflowState:
 
 async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
     """How a workflow automation stands; None when its plan is gone."""
-    kept = await plans.newest(tx, automation.org, automation.id)
-    if kept is None:
+    stored_plan = await plans.newest(tx, automation.org, automation.id)
+    if stored_plan is None:
         return None
-    plan = kept_plan.from_kept(kept.plan)
+    plan = kept_plan.from_kept(stored_plan.plan)
     missing = await _missing(tx, automation, plan)
     organization = await organizations.get(tx, automation.org)
     allowed = organization is not None and organization.send_without_approval
@@ -137,22 +139,22 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
 async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[Unconfigured]:
     ids = integrations_in(automation.bindings)
     ids |= set() if automation.integration_id is None else {automation.integration_id}
-    known = await connections.among(tx, automation.org, ids) if ids else {}
-    store = None if automation.integration_id is None else known.get(automation.integration_id)
-    return unconfigured(plan, automation.bindings, store, known)
+    connections_by_id = await connections.among(tx, automation.org, ids) if ids else {}
+    store = None if automation.integration_id is None else connections_by_id.get(automation.integration_id)
+    return unconfigured(plan, automation.bindings, store, connections_by_id)
 
 
 async def keep_plan(
     tx: Tx, org: OrgId, automation: AutomationId, version: int, plan: JsonObject, bindings: JsonObject
 ) -> None:
     """Keeps the plan of a version with what its steps are bound to."""
-    kept = plans.KeptPlan(plan, bindings)
+    stored_plan = plans.KeptPlan(plan, bindings)
     sha256 = kept_plan.plan_sha256(plan)
-    await plans.insert(tx, org, automation, version, kept=kept, sha256=sha256)
+    await plans.insert(tx, org, automation, version, stored_plan=stored_plan, sha256=sha256)
 
 
 def words_of(missing: Sequence[Unconfigured]) -> str:
     """Why it is not ready, naming the steps."""
-    names = ", ".join(f"“{one.step}”" for one in missing[:5])
+    names = ", ".join(f"“{step.step}”" for step in missing[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     return f"These steps have no usable connection: {names}{more}. Bind them, then run it again."

@@ -207,7 +207,7 @@ async def reconnect(
         settings=tried.settings,
         now=tx.now,
     )
-    await subscriptions.look_again_if_listening(tx, actor.org, integration)
+    await subscriptions.schedule_check_if_listening(tx, actor.org, integration)
     await _save(tx, after, was=before.version)
     replaced_secrets = await _replaced_secrets(tx, vault, before)
     await vaults.keep(
@@ -266,7 +266,7 @@ async def record_check(
     changed = replace(before, state=state, version=before.version + 1)
     after = _with_health(changed, health, settings=None, now=tx.now)
     if after.state is not before.state:
-        await subscriptions.look_again_if_listening(tx, org, integration)
+        await subscriptions.schedule_check_if_listening(tx, org, integration)
     await _save(tx, after, was=before.version)
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     return Connected(after, report(health, tx.now))
@@ -290,7 +290,7 @@ async def disconnect(tx: Tx, actor: Actor, integration: IntegrationId) -> Connec
     if before.state is ConnectionState.DISCONNECTED:
         raise WrongState("This connection is disconnected already.")
     after = replace(before, state=ConnectionState.DISCONNECTED, version=before.version + 1)
-    await subscriptions.look_again_if_listening(tx, actor.org, integration)
+    await subscriptions.schedule_check_if_listening(tx, actor.org, integration)
     await _save(tx, after, was=before.version)
     await connections.erase_secrets(tx, actor.org, integration)
     await endpoints.close(tx, actor.org, integration)

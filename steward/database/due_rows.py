@@ -1,4 +1,4 @@
-"""Rows a tick could not deal with: how often they failed, and until when they are put off (engine 16)."""
+"""Rows that a periodic task failed with: how often, and until when they are deferred."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ LONGEST_MINUTES = 60
 _MINUTE_MS = 60_000
 
 
-# A selecting statement heeds what was put off, so that such rows never take others' places (engine 16).
+# For the statement that selects due rows: deferred ones never take the place of others.
 NOT_DEFERRED = (
     " AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f"
     " WHERE f.task = '{tick}' AND f.key = {key} AND f.not_before > {{now}})"

@@ -1,4 +1,4 @@
-"""One row's work, apart from the next: what it came to, or what it failed with (engine 16)."""
+"""Runs the work of one row so that its failure does not stop the next."""
 
 import asyncio
 from collections.abc import Awaitable
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def tried(act: Awaitable[T]) -> T | Exception:
-    """What `act` gives, or the error it raised. Raises Unavailable: then it is the database, not a row."""
+    """Returns the result of `act` or its error. Raises Unavailable when the database failed."""
     [result] = await asyncio.gather(act, return_exceptions=True)
     if isinstance(result, Unavailable):
         raise result

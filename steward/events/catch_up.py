@@ -1,4 +1,4 @@
-"""The catch-up tick: listening stores are read again for what was not delivered (connectors 8, 9.4)."""
+"""Catch-up: reads stores again and stores as events what was not delivered."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, last_seen, subscriptions
 from steward.database.events import records as events
 from steward.database.events.catch_ups import CatchUp, Fill
-from steward.database.events.last_seen import Seen
+from steward.database.events.last_seen import ObjectSnapshot
 from steward.database.events.records import NewEvent
 from steward.events import hearing, telling
 from steward.events.apart import tried
@@ -38,7 +38,7 @@ _DELETED = {"product": "products/delete"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StoreReading:
     """A type of object of a store that is read again now."""
 
     connection: Connection
@@ -60,9 +60,9 @@ class Reading:
 
 async def catch_up_due(ctx: WorkerContext) -> bool:
     """Reads again what is due; a store that cannot be read is tried again later, alone."""
-    found = await ctx.engine.read(ctx.clock.now(), catch_ups.due)
+    due_rows = await ctx.engine.read(ctx.clock.now(), catch_ups.due)
     entered = 0
-    for org, (integration, object_type) in found:
+    for org, (integration, object_type) in due_rows:
         result = await tried(_catch_up(ctx, org, integration, object_type))
         if isinstance(result, int):
             entered += result
@@ -71,18 +71,18 @@ async def catch_up_due(ctx: WorkerContext) -> bool:
             ctx.log.info("store_not_read", org=org, integration=integration, why=result.message)
         else:
             ctx.log.error("store_not_read", result, org=org, integration=integration)
-        await _put_off(ctx, org, integration, object_type)
+        await _defer(ctx, org, integration, object_type)
     if entered:
         ctx.wake("event")
-    return bool(found)
+    return bool(due_rows)
 
 
-async def _put_off(ctx: WorkerContext, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+async def _defer(ctx: WorkerContext, org: OrgId, integration: IntegrationId, object_type: str) -> None:
     async def later(tx: Tx) -> None:
         row = (await catch_ups.of(tx, org, integration)).get(object_type)
         wait = timedelta(minutes=2 ** min(0 if row is None else row.tries, 6))
         next_at = tx.now + min(wait, LONGEST_WAIT)
-        await catch_ups.put_off(tx, org, integration, object_type, next_at=next_at)
+        await catch_ups.defer(tx, org, integration, object_type, next_at=next_at)
 
     await ctx.engine.write(ctx.clock.now(), later, org=org)
 
@@ -99,7 +99,7 @@ async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, 
         reader = reading.connector.reader(http, reading.secrets)
     except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
-    if reading.row.fill is Fill.WANTED:
+    if reading.row.fill is Fill.PENDING:
         await _fill(ctx, reading, reader)
         return 0
     return await _read_on(ctx, reading, reader)
@@ -107,7 +107,7 @@ async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, 
 
 async def _open(
     tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId, object_type: str
-) -> Reading | None:
+) -> StoreReading | None:
     """What to read and with what; a store that is not connected is not read until it is."""
     connection = await connections.get(tx, org, integration)
     row = (await catch_ups.of(tx, org, integration)).get(object_type)
@@ -116,26 +116,26 @@ async def _open(
         return None
     if connection.state is not ConnectionState.CONNECTED:
         later = tx.now + ctx.rules.catch_up
-        await catch_ups.put_off(tx, org, integration, object_type, next_at=later)
+        await catch_ups.defer(tx, org, integration, object_type, next_at=later)
         return None
-    heard = await subscriptions.heard_since(tx, org, integration)
+    heard = await subscriptions.active_since(tx, org, integration)
     opened = await open_secrets(tx, ctx.vault, connection)
-    return Reading(connection, connector, opened, row, heard)
+    return StoreReading(connection, connector, opened, row, heard)
 
 
-async def _fill(ctx: WorkerContext, reading: Reading, reader: Reader) -> None:
-    """What was last seen becomes complete, so that topics can be derived (connectors 8 rule 2)."""
+async def _fill(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> None:
+    """Fills the object snapshots of a store, so that topics can be derived."""
     now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
     since = now - ORDERS_SINCE if kind == "order" else None
     async for page in reader.read(CHANGED, ChangedQuery(kind, since)):
         seen = [
-            Seen(event.object_type, event.object_id, fields, event.modified_at)
+            ObjectSnapshot(event.object_type, event.object_id, fields, event.modified_at)
             for event in page.items
             if source is not None
             and event.object_id is not None
             and (fields := source.initial_snapshot(event)) is not None
         ]
-        by_key = {(one.object_type, one.object_id): one for one in seen}
+        by_key = {(snapshot.object_type, snapshot.object_id): snapshot for snapshot in seen}
         keep = partial(
             last_seen.fill, org=reading.org, integration=reading.integration, seen=list(by_key.values())
         )
@@ -147,12 +147,12 @@ async def _fill(ctx: WorkerContext, reading: Reading, reader: Reader) -> None:
         next_at = tx.now + ctx.rules.catch_up
         await subscriptions.lock(tx, reading.org, reading.integration)
         await catch_ups.filled(tx, reading.org, reading.integration, kind, next_at=next_at)
-        await hearing.tell(tx, reading.org, reading.integration, reading.connector)
+        await hearing.update_deliveries(tx, reading.org, reading.integration, reading.connector)
 
     await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
 
 
-async def _read_on(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
+async def _read_on(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> int:
     """What was modified since the last reading, and once a day what is gone; read until then afterwards."""
     began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - OVERLAP, row.since)
@@ -161,14 +161,14 @@ async def _read_on(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
         for start in range(0, len(page.items), MOST_AT_ONCE):
             part = page.items[start : start + MOST_AT_ONCE]
             entered += await _enter(ctx, reading, part, now=began)
-    ids_at = row.ids_at
+    ids_at = row.ids_compared_at
     if began - ids_at >= COMPARE_EVERY:
         entered += await _compare(ctx, reading, reader)
         ids_at = began
 
     async def done(tx: Tx) -> None:
         if entered:  # was a subscription switched off?
-            await subscriptions.look_again_if_listening(tx, reading.org, reading.integration)
+            await subscriptions.schedule_check_if_listening(tx, reading.org, reading.integration)
         await catch_ups.read_on(
             tx,
             reading.org,
@@ -176,7 +176,7 @@ async def _read_on(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
             row.object_type,
             until=began,
             next_at=tx.now + ctx.rules.catch_up,
-            ids_at=ids_at,
+            ids_compared_at=ids_at,
         )
 
     failpoint("before_caught_up")
@@ -187,32 +187,36 @@ async def _read_on(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
     return entered
 
 
-async def _enter(ctx: WorkerContext, reading: Reading, found: Sequence[Event], *, now: datetime) -> int:
+async def _enter(
+    ctx: WorkerContext, reading: StoreReading, changed: Sequence[Event], *, now: datetime
+) -> int:
     """Keeps as events what was not delivered; how many."""
-    keys = {(one.object_type, one.object_id) for one in found if one.object_id is not None}
+    keys = {(event.object_type, event.object_id) for event in changed if event.object_id is not None}
     look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
     seen = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
     source, offered, new = reading.connector.events, reading.connector.topics, []
-    for event in found:
-        known = seen.get((event.object_type, event.object_id or ""))
+    for event in changed:
+        snapshot = seen.get((event.object_type, event.object_id or ""))
         if event.modified_at is None or event.modified_at > now - SETTLED or source is None:
             continue
         derived = source.derive(
             event,
-            None if known is None else known.fields,
+            None if snapshot is None else snapshot.fields,
             since=reading.row.since,
-            seen_at=None if known is None else known.modified_at,
+            seen_at=None if snapshot is None else snapshot.modified_at,
             awaited_topics=reading.heard,
         )
-        if telling.fresh_topics(event, derived, known, heard=reading.heard, offered=offered):
+        if telling.new_topics(event, derived, snapshot, active_since=reading.heard, offered=offered):
             body = json.dumps(event.payload, separators=(",", ":"))
-            new.append(_polled(reading, event, body, now=now, at=event.modified_at))
+            new.append(_polled(reading, event, body, now=now, modified_at=event.modified_at))
     return await _keep(ctx, reading.org, new)
 
 
-def _polled(reading: Reading, event: Event, body: str, *, now: datetime, at: datetime) -> NewEvent:
+def _polled(
+    reading: StoreReading, event: Event, body: str, *, now: datetime, modified_at: datetime
+) -> NewEvent:
     """An event with a key of its own; `at` is the modified time it was read with."""
-    parts = ("poll", event.native, event.object_id or "", at.isoformat())
+    parts = ("poll", event.native, event.object_id or "", modified_at.isoformat())
     raw = body.encode("utf-8")
     return NewEvent(
         org=reading.org,
@@ -230,25 +234,31 @@ def _polled(reading: Reading, event: Event, body: str, *, now: datetime, at: dat
 async def _keep(ctx: WorkerContext, org: OrgId, new: Sequence[NewEvent]) -> int:
     if not new:
         return 0
-    kept = await ctx.engine.write(ctx.clock.now(), partial(events.keep_together, new=new), org=org)
-    return sum(kept)
+    stored = await ctx.engine.write(ctx.clock.now(), partial(events.store_batch, new=new), org=org)
+    return sum(stored)
 
 
-async def _compare(ctx: WorkerContext, reading: Reading, reader: Reader) -> int:
-    """Objects that are known and no longer in the shop were deleted without a word (connectors 8, D8)."""
+async def _compare(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> int:
+    """Stores deletion events for objects that are no longer in the shop."""
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")
     spec = reading.connector.topics.get(topic)
     if topic not in reading.heard or spec is None or kind not in spec.snapshot_types:
         return 0
     look = partial(last_seen.ids, org=reading.org, integration=reading.integration, object_type=kind)
-    known = await ctx.engine.read(ctx.clock.now(), look, org=reading.org)
+    missing = await ctx.engine.read(ctx.clock.now(), look, org=reading.org)
     async for page in reader.read(IDS, IdsQuery(kind)):
-        known -= set(page.items)
+        missing -= set(page.items)
     now = ctx.clock.now()
     gone = [
-        _polled(reading, Event(spec.native[0], kind, one), json.dumps({"id": int(one)}), now=now, at=now)
-        for one in sorted(known)
-        if one.isdecimal()
+        _polled(
+            reading,
+            Event(spec.native[0], kind, object_id),
+            json.dumps({"id": int(object_id)}),
+            now=now,
+            modified_at=now,
+        )
+        for object_id in sorted(missing)
+        if object_id.isdecimal()
     ]
     return await _keep(ctx, reading.org, gone)

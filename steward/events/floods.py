@@ -1,4 +1,4 @@
-"""How much one store's address takes: events and bytes of the last ten seconds, in this process."""
+"""Flood limits of a store's address: events and bytes of the last ten seconds, in this process."""
 
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class _Window:
 
 @dataclass(slots=True)
 class Floods:
-    """The windows of the addresses that were used lately (safety 9 rule 5)."""
+    """The windows of the addresses that were used lately."""
 
     windows: "OrderedDict[str, _Window]" = field(default_factory=OrderedDict)
 

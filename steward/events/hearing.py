@@ -1,4 +1,4 @@
-"""Whether each topic automations wait for is listened to, as shown with them; works out and keeps it."""
+"""Computes and stores whether each topic is delivered, as shown with the automations."""
 
 from collections.abc import Mapping
 
@@ -6,34 +6,40 @@ from steward.connectors.base.connector import Connector
 from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, subscriptions
 from steward.database.events.catch_ups import CatchUp, Fill
-from steward.database.events.subscriptions import Heard, Subscribed, SubscriptionState
+from steward.database.events.subscriptions import DeliveryState, StoredState, StoredSubscription
 from steward.model.ids import IntegrationId, OrgId
 
 GONE = "The store cannot send this any more."
 
 
-async def tell(tx: Tx, org: OrgId, integration: IntegrationId, connector: Connector) -> None:
-    """Keeps what is heard of every topic wanted: subscribed, and for derived ones filled (connectors 8)."""
+async def update_deliveries(tx: Tx, org: OrgId, integration: IntegrationId, connector: Connector) -> None:
+    """Stores the delivery state of every needed topic: subscribed, and for derived ones filled."""
     listener = await subscriptions.lock(tx, org, integration)
     if listener is None:
         return
     read = await catch_ups.of(tx, org, integration)
-    for topic in await subscriptions.topics_wanted(tx, org, integration):
+    for topic in await subscriptions.needed_topics(tx, org, integration):
         state, reason = _heard(topic, connector, listener.subscribed, read)
-        await subscriptions.set_heard(tx, org, integration, topic, state=state, reason=reason)
-    await subscriptions.forget_unheard(tx, org, integration)
+        await subscriptions.set_delivery(tx, org, integration, topic, state=state, reason=reason)
+    await subscriptions.forget_unneeded(tx, org, integration)
 
 
 def _heard(
-    topic: str, connector: Connector, subscribed: Mapping[str, Subscribed], read: Mapping[str, CatchUp]
-) -> tuple[Heard, str | None]:
+    topic: str,
+    connector: Connector,
+    subscribed: Mapping[str, StoredSubscription],
+    read: Mapping[str, CatchUp],
+) -> tuple[DeliveryState, str | None]:
     spec = connector.topics.get(topic)
     if spec is None:
-        return Heard.FAILED, GONE
-    own = [subscribed.get(native, Subscribed(native)) for native in spec.native]
-    failed = next((one for one in own if one.state is SubscriptionState.FAILED), None)
+        return DeliveryState.FAILED, GONE
+    subscriptions_of_topic = [subscribed.get(native, StoredSubscription(native)) for native in spec.native]
+    failed = next(
+        (subscription for subscription in subscriptions_of_topic if subscription.state is StoredState.FAILED),
+        None,
+    )
     if failed is not None:
-        return Heard.FAILED, failed.reason
-    made = all(one.state is SubscriptionState.MADE for one in own)
-    filled = all(kind in read and read[kind].fill is Fill.DONE for kind in spec.snapshot_types)
-    return (Heard.YES if made and filled else Heard.NOT_YET), None
+        return DeliveryState.FAILED, failed.reason
+    is_active = all(subscription.state is StoredState.ACTIVE for subscription in subscriptions_of_topic)
+    is_filled = all(kind in read and read[kind].fill is Fill.DONE for kind in spec.snapshot_types)
+    return (DeliveryState.ACTIVE if is_active and is_filled else DeliveryState.PENDING), None

@@ -1,20 +1,21 @@
-"""The match tick: which automations an event starts, in batches by organisation (engine 14, connectors 8)."""
+"""Matches stored events: decides which automations an event starts, in batches by organization."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from steward.automations import lifecycle, readiness
-from steward.connectors.base.deliveries import Event, EventSource, StoredEvent
+from steward.connectors.base.deliveries import Derived, Event, EventSource, StoredEvent, TopicSpec
 from steward.database.accounts import connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Autocommit, Tx
 from steward.database.events import catch_ups, last_seen, own_changes, subscriptions
 from steward.database.events import records as events
-from steward.database.events.last_seen import Seen, Told
-from steward.database.events.records import KeptEvent
+from steward.database.events.catch_ups import CatchUp
+from steward.database.events.last_seen import ObjectSnapshot, ReportedTimes
+from steward.database.events.records import EventRow
 from steward.database.runs import active_run
 from steward.events import telling
 from steward.events.apart import tried
@@ -30,59 +31,72 @@ from steward.run_queue.queue import TOO_LARGE, EventRunRequest
 from steward.runs.worker_context import WorkerContext
 
 BATCH = 200
-# An object an automation is writing at this moment: its event waits for the outcome, so that the guard knows.
+# The event of an object that an automation is writing waits for the outcome, which the echo guard needs.
 WAIT_FOR_OUTCOME = timedelta(seconds=2)
+ObjectKey = tuple[str, str]
+AutomationsByTopic = Mapping[str, Sequence[AutomationId]]
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """An event with what its body says; None when it says nothing, or was too large to be kept."""
+class ReadEvent:
+    """A stored event with its parsed body; None when the body is no event, or was too large to be stored."""
 
-    kept: KeptEvent
+    row: EventRow
     event: Event | None
 
 
 @dataclass(frozen=True, slots=True)
-class Topical:
+class EventTopics:
     """The canonical topics an event stands for."""
 
-    read: Read
+    read: ReadEvent
     topics: tuple[str, ...]
 
     @property
     def event(self) -> Event | None:
-        """What its body says."""
+        """The parsed body."""
         return self.read.event
 
 
 @dataclass(frozen=True, slots=True)
-class FromStore:
-    """What events of one store tell: its topics, whom each of them starts, and what those changed."""
+class StoreBatch:
+    """The locked events of one store, the topics it can send, and the automations each topic starts."""
 
     store: Connection
-    topical: Sequence[Topical]
-    waiting: Mapping[str, Sequence[AutomationId]]
+    source: EventSource
+    offered: Mapping[str, TopicSpec]
+    read: Sequence[ReadEvent]
+    automations: AutomationsByTopic
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEvents:
+    """The topics of one store's events, the automations they start, and the recent changes of those."""
+
+    store: Connection
+    topical: Sequence[EventTopics]
+    automations: AutomationsByTopic
     echoes: Echoes
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What a transaction did: ended events with their pointers, those left for later, offered runs."""
+class MatchOutcome:
+    """The result of one transaction: matched events with their pointers, and postponed ones."""
 
     matched: dict[str, JsonObject] = field(default_factory=dict)
     later: list[str] = field(default_factory=list)
-    not_run: Counter[str] = field(default_factory=Counter)  # by why
-    doubted: list[IntegrationId] = field(default_factory=list)  # stores that say their keys are gone
+    not_run: Counter[str] = field(default_factory=Counter)  # by reason
+    stores_to_check: list[IntegrationId] = field(default_factory=list)  # stores that report revoked keys
 
 
 async def match_due(ctx: WorkerContext) -> bool:
-    """Matches events that wait, organisation by organisation; True when there were some.
+    """Matches waiting events, organization by organization; True when there were some.
 
-    One that fails is put off alone, and is poison after the fifth time (engine 16).
+    An event that fails is deferred alone, and set aside as poison after the fifth failure.
     """
-    found = await ctx.engine.read(ctx.clock.now(), Autocommit(partial(events.due, most=BATCH)))
+    due = await ctx.engine.read(ctx.clock.now(), Autocommit(partial(events.due, max_rows=BATCH)))
     by_org: dict[OrgId, list[str]] = {}
-    for org, event in found:
+    for org, event in due:
         by_org.setdefault(org, []).append(event)
     matched = 0
     for org, ids in sorted(by_org.items()):
@@ -93,41 +107,41 @@ async def match_due(ctx: WorkerContext) -> bool:
 
 
 async def _match(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
-    """Matches events of one organisation in one transaction; when that fails, each in its own."""
-    result = await tried(_together(ctx, org, ids))
+    """Matches events of one organization in one transaction; when that fails, each in its own."""
+    result = await tried(_match_together(ctx, org, ids))
     if isinstance(result, int):
         return result
     if len(ids) == 1:
-        await _failed(ctx, org, ids[0], result)
+        await _defer(ctx, org, ids[0], result)
         return 0
-    return sum([await _match(ctx, org, [one]) for one in ids])
+    return sum([await _match(ctx, org, [event]) for event in ids])
 
 
-async def _failed(ctx: WorkerContext, org: OrgId, event: str, error: Exception) -> None:
+async def _defer(ctx: WorkerContext, org: OrgId, event: str, error: Exception) -> None:
     now = ctx.clock.now()
     is_poison = await ctx.engine.write(now, partial(events.failed, org=org, event=event), org=org)
     ctx.metrics.count("steward_events_failed_total", poison=str(is_poison).lower())
     ctx.log.error("event_not_matched", error, org=org, event=event, poison=is_poison)
 
 
-async def _together(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
-    look = partial(_look, org=org, ids=ids)
-    kept, stores = await ctx.engine.read(ctx.clock.now(), look, org=org)
-    read = [Read(one, _read(ctx, one, stores.get(one.integration))) for one in kept]
+async def _match_together(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
+    load = partial(_load, org=org, ids=ids)
+    rows, stores = await ctx.engine.read(ctx.clock.now(), load, org=org)
+    read = [ReadEvent(row, _parse(ctx, row, stores.get(row.integration))) for row in rows]
     failpoint("before_match")
     match = partial(_commit, org=org, ctx=ctx, read=read, stores=stores)
-    done: Outcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
+    done: MatchOutcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
     failpoint("after_match")
     for why, count in done.not_run.items():
         ctx.metrics.count("steward_events_not_run_total", count, why=why)
     return len(done.matched)
 
 
-async def _look(
+async def _load(
     tx: Tx, org: OrgId, ids: Sequence[str]
-) -> tuple[list[KeptEvent], dict[IntegrationId, Connection]]:
-    kept = await events.read(tx, org, ids)
-    return kept, await connections.among(tx, org, {one.integration for one in kept})
+) -> tuple[list[EventRow], dict[IntegrationId, Connection]]:
+    rows = await events.read(tx, org, ids)
+    return rows, await connections.among(tx, org, {row.integration for row in rows})
 
 
 def _source(ctx: WorkerContext, store: Connection | None) -> EventSource | None:
@@ -135,13 +149,13 @@ def _source(ctx: WorkerContext, store: Connection | None) -> EventSource | None:
     return None if connector is None else connector.events
 
 
-def _read(ctx: WorkerContext, kept: KeptEvent, store: Connection | None) -> Event | None:
-    """What the body says; a body that is no event of its store's is one nothing matches (contract 2.11)."""
+def _parse(ctx: WorkerContext, row: EventRow, store: Connection | None) -> Event | None:
+    """Parses a body; one that is no event of its store's matches nothing."""
     source = _source(ctx, store)
-    if source is None or kept.body is None:
+    if source is None or row.body is None:
         return None
     try:
-        return source.read_event(StoredEvent(kept.native, kept.body, kept.received_at))
+        return source.read_event(StoredEvent(row.native, row.body, row.received_at))
     except UnusableResponse:
         ctx.metrics.count("steward_events_not_run_total", why="broken")
         return None
@@ -152,212 +166,250 @@ async def _commit(
     *,
     org: OrgId,
     ctx: WorkerContext,
-    read: Sequence[Read],
+    read: Sequence[ReadEvent],
     stores: Mapping[IntegrationId, Connection],
-) -> Outcome:
-    """Locks the events, offers their runs and ends them, all or nothing."""
-    locked = await events.lock(tx, org, [one.kept.id for one in read])
-    done = Outcome()
-    by_store: dict[IntegrationId, list[Read]] = {}
-    for one in read:
-        if one.kept.id in locked:
-            by_store.setdefault(one.kept.integration, []).append(one)
-    known: list[tuple[Connection, EventSource, list[Read], Mapping[str, Sequence[AutomationId]]]] = []
-    for integration, own in sorted(by_store.items()):
-        store = stores.get(integration)
-        source = _source(ctx, store)
-        if store is None or source is None:
-            done.matched |= {one.kept.id: {} for one in own}
-        else:
-            offered = ctx.vault.connectors[store.kind].topics
-            waiting = await subscriptions.waiting_for(tx, org, integration, offered)
-            known.append((store, source, own, waiting))
-    # From here on nobody pauses one of them before the commit, and no other process matches events of these
-    # stores: what was told of an object is read once that has committed. All at once, and before one is
-    # paused here or anything is stamped: schedules are locked first.
-    startable = {automation for *_, waiting in known for names in waiting.values() for automation in names}
+) -> MatchOutcome:
+    """Locks the events, enqueues their runs and marks the events as matched, all or nothing."""
+    done = MatchOutcome()
+    batches = await _batches(tx, org, ctx, read, stores, done=done)
+    # From here on nobody pauses one of these automations before the commit, and no other process matches
+    # events of these stores: what was reported of an object is read after that. Schedules are locked first
+    # and all together, before an automation is paused here or anything is stamped.
+    startable = {automation for batch in batches for ids in batch.automations.values() for automation in ids}
     if startable:
         await active_run.lock(tx, org, startable)
-    told = [await _hear(tx, ctx, *one, done=done) for one in known]
-    for from_store in told:
-        await _start(tx, ctx, from_store, done=done)
-    await connections.check_soon(tx, org, done.doubted)
+    of_stores = [await _topics_of_store(tx, batch, done=done) for batch in batches]
+    for store_events in of_stores:
+        await _start(tx, ctx, store_events, done=done)
+    await connections.check_soon(tx, org, done.stores_to_check)
     await events.matched(tx, org, done.matched)
     if done.later:
         await events.postpone(tx, org, done.later, until=tx.now + WAIT_FOR_OUTCOME)
     return done
 
 
-async def _hear(
+async def _batches(
     tx: Tx,
+    org: OrgId,
     ctx: WorkerContext,
-    store: Connection,
-    source: EventSource,
-    read: Sequence[Read],
-    waiting: Mapping[str, Sequence[AutomationId]],
+    read: Sequence[ReadEvent],
+    stores: Mapping[IntegrationId, Connection],
     *,
-    done: Outcome,
-) -> FromStore:
-    """What a store's events tell; those of objects that are being written at this moment wait."""
-    org, integration = store.org, store.integration_id
-    everyone = sorted({one for names in waiting.values() for one in names})
-    writing = await own_changes.under_way(tx, org, integration, everyone) if everyone else set()
-    touched = {(kind, one) for _, kind, one in writing}
-    ready = [one for one in read if not touched & set(_objects(one.event))]
-    done.later += [one.kept.id for one in read if touched & set(_objects(one.event))]
-    topical = await _topics(tx, ctx, store, source, ready, waiting, done=done)
-    done.matched |= {one.read.kept.id: _pointer(one.read.event) for one in topical}
-    if any(one.kept.native in source.revocation_topics for one in ready):
-        done.doubted.append(integration)
-    told = {topic for one in topical for topic in one.topics}
-    wanted = {topic: names for topic, names in waiting.items() if topic in told}
-    own = await own_changes.of(tx, org, integration, everyone) if wanted else []
-    return FromStore(store, topical, wanted, Echoes(own))
+    done: MatchOutcome,
+) -> list[StoreBatch]:
+    """Locks the events and groups them by store; events of a store that cannot send any match nothing."""
+    locked = await events.lock(tx, org, [item.row.id for item in read])
+    by_store: dict[IntegrationId, list[ReadEvent]] = {}
+    for item in read:
+        if item.row.id in locked:
+            by_store.setdefault(item.row.integration, []).append(item)
+    batches = []
+    for integration, items in sorted(by_store.items()):
+        store = stores.get(integration)
+        source = _source(ctx, store)
+        if store is None or source is None:
+            done.matched |= {item.row.id: {} for item in items}
+            continue
+        offered = ctx.vault.connectors[store.kind].topics
+        by_topic = await subscriptions.automations_by_topic(tx, org, integration, offered)
+        batches.append(StoreBatch(store, source, offered, items, by_topic))
+    return batches
 
 
-async def _start(tx: Tx, ctx: WorkerContext, told: FromStore, *, done: Outcome) -> None:
-    """Offers the runs of what a store told, all lanes locked, but for automations paused by now."""
-    org, topical, echoes = told.store.org, told.topical, told.echoes
-    if not told.waiting:
+async def _topics_of_store(tx: Tx, batch: StoreBatch, *, done: MatchOutcome) -> StoreEvents:
+    """Derives the topics of a store's events; events of objects that are being written now are postponed."""
+    org, integration = batch.store.org, batch.store.integration_id
+    automation_ids = sorted({automation for ids in batch.automations.values() for automation in ids})
+    writing = await own_changes.under_way(tx, org, integration, automation_ids) if automation_ids else set()
+    being_written = {(object_type, object_id) for _, object_type, object_id in writing}
+    ready: list[ReadEvent] = []
+    for item in batch.read:
+        if being_written.isdisjoint(_objects(item.event)):
+            ready.append(item)
+        else:
+            done.later.append(item.row.id)
+    topical = await _derive_all(tx, batch, ready, done=done)
+    done.matched |= {item.read.row.id: _pointer(item.event) for item in topical}
+    if any(item.row.native in batch.source.revocation_topics for item in ready):
+        done.stores_to_check.append(integration)
+    topics = {topic for item in topical for topic in item.topics}
+    starting = {topic: ids for topic, ids in batch.automations.items() if topic in topics}
+    changes = await own_changes.of(tx, org, integration, automation_ids) if starting else []
+    return StoreEvents(batch.store, topical, starting, Echoes(changes))
+
+
+async def _start(tx: Tx, ctx: WorkerContext, from_store: StoreEvents, *, done: MatchOutcome) -> None:
+    """Enqueues the runs of a store's events, but for automations that are paused by now."""
+    org, echoes = from_store.store.org, from_store.echoes
+    if not from_store.automations:
         return
-    for automation, reason in echoes.loops(told.waiting, topical):
+    for automation, reason in echoes.loops(from_store.automations, from_store.topical):
         await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=ctx.automation_rules)
-    still = await subscriptions.waiting_for(tx, org, told.store.integration_id, told.waiting)
-    # What began to wait since it was looked at first did so after these events had come, and is not locked.
-    waiting = {
-        topic: [one for one in names if one in still.get(topic, ())] for topic, names in told.waiting.items()
+    integration = from_store.store.integration_id
+    active = await subscriptions.automations_by_topic(tx, org, integration, from_store.automations)
+    # An automation that was added since the first look was added after these events came, and is not locked.
+    by_topic = {
+        topic: [automation for automation in ids if automation in active.get(topic, ())]
+        for topic, ids in from_store.automations.items()
     }
-    offers: dict[AutomationId, list[EventRunRequest]] = {}
-    for one in topical:
-        for automation, topic in _started(one, waiting):
-            if one.read.event is not None and echoes.is_own(automation, one.read.kept, one.read.event):
+    requests: dict[AutomationId, list[EventRunRequest]] = {}
+    for item in from_store.topical:
+        row = item.read.row
+        for automation, topic in _started(item, by_topic):
+            if item.event is not None and echoes.is_own(automation, row, item.event):
                 done.not_run["echo"] += 1
                 continue
-            ref = EventRef(one.read.kept.id, topic, one.read.kept.received_at)
-            offers.setdefault(automation, []).append(
-                EventRunRequest(ref, TOO_LARGE if one.read.kept.oversize else None)
+            request = EventRunRequest(
+                EventRef(row.id, topic, row.received_at), TOO_LARGE if row.oversize else None
             )
-    await _offer(tx, ctx, org, offers, done=done)
+            requests.setdefault(automation, []).append(request)
+    await _enqueue(tx, ctx, org, requests, done=done)
 
 
-async def _topics(
-    tx: Tx,
-    ctx: WorkerContext,
-    store: Connection,
-    source: EventSource,
-    read: Sequence[Read],
-    waiting: Mapping[str, Sequence[AutomationId]],
-    *,
-    done: Outcome,
-) -> list[Topical]:
-    """The topics of each event, in order; what was last seen of the objects follows (connectors 8)."""
-    org, integration = store.org, store.integration_id
-    keys = {key for one in read if (key := _key(one.event)) is not None}
-    seen = await last_seen.of(tx, org, integration, keys) if keys else {}
-    since = await catch_ups.of(tx, org, integration) if keys else {}
-    is_polled = any(one.kept.polled for one in read)
-    heard = await subscriptions.heard_since(tx, org, integration) if is_polled else {}
-    offered = ctx.vault.connectors[store.kind].topics
-    changed: dict[tuple[str, str], Seen | None] = {}
-    found: list[Topical] = []
-    for one in read:
-        event, key = one.event, _key(one.event)
+@dataclass(slots=True)
+class _Derivation:
+    """Derives topics event by event; later events of an object see what earlier ones changed."""
+
+    batch: StoreBatch
+    catch_ups: Mapping[str, CatchUp]
+    snapshots: Mapping[ObjectKey, ObjectSnapshot]
+    active_since: Mapping[str, datetime | None]
+    changed: dict[ObjectKey, ObjectSnapshot | None] = field(default_factory=dict)
+
+    def topics(self, item: ReadEvent, *, done: MatchOutcome) -> tuple[str, ...]:
+        """Returns the topics of an event and notes the object's new state."""
+        event, key = item.event, _key(item.event)
         if event is None or key is None:
-            direct = [name for name, spec in offered.items() if not spec.derived]
-            told = [name for name in direct if one.kept.native in offered[name].native]
-            # Of a body that was not kept only its native topic is known.
-            found.append(Topical(one, tuple(told) if one.kept.oversize else ()))
-            continue
-        known = changed[key] if key in changed else seen.get(key)
-        begun = since.get(event.object_type) or since.get("product" if event.parent_id else "")
-        derived = source.derive(
+            return self._topics_by_name(item)
+        snapshot = self.changed[key] if key in self.changed else self.snapshots.get(key)
+        catch_up = self.catch_ups.get(event.object_type)
+        if catch_up is None and event.parent_id:
+            catch_up = self.catch_ups.get("product")
+        derived = self.batch.source.derive(
             event,
-            None if known is None else known.fields,
-            since=None if begun is None else begun.since,
-            seen_at=None if known is None else known.modified_at,
-            awaited_topics=waiting,
+            None if snapshot is None else snapshot.fields,
+            since=None if catch_up is None else catch_up.since,
+            seen_at=None if snapshot is None else snapshot.modified_at,
+            awaited_topics=self.batch.automations,
         )
         if derived.dropped is not None:
             done.not_run[derived.dropped] += 1
-        polled = one.kept.polled
-        topics = telling.fresh_topics(event, derived, known, heard=heard if polled else None, offered=offered)
+        polled = item.row.polled
+        active_since = self.active_since if polled else None
+        offered = self.batch.offered
+        topics = telling.new_topics(event, derived, snapshot, active_since=active_since, offered=offered)
         if derived.forget:
-            changed[key] = None
-        elif derived.seen is not None or (begun is not None and derived.topics):
+            self.changed[key] = None
+        elif derived.seen is not None or (catch_up is not None and derived.topics):
             is_repeat = not polled and bool(derived.topics) and not topics
-            fields = None if is_repeat else derived.seen
-            told_now = telling.told_with(event, derived, known, polled=polled, offered=offered)
-            changed[key] = _seen(key, event, known, fields, told=told_now)
-        found.append(Topical(one, topics))
-    if kept := [one for one in changed.values() if one is not None]:
-        await last_seen.put(tx, org, integration, kept)
-    if gone := [key for key, one in changed.items() if one is None]:
+            self.changed[key] = self._snapshot_after(
+                key, event, snapshot, derived, None if is_repeat else derived.seen, polled=polled
+            )
+        return topics
+
+    def _topics_by_name(self, item: ReadEvent) -> tuple[str, ...]:
+        """Of a body that was too large to be stored only its native topic is known."""
+        if not item.row.oversize:
+            return ()
+        offered = self.batch.offered.items()
+        return tuple(topic for topic, spec in offered if not spec.derived and item.row.native in spec.native)
+
+    def _snapshot_after(
+        self,
+        key: ObjectKey,
+        event: Event,
+        snapshot: ObjectSnapshot | None,
+        derived: Derived,
+        fields: JsonObject | None,
+        *,
+        polled: bool,
+    ) -> ObjectSnapshot:
+        """The object after an event that reports `fields` of it; None keeps the earlier fields."""
+        reported: Mapping[str, ReportedTimes] = telling.reported_after(
+            event, derived, snapshot, polled=polled, offered=self.batch.offered
+        )
+        before = ObjectSnapshot(*key, {}, None) if snapshot is None else snapshot
+        times = [instant for instant in (before.modified_at, event.modified_at) if instant is not None]
+        return ObjectSnapshot(
+            *key, before.fields if fields is None else fields, max(times, default=None), reported
+        )
+
+
+async def _derive_all(
+    tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent], *, done: MatchOutcome
+) -> list[EventTopics]:
+    """Derives the topics of each event, in order, and stores the objects' new state."""
+    org, integration = batch.store.org, batch.store.integration_id
+    keys = {key for item in ready if (key := _key(item.event)) is not None}
+    is_polled = any(item.row.polled for item in ready)
+    derivation = _Derivation(
+        batch,
+        catch_ups=await catch_ups.of(tx, org, integration) if keys else {},
+        snapshots=await last_seen.of(tx, org, integration, keys) if keys else {},
+        active_since=await subscriptions.active_since(tx, org, integration) if is_polled else {},
+    )
+    topical = [EventTopics(item, derivation.topics(item, done=done)) for item in ready]
+    snapshots = [snapshot for snapshot in derivation.changed.values() if snapshot is not None]
+    if snapshots:
+        await last_seen.put(tx, org, integration, snapshots)
+    if gone := [key for key, snapshot in derivation.changed.items() if snapshot is None]:
         await last_seen.forget(tx, org, integration, gone)
-    return found
+    return topical
 
 
-def _seen(
-    key: tuple[str, str],
-    event: Event,
-    known: Seen | None,
-    fields: JsonObject | None,
-    *,
-    told: Mapping[str, Told],
-) -> Seen:
-    """The object as it is known after an event that says `fields` of it; None leaves what was known."""
-    before = Seen(*key, {}, None) if known is None else known
-    times = [at for at in (before.modified_at, event.modified_at) if at is not None]
-    return Seen(*key, before.fields if fields is None else fields, max(times, default=None), told)
-
-
-def _key(event: Event | None) -> tuple[str, str] | None:
+def _key(event: Event | None) -> ObjectKey | None:
     return None if event is None or event.object_id is None else (event.object_type, event.object_id)
 
 
-def _objects(event: Event | None) -> tuple[tuple[str, str], ...]:
-    """The objects of changes this may be the echo of."""
+def _objects(event: Event | None) -> tuple[ObjectKey, ...]:
+    """The objects whose changes this event may echo."""
     key = _key(event)
     return () if event is None or key is None else event.objects or (key,)
 
 
-def _started(
-    one: Topical, waiting: Mapping[str, Sequence[AutomationId]]
-) -> Iterator[tuple[AutomationId, str]]:
+def _started(item: EventTopics, by_topic: AutomationsByTopic) -> Iterator[tuple[AutomationId, str]]:
     """Each automation the event starts, once, with the first of its topics."""
-    done: set[AutomationId] = set()
-    for topic in one.topics:
-        for automation in waiting.get(topic, ()):
-            if automation not in done:
-                done.add(automation)
+    started: set[AutomationId] = set()
+    for topic in item.topics:
+        for automation in by_topic.get(topic, ()):
+            if automation not in started:
+                started.add(automation)
                 yield automation, topic
 
 
-async def _offer(
+async def _enqueue(
     tx: Tx,
     ctx: WorkerContext,
     org: OrgId,
-    offers: Mapping[AutomationId, Sequence[EventRunRequest]],
+    requests: Mapping[AutomationId, Sequence[EventRunRequest]],
     *,
-    done: Outcome,
+    done: MatchOutcome,
 ) -> None:
-    """Makes the runs by automation, under its lane's lock (engine 8)."""
-    if not offers:
+    """Enqueues the runs automation by automation; the caller has locked their queues."""
+    if not requests:
         return
-    found = await automations.among(tx, org, offers)
-    obstacles = await readiness.obstacles(tx, org, list(found.values()), templates=ctx.templates)
-    held = await run_queue.read_many(tx, org, sorted(offers))
-    for automation, own in sorted(offers.items()):
-        what = obstacles.get(automation)
-        if what is not None:
-            own = [EventRunRequest(one.event, one.refused or (what.code, what.message)) for one in own]
-        made = await run_queue.enqueue_events(
-            tx, found[automation], held[automation], own, max_waiting=ctx.rules.max_waiting_events
+    by_id = await automations.among(tx, org, requests)
+    obstacles = await readiness.obstacles(tx, org, list(by_id.values()), templates=ctx.templates)
+    queues = await run_queue.read_many(tx, org, sorted(requests))
+    for automation, run_requests in sorted(requests.items()):
+        obstacle = obstacles.get(automation)
+        if obstacle is not None:
+            refusal = (obstacle.code, obstacle.message)
+            run_requests = [
+                EventRunRequest(request.event, request.refused or refusal) for request in run_requests
+            ]
+        results = await run_queue.enqueue_events(
+            tx,
+            by_id[automation],
+            queues[automation],
+            run_requests,
+            max_waiting=ctx.rules.max_waiting_events,
         )
-        done.not_run.update(one.code for one in made if one.code is not None)
+        done.not_run.update(result.code for result in results if result.code is not None)
 
 
 def _pointer(event: Event | None) -> JsonObject:
-    """What the event's runs read again (connectors 1 rule 6)."""
+    """The object that the event's runs read again."""
     if event is None or event.object_id is None:
         return {}
     occurred = None if event.occurred_at is None else event.occurred_at.isoformat()

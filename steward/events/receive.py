@@ -1,4 +1,4 @@
-"""Takes deliveries up: whose address, genuine or not, kept once; what they mean is match.py's (engine 14)."""
+"""Receives deliveries: finds the address, verifies the signature, stores each event once."""
 
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class Address:
     source: EventSource
     signing: tuple[Secret, ...]
     held_against: EventSecrets
-    shown: str  # the hash of its key, for logs and limits
+    key_hash: str  # the hash of its key, for logs and limits
 
     def signed(self) -> Signed:
         """What computes the signature of a body as it streams; fails closed without a secret."""
@@ -69,16 +69,16 @@ class Intake:
     )
 
     async def address(self, key: str) -> Address:
-        """The address with this key. Raises NotFound (contract 2.11 step 1), Unavailable (a flood)."""
-        shown = endpoints.hashed(key)
-        look = partial(self._look, key=key, shown=shown)
-        found = await self.engine.read(self.clock.now(), look, small=True)
-        if found is None:
+        """The address with this key. Raises NotFound, Unavailable (a flood)."""
+        key_hash = endpoints.hashed(key)
+        look = partial(self._look, key=key, key_hash=key_hash)
+        address = await self.engine.read(self.clock.now(), look, small=True)
+        if address is None:
             raise NotFound
-        self.floods.take(shown, self.clock.monotonic())
-        return found
+        self.floods.take(key_hash, self.clock.monotonic())
+        return address
 
-    async def _look(self, tx: Tx, key: str, shown: str) -> Address | None:
+    async def _look(self, tx: Tx, key: str, key_hash: str) -> Address | None:
         whose = await endpoints.find(tx, key)
         if whose is None:
             return None
@@ -95,36 +95,36 @@ class Intake:
             org,
             integration,
             connector.events,
-            await self._signing(tx, connection, connector.events, shown),
+            await self._signing(tx, connection, connector.events, key_hash),
             EventSecrets(connection.domain, hooks),
-            shown,
+            key_hash,
         )
 
     async def _signing(
-        self, tx: Tx, connection: Connection, source: EventSource, shown: str
+        self, tx: Tx, connection: Connection, source: EventSource, key_hash: str
     ) -> tuple[Secret, ...]:
-        key, now = (shown, connection.version), self.clock.monotonic()
-        known = self.opened.get(key)
-        if known is not None and now - known[0] < _OPENED_SECONDS:
-            return known[1]
+        key, now = (key_hash, connection.version), self.clock.monotonic()
+        cached = self.opened.get(key)
+        if cached is not None and now - cached[0] < _OPENED_SECONDS:
+            return cached[1]
         sealed = (await open_secrets(tx, self.vault, connection)).sealed
         names = source.signing_settings or (EVENT_SECRET,)
         names = (*names, *(f"{name}{BEFORE}" for name in names))
-        found = tuple(sealed[name] for name in names if name in sealed)
-        self.opened[key] = now, found
+        secrets = tuple(sealed[name] for name in names if name in sealed)
+        self.opened[key] = now, secrets
         while len(self.opened) > _MOST_OPENED:
             self.opened.popitem(last=False)
-        return found
+        return secrets
 
     async def take(self, address: Address, headers: Mapping[str, str], body: RawBody) -> bool:
         """Judges a delivery and keeps a genuine one durably; whether there is something new to match.
 
-        Raises Unauthenticated (contract 2.11 step 4), Unavailable when it could not be kept.
+        Raises Unauthenticated, Unavailable when it could not be kept.
         """
-        self.floods.weigh(address.shown, self.clock.monotonic(), size=body.size)
+        self.floods.weigh(address.key_hash, self.clock.monotonic(), size=body.size)
         verdict = address.source.verify_event(headers, body, address.held_against)
         if isinstance(verdict, UnverifiedDelivery):
-            self.floods.doubt(address.shown, self.clock.monotonic())
+            self.floods.doubt(address.key_hash, self.clock.monotonic())
             self._tell(address, "unverified")
             raise Unauthenticated("This delivery is not signed with the secret of this address.")
         if isinstance(verdict, PingDelivery):
@@ -147,15 +147,15 @@ class Intake:
             body=body.prefix if body.size <= LARGEST else None,
         )
         failpoint("before_event")
-        kept: Any = await self.engine.write(
+        is_new: Any = await self.engine.write(
             now,
-            Batchable(new, events.keep, events.keep_together, weight=len(new.body or b"")),
+            Batchable(new, events.store, events.store_batch, weight=len(new.body or b"")),
             org=address.org,
         )
         failpoint("after_event")
-        self._tell(address, "kept" if kept else "repeated")
-        return bool(kept)
+        self._tell(address, "kept" if is_new else "repeated")
+        return bool(is_new)
 
     def _tell(self, address: Address, outcome: str) -> None:
         self.metrics.count("steward_events_received_total", outcome=outcome)
-        self.log.debug("event_received", org=address.org, address=address.shown, outcome=outcome)
+        self.log.debug("event_received", org=address.org, address=address.key_hash, outcome=outcome)

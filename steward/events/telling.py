@@ -1,22 +1,22 @@
-"""Which topics of an event are new: deliveries and catch-up may both tell of one modification; pure."""
+"""Which topics of an event are new: deliveries and catch-up may both report one modification."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 
 from steward.connectors.base.deliveries import Derived, Event, TopicSpec
-from steward.database.events.last_seen import Seen, Told
+from steward.database.events.last_seen import ObjectSnapshot, ReportedTimes
 
 
-def fresh_topics(
+def new_topics(
     event: Event,
     derived: Derived,
-    known: Seen | None,
+    snapshot: ObjectSnapshot | None,
     *,
-    heard: Mapping[str, datetime | None] | None,
+    active_since: Mapping[str, datetime | None] | None,
     offered: Mapping[str, TopicSpec],
 ) -> tuple[str, ...]:
-    """Returns the topics of an event that start runs: those not told yet by a delivery or by catch-up.
+    """Returns the topics of an event that start runs: those not reported yet by a delivery or by catch-up.
 
     `heard` is None for a delivery. For what catch-up has read it names the topics that are listened to, with
     the instant that began; what happened before starts nothing.
@@ -28,54 +28,73 @@ def fresh_topics(
     """
     worked_out = {topic for topic in derived.topics if offered[topic].derived}
     direct = [topic for topic in derived.topics if topic not in worked_out]
-    told = {topic: Told() for topic in direct} | dict({} if known is None else known.told)
-    new = {topic for topic in direct if not _is_repeat(event, topic, told[topic], polled=heard is not None)}
-    if heard is None:
-        is_repeat = bool(direct) and not new
-        return () if is_repeat else tuple(topic for topic in derived.topics if topic in new | worked_out)
+    reported = {topic: ReportedTimes() for topic in direct} | dict(
+        {} if snapshot is None else snapshot.reported
+    )
+    fresh = {
+        topic
+        for topic in direct
+        if not _is_repeat(event, topic, reported[topic], polled=active_since is not None)
+    }
+    if active_since is None:
+        is_repeat = bool(direct) and not fresh
+        return () if is_repeat else tuple(topic for topic in derived.topics if topic in fresh | worked_out)
     if worked_out:
-        new |= {
+        fresh |= {
             topic
             for topic in direct
-            if not _is_creation(topic) and told[topic].delivered == event.modified_at
+            if not _is_creation(topic) and reported[topic].delivered == event.modified_at
         }
-    as_created = [told[topic].delivered for topic in direct if _is_creation(topic)]
-    if event.modified_at is not None and any(at is not None and event.modified_at <= at for at in as_created):
-        new = {topic for topic in new if not topic.endswith(("/update", "/updated"))}
+    as_created = [reported[topic].delivered for topic in direct if _is_creation(topic)]
+    if event.modified_at is not None and any(
+        instant is not None and event.modified_at <= instant for instant in as_created
+    ):
+        fresh = {topic for topic in fresh if not topic.endswith(("/update", "/updated"))}
     return tuple(
         topic
         for topic in derived.topics
-        if topic in new | worked_out and topic in heard and not _began_before(event, topic, heard[topic])
+        if topic in fresh | worked_out
+        and topic in active_since
+        and not _began_before(event, topic, active_since[topic])
     )
 
 
-def told_with(
-    event: Event, derived: Derived, known: Seen | None, *, polled: bool, offered: Mapping[str, TopicSpec]
-) -> dict[str, Told]:
-    """Returns what has been told of the object once the event has been matched."""
-    told = {} if known is None else dict(known.told)
-    at = event.modified_at or event.created_at
+def reported_after(
+    event: Event,
+    derived: Derived,
+    snapshot: ObjectSnapshot | None,
+    *,
+    polled: bool,
+    offered: Mapping[str, TopicSpec],
+) -> dict[str, ReportedTimes]:
+    """Returns the reported times of the object after the event."""
+    reported = {} if snapshot is None else dict(snapshot.reported)
+    instant = event.modified_at or event.created_at
     for topic in derived.topics:
-        if at is not None and not offered[topic].derived:
-            before = told.get(topic, Told())
+        if instant is not None and not offered[topic].derived:
+            before = reported.get(topic, ReportedTimes())
             if polled:
-                told[topic] = replace(before, polled=max(before.polled or at, at))
+                reported[topic] = replace(before, polled=max(before.polled or instant, instant))
             else:
-                told[topic] = replace(before, delivered=max(before.delivered or at, at))
-    return told
+                reported[topic] = replace(before, delivered=max(before.delivered or instant, instant))
+    return reported
 
 
 def _began_before(event: Event, topic: str, since: datetime | None) -> bool:
-    """Whether what a topic would tell happened before it was listened to; stores tell whole seconds."""
-    at = event.created_at if _is_creation(topic) else event.modified_at
-    return since is not None and at is not None and at < since.replace(microsecond=0)
+    """Whether the event happened before the topic was delivered; stores send whole seconds."""
+    instant = event.created_at if _is_creation(topic) else event.modified_at
+    return since is not None and instant is not None and instant < since.replace(microsecond=0)
 
 
-def _is_repeat(event: Event, topic: str, told: Told, *, polled: bool) -> bool:
-    by_either = [at for at in (told.polled, told.delivered if polled else None) if at is not None]
+def _is_repeat(event: Event, topic: str, reported: ReportedTimes, *, polled: bool) -> bool:
+    by_either = [
+        instant
+        for instant in (reported.polled, reported.delivered if polled else None)
+        if instant is not None
+    ]
     if _is_creation(topic):
         return bool(by_either)
-    return event.modified_at is not None and any(event.modified_at <= at for at in by_either)
+    return event.modified_at is not None and any(event.modified_at <= instant for instant in by_either)
 
 
 def _is_creation(topic: str) -> bool:

@@ -55,7 +55,7 @@ async def audit_slots(
     until = now - late_limit - GRACE
     before = max(until - EVERY, min(until, started - late_limit - GRACE))
 
-    keys = await engine.read(now, partial(slot_audits.due, before=before, until=until, most=BATCH))
+    keys = await engine.read(now, partial(slot_audits.due, before=before, until=until, max_rows=BATCH))
     if not keys:
         return False
     automations_by_org: dict[OrgId, list[AutomationId]] = {}

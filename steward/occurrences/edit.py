@@ -104,7 +104,7 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
     if not is_taken and new_run_at != row.slot_at and generated(slot.locked, new_run_at, tx.now) is not None:
         is_taken = await occurrences.at_slot(tx, actor.org, slot.automation.id, slot_at=new_run_at) is None
     run_at = check_this(
-        command.run_at, now=tx.now, present_run_at=row.run_at, taken=(new_run_at,) if is_taken else ()
+        command.run_at, now=tx.now, present_run_at=row.run_at, occupied=(new_run_at,) if is_taken else ()
     )
     if run_at == row.run_at:
         return edited(slot.locked, row, is_projected=slot.is_projected)

@@ -34,7 +34,7 @@ async def follow_package(engine: Engine, now: datetime) -> int:
         return 0
     followed, last = 0, slot_audits.FIRST
     while known_version is not None:
-        keys = await engine.read(now, partial(slot_audits.after, key=last, most=BATCH))
+        keys = await engine.read(now, partial(slot_audits.after, key=last, max_rows=BATCH))
         if not keys:
             break
         await engine.write(now, partial(_follow, keys=keys), org=sorted({org for org, _ in keys}))

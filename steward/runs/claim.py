@@ -214,7 +214,7 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation
 
 async def _event_output(tx: Tx, run: Run, event: EventRef, *, is_workflow: bool) -> JsonObject:
     """Returns what the run keeps of its event, which itself is deleted earlier."""
-    pointer, body = await events.handed(tx, run.org, event.id, with_body=is_workflow)
+    pointer, body = await events.content_for_run(tx, run.org, event.id, with_body=is_workflow)
     return pointer if body is None else {**pointer, "payload": json.loads(body)}
 
 

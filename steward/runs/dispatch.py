@@ -62,7 +62,7 @@ async def dispatch_due(
     start_delays = [] if delays is None else delays
     limit = READ_LIMIT[engine.dialect]
     # One statement needs no snapshot: on PostgreSQL two round trips less for a tick that finds nothing.
-    due_keys = await engine.read(now, Autocommit(partial(schedules.due, most=limit)))
+    due_keys = await engine.read(now, Autocommit(partial(schedules.due, max_rows=limit)))
     if not due_keys:
         return False
     failpoint("before_dispatch")
@@ -185,7 +185,7 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
         tx,
         {org: by_id for org, by_id in locked.items() if by_id},
         rules=rules,
-        most=SLOTS_PER_AUTOMATION,
+        max_slots=SLOTS_PER_AUTOMATION,
         started=started,
     )
     done = [automation for by_id in decided.values() for automation in by_id]

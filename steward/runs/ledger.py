@@ -9,7 +9,7 @@ from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
-from steward.database.events.own_changes import Touched
+from steward.database.events.own_changes import ChangedObject
 from steward.database.runs import changes, transitions, write_ledger
 from steward.database.runs.changes import SettledChange
 from steward.database.runs.transitions import Lease
@@ -192,15 +192,18 @@ async def settle(
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
 
 
-def _touched(applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]) -> list[Touched]:
+def _touched(
+    applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+) -> list[ChangedObject]:
     """Returns the store objects that were changed: their events are echoes of this automation."""
     return [
-        Touched(
+        ChangedObject(
             piece.part.integration_id,
             piece.change.proposal.object.type,
             piece.change.proposal.object.id,
             outcome.modified_at,
-            moved=outcome.modified_at is not None and outcome.modified_at != applying.modified.get(piece.key),
+            set_modified_at=outcome.modified_at is not None
+            and outcome.modified_at != applying.modified.get(piece.key),
         )
         for piece, outcome in zip(pieces, outcomes, strict=True)
         if outcome.state is WriteState.APPLIED

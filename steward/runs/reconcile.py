@@ -10,7 +10,7 @@ from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
-from steward.database.events.own_changes import Touched
+from steward.database.events.own_changes import ChangedObject
 from steward.database.runs import changes, transitions, write_ledger
 from steward.database.runs import records as runs
 from steward.database.runs.changes import SettledChange
@@ -274,8 +274,8 @@ async def _store_verdict(
         thing = change.proposal.object
         if verdict.state is EffectState.DONE and effect.integration is not None and thing.id is not None:
             # The event of a write whose answer was lost is the automation's own all the same.
-            mine = Touched(effect.integration, thing.type, thing.id, None, moved=False)
-            await own_changes.note(tx, org, change.run_id, [mine], at=effect.intent_at)
+            mine = ChangedObject(effect.integration, thing.type, thing.id, None, set_modified_at=False)
+            await own_changes.note(tx, org, change.run_id, [mine], applied_at=effect.intent_at)
         change_effects = await write_ledger.of_change(tx, org, change.id)
         await _settle_change(tx, org, change, change_effects, goes_on=lease is not None)
 

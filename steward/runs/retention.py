@@ -92,7 +92,10 @@ async def sweep_sessions(engine: Engine, now: datetime, keeping: RetentionRules)
 
     async def remove(tx: Tx) -> int:
         return await retention.remove_sessions(
-            tx, idle_since=tx.now - keeping.session_idle, made_since=tx.now - keeping.session_life, most=ROWS
+            tx,
+            idle_since=tx.now - keeping.session_idle,
+            made_since=tx.now - keeping.session_life,
+            max_rows=ROWS,
         )
 
     return await engine.write(now, remove)
@@ -151,7 +154,7 @@ async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRul
     removed = 0
 
     async def pick(tx: Tx) -> tuple[datetime, list[OrgId]]:
-        before = tx.now - own_changes.KEPT
+        before = tx.now - own_changes.RETENTION
         return before, await events_kept.with_own_changes(tx, before)
 
     before, orgs = await engine.read(now, pick)
@@ -170,8 +173,8 @@ SWEEPS: Mapping[str, Sweep] = {
     "event_bodies": sweep_bodies,
     "own_changes": sweep_own_changes,
     "sessions": sweep_sessions,
-    "login_attempts": _simple(partial(limits.forget_ended, most=ROWS)),
-    "rate_windows": _simple(partial(retention.remove_windows, most=ROWS)),
+    "login_attempts": _simple(partial(limits.forget_ended, max_rows=ROWS)),
+    "rate_windows": _simple(partial(retention.remove_windows, max_rows=ROWS)),
     "deferred_rows": _simple(_failures),
     "invitations": _simple(_invitations),
     "service_keys": _simple(keys.forget_retired),

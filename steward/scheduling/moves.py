@@ -20,7 +20,7 @@ _WEEK = 7
 class Moved:
     """What `this_and_later` makes of a schedule: it holds for slots after `slots_after` (R15).
 
-    `local_key` is the chosen row's from now on (schedule.md 8.3, effect 1).
+    `local_key` is the chosen row's from now on.
     """
 
     schedule: Schedule
@@ -28,22 +28,22 @@ class Moved:
     local_key: str
 
 
-def whole_seconds(at: datetime) -> datetime:
-    """`at` cut to whole seconds, as `this` takes it (schedule.md 8.2)."""
-    return at.replace(microsecond=0)
+def whole_seconds(instant: datetime) -> datetime:
+    """`at` cut to whole seconds, as `this` takes it."""
+    return instant.replace(microsecond=0)
 
 
 def check_this(
-    new_run_at: datetime, *, now: datetime, present_run_at: datetime, taken: Container[datetime]
+    new_run_at: datetime, *, now: datetime, present_run_at: datetime, occupied: Container[datetime]
 ) -> datetime:
     """Where a `this` move takes the run; equal to `present_run_at` when nothing is to be changed.
 
     `taken` holds the `run_at` of the automation's other pending runs near it. Raises ValidationFailed on
-    `run_at` (schedule.md 8.2; interface 4.2 rule 3).
+    `run_at`.
     """
     run_at = whole_seconds(new_run_at)
     _check_range(run_at, now)
-    if run_at != present_run_at and run_at in taken:
+    if run_at != present_run_at and run_at in occupied:
         raise _refused("run_at", "Another run of this automation is planned then. Choose another time.")
     return run_at
 
@@ -62,7 +62,7 @@ def move_this_and_later(
 
     `stored` maps the `slot_at` of the automation's stored rows to their nominal instants: they are
     neighbours beside the generated slots. Raises ValidationFailed on `slot_at` (no slots), `scope` or
-    `run_at`, in this order (schedule.md 8.1 and 8.3).
+    `run_at`, in this order.
     """
     if schedule.cadence is Cadence.MANUAL:
         raise _refused("slot_at", "This automation has no planned runs. Read the calendar again.")
@@ -95,8 +95,8 @@ def _neighbours(
     """Nominal instants of the slot before and the slot after, stored or generated."""
     before = slot_before(schedule, zone, nominal_at, slots_after=slots_after)
     after = slot_after(schedule, zone, nominal_at, slots_after=slots_after)
-    earlier = [at for at in stored.values() if at < nominal_at]
-    later = [at for at in stored.values() if at > nominal_at]
+    earlier = [nominal for nominal in stored.values() if nominal < nominal_at]
+    later = [nominal for nominal in stored.values() if nominal > nominal_at]
     earlier += [before.nominal_at] if before is not None else []
     later += [after.nominal_at] if after is not None else []
     return max(earlier, default=None), min(later, default=None)

@@ -15,7 +15,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class PreviewRun:
-    """One of `next` in the answer of Preview schedule (contract 2.6)."""
+    """One of `next` in the answer of Preview schedule."""
 
     slot_at: datetime
     local: str
@@ -31,7 +31,7 @@ class PreviewRun:
 
 
 def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[PreviewRun]:
-    """The next three runs after `after`, with spread 0 (schedule.md 6, Preview); none for `manual`."""
+    """The next three runs after `after`, with spread 0; none for `manual`."""
     return [
         PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
         for slot in next_slots(schedule, zone, spread_minutes=0, after=after, count=_SHOWN)

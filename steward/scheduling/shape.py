@@ -56,10 +56,10 @@ class _Reading:
         value = self.raw.get(name)
         if value is None:
             return None
-        found = read(value)
-        if found is None:
+        parsed = read(value)
+        if parsed is None:
             self.refuse(name, words)
-        return found
+        return parsed
 
     def need(self, name: str, words: str) -> None:
         if not self.is_given(name):
@@ -74,7 +74,7 @@ def read_schedule(
     is_event_started: bool = False,
     path: str = "schedule",
 ) -> Schedule | FieldErrors:
-    """The schedule sent as `raw`, or all its errors by dotted path (schedule.md 3, R11 to R13).
+    """The schedule sent as `raw`, or all its errors by dotted path.
 
     Fields the cadence does not use are dropped when their own shape is right. `zone` is None when the
     zone sent beside it is itself refused: then what depends on the zone is left out. With
@@ -117,7 +117,7 @@ def has_passed(schedule: Schedule, zone: ZoneInfo, now: datetime) -> bool:
 
 
 def _check_needs(reading: _Reading, cadence: Cadence) -> None:
-    """What the cadence cannot do without (schedule.md 3)."""
+    """What the cadence cannot do without."""
     if cadence in _TIMED:
         reading.need("run_at", _TIME_WORDS)
     if cadence is Cadence.ONCE:
@@ -135,7 +135,7 @@ def _check_needs(reading: _Reading, cadence: Cadence) -> None:
 
 
 def _check_once(reading: _Reading, schedule: Schedule, zone: ZoneInfo, now: datetime) -> None:
-    """That the one day is neither over nor too far ahead (schedule.md 3 and R11)."""
+    """That the one day is neither over nor too far ahead."""
     if not reading.is_right("date") or schedule.date is None:
         return
     today = min(now, LAST).astimezone(zone).date()
@@ -182,7 +182,7 @@ def _date(value: object) -> str | None:
 
 
 def _integer(value: object) -> int | None:
-    """A JSON number without a fraction; `6.0` is 6, `true` and `"6"` are not numbers (contract 1.2)."""
+    """A JSON number without a fraction; `6.0` is 6, `true` and `"6"` are not numbers."""
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -190,10 +190,10 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and abs(value) <= _LARGEST else None
 
 
-def _from_to(least: int, most: int) -> Callable[[object], int | None]:
+def _from_to(minimum: int, maximum: int) -> Callable[[object], int | None]:
     def read(value: object) -> int | None:
         number = _integer(value)
-        return number if number is not None and least <= number <= most else None
+        return number if number is not None and minimum <= number <= maximum else None
 
     return read
 

@@ -25,16 +25,21 @@ def skips_after_move(
 ) -> dict[datetime, Slot]:
     """For each skipped `slot_at` after the moved slot, the new slot that is skipped in its place.
 
-    The k-th slot after S becomes the k-th after X (schedule.md 8.3, effect 3). `schedule` and
+    The k-th slot after S becomes the k-th after X. `schedule` and
     `slots_after` are those before the move, `slot_at` and `nominal_at` the moved slot's; `stored` maps the
     `slot_at` of all stored rows, the skipped ones among them, to their nominal instants.
     """
     later = {at: nominal for at, nominal in stored.items() if nominal > nominal_at and at != slot_at}
-    wanted = [nominal for at, nominal in later.items() if at in skipped]
-    if not wanted:
+    skipped_nominals = [nominal for at, nominal in later.items() if at in skipped]
+    if not skipped_nominals:
         return {}
     for slot in slots(
-        schedule, zone, spread_minutes=0, after=nominal_at, until=max(wanted), slots_after=slots_after
+        schedule,
+        zone,
+        spread_minutes=0,
+        after=nominal_at,
+        until=max(skipped_nominals),
+        slots_after=slots_after,
     ):
         later.setdefault(_with_spread(slot, spread_minutes), slot.nominal_at)
     in_order = [at for at, _ in sorted(later.items(), key=lambda item: item[1])]
@@ -52,18 +57,18 @@ def skips_after_change(
 ) -> dict[datetime, Slot]:
     """For each skipped `slot_at` (with its local key), the new slot of the same nominal date.
 
-    Only when both cadences have at most one slot a day (schedule.md 6, update of schedule, zone or
-    trigger); what is absent from the answer is dropped. `zone` is the zone after the change.
+    Only when both cadences have at most one slot a day; what is absent from the answer is dropped.
+    `zone` is the zone after the change.
     """
     if old.cadence not in DAILY_OR_RARER or new.cadence not in DAILY_OR_RARER:
         return {}
-    found: dict[datetime, Slot] = {}
+    new_skips: dict[datetime, Slot] = {}
     for slot_at, local_key in skipped.items():
         day = date.fromisoformat(local_key[:10])
         slot = slot_on(new, zone, day, spread_minutes=spread_minutes, slots_after=now)
         if slot_at > now and slot is not None:
-            found[slot_at] = slot
-    return found
+            new_skips[slot_at] = slot
+    return new_skips
 
 
 def _same_places(
@@ -73,7 +78,7 @@ def _same_places(
     zone: ZoneInfo,
     spread_minutes: int,
 ) -> dict[datetime, Slot]:
-    places = [(place, at) for place, at in enumerate(in_order) if at in skipped]
+    places = [(index, slot) for index, slot in enumerate(in_order) if slot in skipped]
     after_x = next_slots(
         moved.schedule,
         zone,
@@ -82,7 +87,7 @@ def _same_places(
         count=places[-1][0] + 1,
         slots_after=moved.slots_after,
     )
-    return {at: after_x[place] for place, at in places if place < len(after_x)}
+    return {slot: after_x[index] for index, slot in places if index < len(after_x)}
 
 
 def _with_spread(slot: Slot, spread_minutes: int) -> datetime:

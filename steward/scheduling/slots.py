@@ -28,7 +28,7 @@ _LOOK_BACK = {
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One time the schedule produces; `local_key` identifies it inside one schedule (schedule.md 1)."""
+    """One time the schedule produces; `local_key` identifies it inside one schedule."""
 
     slot_at: datetime
     nominal_at: datetime
@@ -105,7 +105,7 @@ def find_slot(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """The slot at exactly `slot_at`; None when the schedule has none there (schedule.md 8.1, check 4)."""
+    """The slot at exactly `slot_at`; None when the schedule has none there."""
     until = slot_at + _INSTANT
     after = slot_at - _INSTANT
     stream = slots(
@@ -137,10 +137,12 @@ def slot_after(
 
 def key_instant(cadence: Cadence, zone: ZoneInfo, local_key: str) -> datetime:
     """The nominal instant a local key stands for, also that of a slot an earlier schedule made."""
-    day, at = date.fromisoformat(local_key[:10]), clock_time(local_key[11:])
+    day, local_time = date.fromisoformat(local_key[:10]), clock_time(local_key[11:])
     if cadence is Cadence.HOURLY:
-        return at_seconds((day - date(1970, 1, 1)).days * 86_400 + at.hour * 3600 + at.minute * 60)
-    return instant_of(day, at, zone)[0]
+        return at_seconds(
+            (day - date(1970, 1, 1)).days * 86_400 + local_time.hour * 3600 + local_time.minute * 60
+        )
+    return instant_of(day, local_time, zone)[0]
 
 
 def slot_of_key(
@@ -151,7 +153,7 @@ def slot_of_key(
     spread_minutes: int,
     slots_after: datetime | None = None,
 ) -> Slot | None:
-    """The slot with that local key; None when the schedule has none (schedule.md 4, newer zone package)."""
+    """The slot with that local key; None when the schedule has none."""
     slot_at = key_instant(schedule.cadence, zone, local_key) + timedelta(minutes=spread_minutes)
     slot = find_slot(schedule, zone, slot_at, spread_minutes=spread_minutes, slots_after=slots_after)
     return slot if slot is not None and slot.local_key == local_key else None
@@ -189,12 +191,14 @@ def _at_fixed_times(
     # until a time that is really shown has been reached; when both are one instant, the later date is
     # the slot (R8). A nominal date lies at most one day before the date the clock then shows.
     since = floor.astimezone(zone).date() - _DAY
-    at_times = [(at, f"T{at.hour:02}:{at.minute:02}") for at in times_of(schedule)]
+    at_times = [
+        (local_time, f"T{local_time.hour:02}:{local_time.minute:02}") for local_time in times_of(schedule)
+    ]
     held: deque[Slot] = deque()
     for day in dates_of(schedule, since):
         day_note = SlotNote.SHORT_MONTH if is_shortened(schedule, day) else None
-        for at, key_time in at_times:
-            nominal_at, clock_note = instant_of(day, at, zone)
+        for local_time, key_time in at_times:
+            nominal_at, clock_note = instant_of(day, local_time, zone)
             if nominal_at <= floor:
                 continue
             slot = Slot(nominal_at + spread, nominal_at, day.isoformat() + key_time, clock_note or day_note)
@@ -235,6 +239,6 @@ def _hourly(
 
 
 def _full_hour(seconds: int, zone: ZoneInfo, spread: timedelta, end: datetime) -> Iterator[Slot]:
-    at = at_seconds(seconds)
-    if at < end and (seconds + offset_seconds(at, zone)) % 3600 == 0:
-        yield Slot(at + spread, at, at.isoformat()[:16], None)
+    instant = at_seconds(seconds)
+    if instant < end and (seconds + offset_seconds(instant, zone)) % 3600 == 0:
+        yield Slot(instant + spread, instant, instant.isoformat()[:16], None)

@@ -4,7 +4,7 @@ from hashlib import sha256
 
 
 def spread_minutes(automation_id: str, spread_max: int) -> int:
-    """Minutes 0 to `spread_max` added to every slot of the automation (schedule.md 2, R7).
+    """Minutes 0 to `spread_max` added to every slot of the automation.
 
     From the id alone, so that it is the same every day and spread evenly over automations.
     """

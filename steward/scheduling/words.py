@@ -17,7 +17,7 @@ _SHORTEST_MONTH = 28
 
 
 def schedule_words(schedule: Schedule, timezone: str) -> str:
-    """The schedule in one sentence, such as "Every day at 08:00 (Europe/Berlin)" (contract 2.6)."""
+    """The schedule in one sentence, such as "Every day at 08:00 (Europe/Berlin)"."""
     if schedule.cadence is Cadence.MANUAL:
         return "Only when run by hand"
     return f"{_rule(schedule)} ({timezone})"
@@ -30,30 +30,30 @@ def note_words(slot: Slot, schedule: Schedule, zone: ZoneInfo) -> str | None:
         case None:
             return None
         case SlotNote.GAP:
-            shown = slot.nominal_at.astimezone(zone)
-            when = shown.strftime("%H:%M")
-            if shown.date() != slot.nominal_on:
-                when += f" on {WEEKDAYS[shown.weekday()]}"
+            local = slot.nominal_at.astimezone(zone)
+            when = local.strftime("%H:%M")
+            if local.date() != slot.nominal_on:
+                when += f" on {WEEKDAYS[local.weekday()]}"
             return f"The clock jumps over {named} that night; this run starts at {when}."
         case SlotNote.FOLD:
             return f"{named} comes twice that night; it runs at the first."
         case SlotNote.SHORT_MONTH:
             day = slot.nominal_on
-            wanted = ordinal(schedule.day_of_month or day.day)
-            return f"{MONTHS[day.month - 1]} has no {wanted}; it runs on the {ordinal(day.day)}."
+            ordinal_day = ordinal(schedule.day_of_month or day.day)
+            return f"{MONTHS[day.month - 1]} has no {ordinal_day}; it runs on the {ordinal(day.day)}."
 
 
 def spread_words(spread_max: int) -> str | None:
-    """That a run may start a little later than its time; None when it may not (contract 2.6)."""
+    """That a run may start a little later than its time; None when it may not."""
     if spread_max == 0:
         return None
     minutes = "1 minute" if spread_max == 1 else f"{spread_max} minutes"
     return f"A run may start up to {minutes} later."
 
 
-def local_words(at: datetime, zone: ZoneInfo) -> str:
+def local_words(instant: datetime, zone: ZoneInfo) -> str:
     """An instant on the local clock, such as "Thursday 15 January 2026 at 08:00"."""
-    local = at.astimezone(zone)
+    local = instant.astimezone(zone)
     return f"{day_words(local.date())} at {local.strftime('%H:%M')}"
 
 
@@ -74,22 +74,22 @@ def list_words(words: list[str]) -> str:
 
 
 def _rule(schedule: Schedule) -> str:
-    at = f"at {schedule.time_of_day}"
+    at_time = f"at {schedule.time_of_day}"
     match schedule.cadence:
         case Cadence.HOURLY:
             return "Every hour, on the hour"
         case Cadence.EVERY_6_HOURS:
             return "Every 6 hours, at 00:00, 06:00, 12:00 and 18:00"
         case Cadence.DAILY:
-            return f"Every day {at}"
+            return f"Every day {at_time}"
         case Cadence.WEEKDAYS:
-            return f"Every {_days_words(schedule.days)} {at}"
+            return f"Every {_days_words(schedule.days)} {at_time}"
         case Cadence.WEEKLY:
-            return f"Every {_weekday(schedule)} {at}"
+            return f"Every {_weekday(schedule)} {at_time}"
         case Cadence.MONTHLY:
-            return f"{_monthly_words(schedule)} {at}"
+            return f"{_monthly_words(schedule)} {at_time}"
         case Cadence.ONCE:
-            return f"Once, on {day_words(date.fromisoformat(str(schedule.date)))} {at}"
+            return f"Once, on {day_words(date.fromisoformat(str(schedule.date)))} {at_time}"
         case Cadence.MANUAL:
             return "Only when run by hand"
 

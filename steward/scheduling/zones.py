@@ -20,7 +20,7 @@ _SECOND = timedelta(seconds=1)
 def use_packaged_zones() -> None:
     """Reads zones from the tzdata package alone from now on; every process calls it once at its start.
 
-    The operating system's copy differs from machine to machine, or is absent (schedule.md 4).
+    The operating system's copy differs from machine to machine, or is absent.
     """
     reset_tzpath(to=())
     ZoneInfo.clear_cache()
@@ -31,12 +31,12 @@ def use_packaged_zones() -> None:
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """Every name a timezone may have: the package's own, links included, exact in case (schedule.md 4)."""
+    """Every name a timezone may have: the package's own, links included, exact in case."""
     return frozenset(available_timezones()) - _NO_ZONES
 
 
 def zone(name: str) -> ZoneInfo | None:
-    """The zone called exactly `name`; None when there is none (schedule.md 4, R14)."""
+    """The zone called exactly `name`; None when there is none."""
     # A name is looked up before it is loaded: zoneinfo would take other cases, and paths, for files.
     return _load(name) if name in zone_names() else None
 
@@ -48,34 +48,34 @@ def _load(name: str) -> ZoneInfo:
 
 @cache
 def tzdata_version() -> str:
-    """The version of the package the zones come from, such as `2026.6` (schedule.md 4)."""
+    """The version of the package the zones come from, such as `2026.6`."""
     return metadata.version("tzdata")
 
 
 # Slots of many automations fall on one local time; working one out anew costs five times a look-up.
 @lru_cache(maxsize=65_536)
-def instant_of(day: date, at: time, place: ZoneInfo) -> tuple[datetime, SlotNote | None]:
+def instant_of(day: date, local_time: time, tz: ZoneInfo) -> tuple[datetime, SlotNote | None]:
     """The instant a local date and time stand for, with a note when the clock changes there.
 
     A time shown twice is its first pass (R3); one never shown is later by the gap's length (R4): both
     are what `fold=0` means.
     """
-    wall = datetime.combine(day, at, place)
+    wall = datetime.combine(day, local_time, tz)
     first, second = wall.utcoffset(), wall.replace(fold=1).utcoffset()
     if first == second or first is None or second is None:
         return wall.astimezone(UTC), None
     return wall.astimezone(UTC), SlotNote.GAP if first < second else SlotNote.FOLD
 
 
-def local_time(at: datetime, place: ZoneInfo) -> str:
-    """`at` on the local clock as `YYYY-MM-DDTHH:MM±HH:MM` (contract 2.6)."""
+def local_time(instant: datetime, tz: ZoneInfo) -> str:
+    """`at` on the local clock as `YYYY-MM-DDTHH:MM±HH:MM`."""
     # Cut to whole minutes of offset: a few zones had seconds in theirs until 1972.
-    return at.astimezone(place).isoformat(timespec="minutes")[:22]
+    return instant.astimezone(tz).isoformat(timespec="minutes")[:22]
 
 
-def seconds_of(at: datetime) -> int:
+def seconds_of(instant: datetime) -> int:
     """Whole seconds since 1970, fractions cut towards the past."""
-    return (at - _EPOCH) // _SECOND
+    return (instant - _EPOCH) // _SECOND
 
 
 def at_seconds(seconds: int) -> datetime:
@@ -83,7 +83,7 @@ def at_seconds(seconds: int) -> datetime:
     return _EPOCH + timedelta(seconds=seconds)
 
 
-def offset_seconds(at: datetime, place: ZoneInfo) -> int:
+def offset_seconds(instant: datetime, tz: ZoneInfo) -> int:
     """How far the local clock is ahead of UTC at that instant."""
-    offset = at.astimezone(place).utcoffset()
+    offset = instant.astimezone(tz).utcoffset()
     return 0 if offset is None else offset.days * 86_400 + offset.seconds

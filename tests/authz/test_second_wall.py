@@ -204,7 +204,7 @@ async def test_a_connection_handed_back_is_open_to_nobody(walled: Walled) -> Non
             assert (await caller.get(path)).status == 200
 
             async def left(tx: Any) -> int:
-                return int((await tx.one("SELECT count(*) AS seen FROM runs"))["seen"])
+                return int((await tx.first("SELECT count(*) AS seen FROM runs"))["seen"])
 
             for _ in range(2):
                 assert await engine.read(service.clock.now(), left, small=True) == 0
@@ -226,7 +226,7 @@ async def test_a_read_cancelled_while_it_opens_the_wall_leaves_it_open_to_nobody
         return None if row is None else row["orgs"]
 
     with monkeypatch.context() as patched:
-        patched.setattr(PostgresTx, "enter", cut)
+        patched.setattr(PostgresTx, "set_tenant", cut)
         with pytest.raises(asyncio.CancelledError):
             await engine.read(clock.now(), wall, org=OrgId(1), small=True)
     assert await engine.read(clock.now(), wall, small=True) == ""

@@ -9,7 +9,7 @@ from tests.automations.world import HOURLY, World
 async def test_a_full_batch_says_there_is_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """True = come again now. See docs/design/runs.md#periodic-tasks-and-failing-rows."""
     monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
-    monkeypatch.setattr(dispatch, "LOOK", {"sqlite": 4, "postgresql": 8})
+    monkeypatch.setattr(dispatch, "READ_LIMIT", {"sqlite": 4, "postgresql": 8})
     made = [await world.create() for _ in range(5)]
     await world.clock.advance(2 * 3600 + 540)
     assert await world.dispatch() == (2 if world.engine.dialect == "sqlite" else 3)
@@ -22,7 +22,7 @@ async def test_a_long_look_makes_no_long_tick(world: World, monkeypatch: pytest.
     See docs/design/schedule.md#dispatch and docs/design/runs.md#periodic-tasks-and-failing-rows.
     """
     monkeypatch.setattr(dispatch, "BATCH", {"sqlite": 2, "postgresql": 2})
-    monkeypatch.setattr(dispatch, "LOOK", {"sqlite": 5, "postgresql": 8})
+    monkeypatch.setattr(dispatch, "READ_LIMIT", {"sqlite": 5, "postgresql": 8})
     made = [await world.create(schedule=HOURLY) for _ in range(5)]
     await world.clock.advance(4 * 3600 + 540)
     assert await world.dispatch() == 3

@@ -51,7 +51,7 @@ class SideBySide:
 
     async def look(self, ctx: WorkerContext) -> None:
         """A process looks at the store's subscriptions."""
-        await listen.look(ctx, self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
+        await listen.check(ctx, self.ears.shop.owner.org, self.ears.whole.number("woocommerce"))
 
     async def disconnect(self, ctx: WorkerContext) -> None:
         """The store is disconnected as the request handler does it."""

@@ -78,7 +78,7 @@ class SteppedTx:
         """As the transaction behind."""
         return self.behind.dialect
 
-    async def one(self, sql: Sql, args: Args | None = None) -> Row | None:
+    async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
         """In its turn."""
         await self.session.next()
         return await self.behind.first(sql, args)
@@ -98,7 +98,7 @@ class SteppedTx:
         await self.session.next()
         return await self.behind.many(sql, rows)
 
-    async def enter(self, orgs: Collection[OrgId]) -> None:
+    async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """In its turn."""
         await self.session.next()
         await self.behind.set_tenant(orgs)

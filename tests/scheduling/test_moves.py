@@ -66,10 +66,10 @@ def test_one_run_moves_to_any_time_from_now_to_366_days_ahead() -> None:
     now, present = at("2026-01-10 12:00:00.500"), at("2026-01-11 08:00")
     far = now + timedelta(days=366)
     for to in (at("2026-01-10 12:00:01"), at("2026-01-10 12:00:01.999"), far):
-        assert check_this(to, now=now, present_run_at=present, taken=()) == to.replace(microsecond=0)
+        assert check_this(to, now=now, present_run_at=present, occupied=()) == to.replace(microsecond=0)
     for wrong in (at("2026-01-10 12:00:00.999"), now, now - _DAY, far + timedelta(seconds=1)):
         with pytest.raises(ValidationFailed) as refused:
-            check_this(wrong, now=now, present_run_at=present, taken=())
+            check_this(wrong, now=now, present_run_at=present, occupied=())
         assert list(refused.value.errors or {}) == ["run_at"]
 
 
@@ -80,11 +80,11 @@ def test_one_run_does_not_move_onto_another_but_may_stay_where_it_is() -> None:
     """
     now, present, other = at("2026-01-10 12:00"), at("2026-01-11 08:00"), at("2026-01-12 08:00")
     for taken in ({other}, {other, present}):
-        assert check_this(present, now=now, present_run_at=present, taken=taken) == present
+        assert check_this(present, now=now, present_run_at=present, occupied=taken) == present
         near = other + timedelta(seconds=1)
-        assert check_this(near, now=now, present_run_at=present, taken=taken) == near
+        assert check_this(near, now=now, present_run_at=present, occupied=taken) == near
         with pytest.raises(ValidationFailed, match="Another run"):
-            check_this(other, now=now, present_run_at=present, taken=taken)
+            check_this(other, now=now, present_run_at=present, occupied=taken)
 
 
 def test_this_and_later_takes_whole_minutes_from_now_to_366_days_ahead() -> None:

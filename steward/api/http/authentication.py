@@ -200,7 +200,7 @@ async def admit_session(
         needed=None if operation is None else _roles(operation),
         idle=lifetimes.idle,
         life=lifetimes.absolute,
-        most=rules.limit_web if is_counted else 0,
+        max_calls=rules.limit_web if is_counted else 0,
     )
     if found_session is None:
         raise Unauthenticated

@@ -1,4 +1,4 @@
-"""Sliding logs of login and sign-in attempts (contract 1.6); leaves which keys count to accounts/."""
+"""Sliding logs of login and sign-in attempts; leaves which keys count to accounts/."""
 
 import json
 import math
@@ -11,16 +11,20 @@ AttemptKind = Literal["client", "address", "email", "sign_in_address"]
 WINDOW_MS = 60_000
 
 
-async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], most: int) -> int | None:
+async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int) -> int | None:
     """Counts an attempt under every key; when one is full, counts nothing and gives the seconds to wait."""
     now = ms(tx.now)
     logs: dict[AttemptKind, list[int]] = {}
     wait = 0
     for kind in sorted(keys):
-        log = [made for made in await _locked(tx, kind, keys[kind]) if made > now - WINDOW_MS]
+        log = [
+            attempted_at
+            for attempted_at in await _locked(tx, kind, keys[kind])
+            if attempted_at > now - WINDOW_MS
+        ]
         logs[kind] = log
-        if len(log) >= most:
-            wait = max(wait, log[-most] + WINDOW_MS - now)
+        if len(log) >= max_attempts:
+            wait = max(wait, log[-max_attempts] + WINDOW_MS - now)
     if wait:
         return max(1, math.ceil(wait / 1000))
     for kind, log in logs.items():
@@ -30,7 +34,7 @@ async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], most: int) -> int | N
             {
                 "kind": kind,
                 "key": keys[kind],
-                "attempts": Json([*log, now][-most:]),
+                "attempts": Json([*log, now][-max_attempts:]),
                 "ends": now + WINDOW_MS,
             },
         )
@@ -45,14 +49,14 @@ async def _locked(tx: Tx, kind: AttemptKind, key: str) -> list[int]:
         " RETURNING attempts",
         {"kind": kind, "key": key},
     )
-    found: list[int] = json.loads(row["attempts"]) if row else []
-    return found
+    attempts: list[int] = json.loads(row["attempts"]) if row else []
+    return attempts
 
 
-async def forget_ended(tx: Tx, most: int) -> int:
+async def forget_ended(tx: Tx, max_rows: int) -> int:
     """Removes the logs that no attempt counts in any more; how many."""
     return await tx.execute(
         "DELETE FROM login_attempts WHERE (kind, key_hash) IN"
         " (SELECT kind, key_hash FROM login_attempts WHERE ends_at <= {now} LIMIT :most)",
-        {"most": most},
+        {"most": max_rows},
     )

@@ -1,4 +1,4 @@
-"""The append-only record of who did what to accounts, keys and connections (engine 3.2)."""
+"""The append-only record of who did what to accounts, keys and connections."""
 
 from dataclasses import dataclass, field
 from typing import Literal

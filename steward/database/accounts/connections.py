@@ -22,7 +22,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class SealedField:
-    """One encrypted secret of a connection (safety 3.4)."""
+    """One encrypted secret of a connection."""
 
     field: str
     version: int
@@ -41,7 +41,7 @@ class DataKey:
 
 
 async def new_integration_id(tx: Tx, org: OrgId) -> IntegrationId:
-    """The next number, unique in the deployment and never reused (contract 3.8)."""
+    """The next number, unique in the deployment and never reused."""
     row = await tx.first(
         "INSERT INTO dir_integrations (org_id) VALUES (:org) RETURNING integration_id", {"org": org}
     )
@@ -123,17 +123,17 @@ async def save(tx: Tx, org: OrgId, connection: Connection, *, was: int) -> bool:
     return touched == 1
 
 
-async def due_for_check(tx: Tx, most: int = 10) -> list[tuple[OrgId, IntegrationId]]:
+async def due_for_check(tx: Tx, max_rows: int = 10) -> list[tuple[OrgId, IntegrationId]]:
     """Connected ones of all organisations whose turn it is to be looked at."""
-    rows = await tx.all(_CHECKS, {"most": most})
+    rows = await tx.all(_CHECKS, {"most": max_rows})
     return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
 
 
-async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, at: datetime) -> None:
+async def check_next(tx: Tx, org: OrgId, integration: IntegrationId, check_at: datetime) -> None:
     """When it is looked at next."""
     await tx.execute(
         "UPDATE connections SET check_at = :at WHERE org_id = :org AND integration_id = :integration",
-        {"org": org, "integration": integration, "at": at},
+        {"org": org, "integration": integration, "at": check_at},
     )
 
 

@@ -11,7 +11,7 @@ _CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at"
 
 
 class TokenStanding(NamedTuple):
-    """What a call with a token meets: read on every call, cached nowhere (safety 3.2)."""
+    """The state that decides about a token; read on every call, never cached."""
 
     good: bool
     automations_on: bool
@@ -186,7 +186,7 @@ async def every(tx: Tx, org: OrgId) -> list[Credential]:
 
 
 async def set_secret(tx: Tx, org: OrgId, client_id: str, *, secret_hmac: str, pepper: str) -> int:
-    """A new secret for the same client id; ends the tokens given out so far (interface 5.4)."""
+    """A new secret for the same client id; ends the tokens given out so far."""
     return await tx.execute(
         "UPDATE credentials"
         " SET secret_hmac = :secret_hmac, pepper = :pepper, epoch = epoch + 1, rotated_at = :now"

@@ -1,4 +1,4 @@
-"""Idempotency keys: one key stands for one thing for as long as that thing is kept (interface 4.3)."""
+"""Idempotency keys: one key stands for one thing for as long as that thing is kept."""
 
 from dataclasses import dataclass
 

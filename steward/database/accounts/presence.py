@@ -20,5 +20,5 @@ async def has(tx: Tx, org: OrgId, name: str, value: str) -> bool:
     sql = _FOUND.get(name)
     if sql is None:
         return True
-    given = int(value) if name in ("integration_id", "user_id") else value
-    return await tx.first(sql, {"org": org, "value": given}) is not None
+    record_id = int(value) if name in ("integration_id", "user_id") else value
+    return await tx.first(sql, {"org": org, "value": record_id}) is not None

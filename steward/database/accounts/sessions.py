@@ -73,7 +73,7 @@ async def standing(
     needed: Collection[Role] | None,
     idle: timedelta,
     life: timedelta,
-    most: int,
+    max_calls: int,
 ) -> SessionStanding | None:
     """The session of a cookie with its person and chosen organisation; None when it has ended.
 
@@ -89,7 +89,7 @@ async def standing(
             "needed": None if needed is None else [str(role) for role in needed],
             "idle": idle // _MILLISECOND,
             "life": life // _MILLISECOND,
-            "most": most,
+            "most": max_calls,
             "test_now": tx.test_now,
         },
     )
@@ -146,7 +146,7 @@ async def end_within(tx: Tx, org: OrgId, person: PersonId) -> int:
     )
 
 
-async def keep_newest(tx: Tx, person: PersonId, newest: str, *, most: int) -> None:
+async def keep_newest(tx: Tx, person: PersonId, newest: str, *, max_sessions: int) -> None:
     """Ends the person's oldest sessions beyond `most`; never the one just opened, whatever its instant."""
     await tx.execute(
         "DELETE FROM sessions"
@@ -154,5 +154,5 @@ async def keep_newest(tx: Tx, person: PersonId, newest: str, *, most: int) -> No
         " AND session_hash NOT IN (SELECT s.session_hash FROM sessions AS s"
         " WHERE s.person_id = :person AND s.session_hash <> :newest"
         " ORDER BY s.created_at DESC, s.session_hash LIMIT :others)",
-        {"person": person, "newest": newest, "others": most - 1},
+        {"person": person, "newest": newest, "others": max_sessions - 1},
     )

@@ -13,7 +13,7 @@ from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
 from steward.model.schedule import Schedule
 
-# Where a row stands in the calendar: `run_at`, `slot_at`, automation (schedule.md 6).
+# Where a row stands in the calendar: `run_at`, `slot_at`, automation.
 Place = tuple[datetime, datetime, str]
 
 _STORED = """
@@ -48,8 +48,8 @@ class Narrowing:
 
     def conditions(self, automation_column: str) -> str:
         """As SQL, to be added to a WHERE."""
-        wanted = "" if self.automation is None else f" AND {automation_column} = :automation"
-        return wanted + ("" if self.integration is None else _OF_INTEGRATION)
+        requested = "" if self.automation is None else f" AND {automation_column} = :automation"
+        return requested + ("" if self.integration is None else _OF_INTEGRATION)
 
     def args(self) -> Args:
         """The arguments of `conditions`."""
@@ -89,7 +89,7 @@ async def stored(
     """Stored rows with `run_at` in [since, until) behind `after`, in the calendar's order.
 
     Pending rows, and rows a person skipped that are still ahead, only of active automations; queued and
-    other skipped ones of every automation not archived (schedule.md 6).
+    other skipped ones of every automation not archived.
     """
     rows = await tx.all(
         _STORED

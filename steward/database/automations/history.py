@@ -12,7 +12,7 @@ from steward.model.json import JsonValue
 
 
 class HistoryAction(StrEnum):
-    """What was done (contract 6.8)."""
+    """What was done."""
 
     CREATED = "created"
     CHANGED = "changed"

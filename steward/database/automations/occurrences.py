@@ -60,7 +60,7 @@ _INSERT = Both(
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """One stored occurrence; `kept` rows were stored by `this_and_later` (schedule.md 8.3, effect 2)."""
+    """One stored occurrence; `kept` rows were stored by `this_and_later`."""
 
     slot_at: datetime
     run_at: datetime
@@ -115,21 +115,22 @@ async def open_rows(
     tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime | None
 ) -> list[StoredSlot]:
     """Pending rows, and rows of any state of slots from `since` on (None: pending ones alone)."""
-    found = await open_of(tx, org, {automation: since})
-    return found.get(automation, [])
+    open_slots = await open_of(tx, org, {automation: since})
+    return open_slots.get(automation, [])
 
 
 async def open_of(
-    tx: Tx, org: OrgId, wanted: Mapping[AutomationId, datetime | None]
+    tx: Tx, org: OrgId, since_by_automation: Mapping[AutomationId, datetime | None]
 ) -> dict[AutomationId, list[StoredSlot]]:
     """As `open_rows`, for several automations; those without such rows are absent."""
     rows: list[JsonValue] = [
-        [automation, _AFTER_ALL if since is None else ms(since)] for automation, since in wanted.items()
+        [automation, _AFTER_ALL if since is None else ms(since)]
+        for automation, since in since_by_automation.items()
     ]
-    found: dict[AutomationId, list[StoredSlot]] = {}
+    open_slots: dict[AutomationId, list[StoredSlot]] = {}
     for row in await tx.all(_OPEN, {"org": org, "wanted": Json(rows)}):
-        found.setdefault(AutomationId(row["automation_id"]), []).append(_stored(row))
-    return found
+        open_slots.setdefault(AutomationId(row["automation_id"]), []).append(_stored(row))
+    return open_slots
 
 
 _AFTER_ALL = 2**53 - 1
@@ -247,7 +248,7 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
 async def decide(tx: Tx, org: OrgId, rows: Collection[Decided], *, by_auditor: bool = False) -> int:
     """Writes what became of due slots: new rows, or pending ones; rows written.
 
-    A slot already decided keeps its row (engine 13, rule 3).
+    A slot already decided keeps its row.
     """
     values = [
         [
@@ -278,7 +279,7 @@ async def skip_pending(
 async def delete_coming(tx: Tx, org: OrgId, automation: AutomationId, *, slots: Collection[datetime]) -> int:
     """Deletes rows of slots still to come that are pending or skipped by a person; rows deleted.
 
-    A row whose slot has come is never deleted: it accounts for its slot (engine 3.4).
+    A row whose slot has come is never deleted: it accounts for its slot.
     """
     return await tx.execute(
         "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"

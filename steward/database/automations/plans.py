@@ -1,4 +1,4 @@
-"""Plans of workflow automations, one row a plan version; a run reads its own (engine 3.4)."""
+"""Plans of workflow automations, one row a plan version; a run reads its own."""
 
 import json
 import zlib
@@ -18,10 +18,10 @@ class KeptPlan:
 
 
 async def insert(
-    tx: Tx, org: OrgId, automation: AutomationId, version: int, *, kept: KeptPlan, sha256: str
+    tx: Tx, org: OrgId, automation: AutomationId, version: int, *, stored_plan: KeptPlan, sha256: str
 ) -> None:
     """Keeps the plan of a version."""
-    text = json.dumps({"plan": kept.plan, "bindings": kept.bindings}, ensure_ascii=False)
+    text = json.dumps({"plan": stored_plan.plan, "bindings": stored_plan.bindings}, ensure_ascii=False)
     await tx.execute(
         "INSERT INTO plans (org_id, automation_id, plan_version, plan, sha256, created_at)"
         " VALUES (:org, :automation, :version, :plan, :sha256, :now)",
@@ -57,5 +57,5 @@ async def newest(tx: Tx, org: OrgId, automation: AutomationId) -> KeptPlan | Non
 
 
 def _read(packed: bytes) -> KeptPlan:
-    kept = json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
-    return KeptPlan(kept["plan"], kept["bindings"])
+    stored = json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
+    return KeptPlan(stored["plan"], stored["bindings"])

@@ -47,7 +47,7 @@ JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
 
 
 class Sort(StrEnum):
-    """The orders a list may have (contract 2.2)."""
+    """The orders a list may have."""
 
     OLDEST = "created_at"
     NEWEST = "-created_at"
@@ -57,7 +57,7 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AutomationFilter:
-    """What a list of automations is narrowed by (contract 2.2)."""
+    """What a list of automations is narrowed by."""
 
     states: Collection[AutomationState] = ()
     kind: AutomationKind | None = None
@@ -86,7 +86,7 @@ def sort_key(automation: Automation, sort: Sort) -> SortKey:
             return ms(automation.created_at), automation.id
 
 
-# A rename that goes on at the same time is waited for and followed (contract 6.4): what the automation was
+# A rename that goes on at the same time is waited for and followed: what the automation was
 # read with may be older. Without a store it is what its connections are called.
 _LABEL = (
     "coalesce((SELECT c.name FROM connections AS c"
@@ -215,10 +215,10 @@ async def own_rows(
 
 
 async def find(
-    tx: Tx, org: OrgId, wanted: AutomationFilter, *, sort: Sort, limit: int, after: SortKey | None = None
+    tx: Tx, org: OrgId, query: AutomationFilter, *, sort: Sort, limit: int, after: SortKey | None = None
 ) -> list[Automation]:
     """Automations of the organisation in the order of `sort`; those after the page's last key `after`."""
-    where, args = _conditions(wanted)
+    where, args = _conditions(query)
     if after is not None:
         condition, values = _after(sort, after)
         where.append(condition)
@@ -238,27 +238,27 @@ _ORDER = {
 }
 
 
-def _conditions(wanted: AutomationFilter) -> tuple[list[str], dict[str, object]]:
+def _conditions(query: AutomationFilter) -> tuple[list[str], dict[str, object]]:
     where: list[str] = []
     args: dict[str, object] = {}
     for condition, name, value in (
-        ("a.state IN (:states)", "states", wanted.states or None),
-        ("a.kind = :kind", "kind", wanted.kind),
-        ("a.template_id = :template", "template", wanted.template_id),
-        ("a.platform = :platform", "platform", wanted.platform),
-        ("a.source = :source", "source", wanted.source),
-        ("a.updated_at >= :since", "since", wanted.updated_since),
-        ("a.name_folded LIKE :q ESCAPE '!'", "q", _contains(wanted.q)),
-        ("a.trigger_json LIKE :trigger", "trigger", _kept_trigger(wanted.trigger)),
+        ("a.state IN (:states)", "states", query.states or None),
+        ("a.kind = :kind", "kind", query.kind),
+        ("a.template_id = :template", "template", query.template_id),
+        ("a.platform = :platform", "platform", query.platform),
+        ("a.source = :source", "source", query.source),
+        ("a.updated_at >= :since", "since", query.updated_since),
+        ("a.name_folded LIKE :q ESCAPE '!'", "q", _contains(query.q)),
+        ("a.trigger_json LIKE :trigger", "trigger", _kept_trigger(query.trigger)),
     ):
         if value is not None:
             where.append(condition)
             args[name] = value
-    if wanted.integration_id is not None:  # runs on it, or reads it (contract 2.2)
+    if query.integration_id is not None:  # runs on it, or reads it
         where.append("(a.integration_id = :integration OR a.connections LIKE :reads)")
         args |= {
-            "integration": wanted.integration_id,
-            "reads": f'%"integration_id":{wanted.integration_id},%',
+            "integration": query.integration_id,
+            "reads": f'%"integration_id":{query.integration_id},%',
         }
     return where, args
 
@@ -300,8 +300,8 @@ async def counts(tx: Tx, org: OrgId) -> Mapping[AutomationState, int]:
     rows = await tx.all(
         "SELECT state, count(*) AS n FROM automations WHERE org_id = :org GROUP BY state", {"org": org}
     )
-    found = {AutomationState(row["state"]): int(row["n"]) for row in rows}
-    return {state: found.get(state, 0) for state in AutomationState}
+    counts_by_state = {AutomationState(row["state"]): int(row["n"]) for row in rows}
+    return {state: counts_by_state.get(state, 0) for state in AutomationState}
 
 
 async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Automation]:
@@ -318,7 +318,7 @@ async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
 
 
 async def relabel(tx: Tx, org: OrgId, integration: IntegrationId, label: str) -> None:
-    """Follows the rename of a store or account in automations that run on it (contract 6.4)."""
+    """Follows the rename of a store or account in automations that run on it."""
     await tx.execute(
         "UPDATE automations SET store_label = :label WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration, "label": label},
@@ -349,8 +349,8 @@ def record(row: Row) -> Automation:
         spread_minutes=row["spread_minutes"],
         trigger=_trigger(row),
         connections=tuple(
-            AutomationConnection(IntegrationId(kept["integration_id"]), kept["kind"])
-            for kept in msgspec.json.decode(row["connections"])
+            AutomationConnection(IntegrationId(stored["integration_id"]), stored["kind"])
+            for stored in msgspec.json.decode(row["connections"])
         ),
         bindings=_object(row["bindings"]),
         send_mode=row["send_mode"],
@@ -404,5 +404,5 @@ def _kept(text: str) -> Trigger:
 
 
 def _object(text: str) -> JsonObject:
-    found: JsonObject = msgspec.json.decode(text)
-    return found
+    decoded: JsonObject = msgspec.json.decode(text)
+    return decoded

@@ -38,7 +38,7 @@ _SET_MANY = Both(
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When an automation is due, and which of its slots are accounted for (engine 13).
+    """When an automation is due, and which of its slots are accounted for.
 
     Every slot before `next_slot_at` has a stored row; `next_slot_at` is null where no slots come.
     """
@@ -67,7 +67,7 @@ async def insert(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
-    """Locks the automation's schedule, first in the lock order (engine 2); None when there is none here."""
+    """Locks the automation's schedule, first in the lock order; None when there is none here."""
     row = await tx.first(
         f"SELECT {_COLUMNS} FROM schedules AS s"
         " WHERE s.org_id = :org AND s.automation_id = :automation {for_update}",
@@ -85,9 +85,9 @@ async def read(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
     return None if row is None else _timing(row)
 
 
-async def due(tx: Tx, *, most: int) -> list[tuple[OrgId, AutomationId]]:
+async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
     """Automations of all organisations with a run due, longest due first, but for those put off."""
-    rows = await tx.all(_DUE, {"most": most, "test_now": tx.test_now})
+    rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 
 

@@ -48,18 +48,18 @@ async def store_time_zone_data(tx: Tx, version: str) -> None:
     )
 
 
-async def due(tx: Tx, *, before: datetime, until: datetime, most: int) -> list[Key]:
+async def due(tx: Tx, *, before: datetime, until: datetime, max_rows: int) -> list[Key]:
     """Automations of all organisations audited up to less than `before`, longest ago first.
 
     Not those with a run due by `until`, which dispatch has yet to decide.
     """
-    rows = await tx.all(_DUE, {"before": before, "until": until, "most": most})
+    rows = await tx.all(_DUE, {"before": before, "until": until, "most": max_rows})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 
 
-async def after(tx: Tx, key: Key, *, most: int) -> list[Key]:
+async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:
     """The automations of all organisations that come after `key`, in order."""
-    rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": most})
+    rows = await tx.all(_ALL, {"after_org": key[0], "after_id": key[1], "most": max_rows})
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"])) for row in rows]
 
 

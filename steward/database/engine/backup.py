@@ -39,9 +39,9 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
 
     Readable by its owner alone. Raises FileExistsError for a target that is there.
     """
-    for taken in (target, beside(target)):
-        if taken.exists():
-            raise FileExistsError(taken)
+    for backup_path in (target, beside(target)):
+        if backup_path.exists():
+            raise FileExistsError(backup_path)
     making = target.with_name(target.name + ".partial")
     with contextlib.suppress(FileNotFoundError):
         making.unlink()
@@ -52,17 +52,17 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
             there.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             there.execute(_BACKUP_TABLE)
             there.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
-        found = look(making)
+        integrity = look(making)
         _flush(making)
         making.rename(target)
     finally:
         with contextlib.suppress(FileNotFoundError):
             making.unlink()
     with open_to_write(beside(target)) as out:
-        out.write(f"{found.sha256}  {target.name}\n")
+        out.write(f"{integrity.sha256}  {target.name}\n")
     _flush(beside(target))
     _flush(target.parent)
-    return found
+    return integrity
 
 
 def beside(copy: Path) -> Path:
@@ -82,12 +82,12 @@ def look(copy: Path) -> Copy:
         with _opened(copy) as there:
             [sound] = there.execute("PRAGMA integrity_check(1)").fetchone()
             [version] = there.execute("SELECT max(version) FROM schema_version").fetchone()
-            [taken] = there.execute("SELECT taken_at FROM backup").fetchone()
+            [taken_at] = there.execute("SELECT taken_at FROM backup").fetchone()
     except (sqlite3.DatabaseError, TypeError) as error:
         raise NotACopy(f"{copy.name} is no copy made by `steward backup`: {error}.") from error
     if sound != "ok":
         raise NotACopy(f"{copy.name} is damaged: {sound}.")
-    return Copy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken))
+    return Copy(copy.stat().st_size, digest.hexdigest(), version, from_ms(taken_at))
 
 
 def lay_out(copy: Path, target: Path) -> None:

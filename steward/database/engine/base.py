@@ -34,7 +34,7 @@ class Row(Protocol):
 
 
 class Both(NamedTuple):
-    """A statement whose text truly differs between the engines (engine 2, "What differs")."""
+    """A statement whose text differs between the engines."""
 
     sqlite: str
     postgresql: str
@@ -51,7 +51,7 @@ class Json:
 
 
 class Tx(Protocol):
-    """One transaction; verbs and store functions await nothing else (engine 2)."""
+    """One transaction; the functions of database/ await nothing else."""
 
     @property
     def now(self) -> datetime:
@@ -86,7 +86,7 @@ class Tx(Protocol):
         ...
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
-        """Opens the wall of row-level security to these organisations; nothing on SQLite."""
+        """Sets the tenant context of row-level security to these organizations; nothing on SQLite."""
         ...
 
 
@@ -95,15 +95,14 @@ Act = Callable[[Tx], Awaitable[T]]
 
 @dataclass(frozen=True, slots=True)
 class Batchable(Generic[I, T]):
-    """An act that waiting acts of its kind may share one call with (engine 2, "Group commit").
+    """An act that shares one call with waiting acts of its kind.
 
-    Those that wait are gathered, and `together` gives one answer per item, in order. When it raises, each is
-    run by itself. SQLite, whose writes share their commit anyway, gathers only where `everywhere` says so.
-    `weight` is how many bytes the item holds that are worth counting while it waits (engine 18).
+    Waiting acts are gathered, and `run_batch` returns one answer per item, in order. When it raises, each
+    runs by itself. SQLite, whose writes share their commit anyway, gathers only with `on_sqlite`.
+    `weight` counts the bytes that the item holds while it waits.
 
-    With `at_once` each statement of `together` is, on PostgreSQL, a function that opens the wall itself and
-    stands by itself, and the last alone of them writes: no transaction is begun around them, and a lone item
-    goes that way too.
+    With `autocommit` each statement of `run_batch` is, on PostgreSQL, a function that sets the tenant context
+    itself, and only the last of them writes: no transaction is begun around them, also for a single item.
     """
 
     item: I
@@ -120,8 +119,8 @@ class Batchable(Generic[I, T]):
 
 @dataclass(frozen=True, slots=True)
 class Autocommit(Generic[T]):
-    """An act of one statement that is, on PostgreSQL, a function that stands by itself: no transaction is
-    begun around it, and no wall opened."""
+    """An act of one statement that is, on PostgreSQL, a function of its own: no transaction is begun around
+    it, and no tenant context set."""
 
     act: Act[T]
 
@@ -132,7 +131,7 @@ class Autocommit(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Weighed(Generic[T]):
-    """An act with how many bytes it holds that are worth counting while it waits (engine 18)."""
+    """An act with the number of bytes it holds while it waits."""
 
     act: Act[T]
     weight: int
@@ -165,8 +164,8 @@ class Engine(Protocol):
         small: bool = False,
         sets_tenant: bool = False,
     ) -> T:
-        """Runs `act` without writing; `small` promises a few rows by primary key (engine 2), and `opens` that
-        its first statement opens the wall itself, as the gate's functions do."""
+        """Runs `act` without writing; `small` promises a few rows by primary key, and
+        `sets_tenant` that its first statement sets the tenant context itself, as authentication does."""
         ...
 
     async def close(self) -> None:
@@ -175,7 +174,7 @@ class Engine(Protocol):
 
 
 class NeedsSlowPath(Exception):
-    """Items that share a call are not all of the usual kind: each is to be dealt with by itself."""
+    """Items of a batch need the slow path: each is processed by itself."""
 
 
 class ForeignAwait(Exception):

@@ -1,4 +1,4 @@
-"""Room on the disk of an SQLite file: a reserve for the worst moment, and who may write then (engine 18).
+"""Free disk space of a SQLite file: a reserve, and who may write when the disk is full.
 
 While the disk is full the API writes nothing and no run is begun; what is under way uses the reserve to note
 how it ended. PostgreSQL's disk is its own.

@@ -1,7 +1,4 @@
-"""The group commit of a process on PostgreSQL: writes that wait share a call, and the calls take turns.
-
-Connections and transactions are engine_postgres.py's; what a call writes is the act's own.
-"""
+"""The group commit of a process on PostgreSQL: waiting writes share a call, and calls take turns."""
 
 import asyncio
 from collections import deque
@@ -16,21 +13,20 @@ from steward.model.refusals import Unavailable
 
 GROUP_ITEMS = 200
 MAX_CALLS_OF_A_KIND = 2
-# Two calls of a kind set out beside each other when so many wait for each of them and nothing else does: the
-# server writes the one while this process goes on with the other. A call alone costs it as much as a dozen
-# items.
+# Two calls of a kind run at the same time when so many writes wait for each and nothing else does: the server
+# writes one while this process prepares the other. A call costs the server as much as a dozen items.
 MIN_FOR_SECOND_CALL = 40
-# So long a call has its process's turn to itself. Most are over by then, and what came meanwhile shares the
-# next one. One that takes longer waits itself: for a slow disk, for a row that somebody has locked.
+# A call runs alone for this long. Most have ended by then, and the writes that came in between share the next
+# call. A longer one waits itself, for a slow disk or a locked row, and no longer holds up the others.
 EXCLUSIVE_WINDOW_S = 0.010
 
 
 class ConnectionLost(Unavailable):
-    """The server was lost: whether it committed is not known."""
+    """The connection was lost: whether the server committed is unknown."""
 
 
 class RunAlone(Protocol):
-    """How one act is written, as `PostgresEngine.write_alone`; `org` None: without a transaction."""
+    """Writes one act, as `PostgresEngine.write_alone`; `org` None: without a transaction."""
 
     def __call__(
         self, now: datetime, act: Act[Any], *, org: OrgId | Collection[OrgId] | None
@@ -48,7 +44,7 @@ class _WaitingWrite:
 
 @dataclass(slots=True, eq=False)
 class _BatchKind:
-    """Acts that may share a call: what waits, in the order it came, and how many calls are under way."""
+    """Acts that may share a call: the waiting ones, oldest first, and the number of running calls."""
 
     name: str
     waiting: deque[_WaitingWrite] = field(default_factory=deque)
@@ -56,10 +52,10 @@ class _BatchKind:
 
 
 class Committer:
-    """Lets the shared calls of a process set out one after the other, what waits longest first (engine 2).
+    """Starts the shared calls of a process one after the other, the longest waiting first.
 
-    A run has at most one item under way, for it awaits each; whatever else may come is the fence's to refuse.
-    `told` hears how many items went in a call, `split` of which kind one failed, and of what.
+    A run awaits each of its items, so at most one is under way; the lease's epoch refuses any other.
+    `on_commit` receives the number of items of a call, `on_batch_split` the kind and error of a failed one.
     """
 
     def __init__(
@@ -74,14 +70,14 @@ class Committer:
         self._on_batch_split = on_batch_split
         self._kinds: dict[object, _BatchKind] = {}
         self._under_way: set[asyncio.Task[None]] = set()
-        # Calls that have their turn still to themselves, and what ends it.
+        # Calls that still run alone, with the timer that ends this.
         self._in_exclusive_window: dict[asyncio.Task[None], tuple[_BatchKind, asyncio.TimerHandle]] = {}
         self._is_start_scheduled = False
         self._number = 0
-        self._loop = asyncio.get_running_loop()  # to ask for it asks the kernel whose process this is
+        self._loop = asyncio.get_running_loop()  # asyncio looks up the process id at each call
 
     async def write(self, now: datetime, act: Batchable[Any, Any], orgs: Collection[OrgId]) -> Any:
-        """Waits for the commit that `act` shares."""
+        """Waits for the shared commit of `act`."""
         kind = self._kinds.get(act.run_batch)
         if kind is None:
             kind = self._kinds[act.run_batch] = _BatchKind(act.run_batch.__module__.rpartition(".")[2])
@@ -92,7 +88,7 @@ class Committer:
         return await item.answer
 
     def _schedule_start(self) -> None:
-        """Looks what may set out when all that can go on now has done so, and waits where it waits."""
+        """Schedules the start of calls after the callbacks that are ready now, whose writes share one."""
         if not self._is_start_scheduled:
             self._is_start_scheduled = True
             self._loop.call_soon(self._start_calls)
@@ -134,14 +130,14 @@ class Committer:
     async def _commit(self, kind: _BatchKind, batch: list[_WaitingWrite]) -> None:
         try:
             await self._write(kind, batch)
-        except Exception as error:  # whatever fails on the way, nobody waits for ever (engine 2)
+        except Exception as error:  # every waiting write gets an answer
             for item in batch:
                 _fail(item, error)
         finally:
             kind.under_way -= 1
 
     async def _write(self, kind: _BatchKind, batch: list[_WaitingWrite]) -> None:
-        """One call for all; when one item fails it, a transaction each, so that it alone has the error."""
+        """Runs one call for all; when it fails, a transaction each, so that only the faulty item fails."""
         self._on_commit(len(batch))
         first, items = batch[0], [waiting.act.item for waiting in batch]
         failed: Exception | None = None
@@ -154,7 +150,7 @@ class Committer:
             orgs = None if first.act.autocommit else all_orgs
             try:
                 answers = await self._alone(first.now, together, org=orgs)
-            except ConnectionLost as error:  # an item that was kept would look fenced when it is run again
+            except ConnectionLost as error:  # a stored item would look fenced if it ran again
                 for waiting in batch:
                     _fail(waiting, error)
                 return
@@ -167,7 +163,7 @@ class Committer:
         for waiting in batch:
             await self._by_itself(waiting)
         if failed is not None:
-            self._on_batch_split(kind.name, failed)  # last of all: where it is told, the disk may be full
+            self._on_batch_split(kind.name, failed)  # last: logging it may fail on a full disk
 
     async def _by_itself(self, waiting: _WaitingWrite) -> None:
         try:
@@ -177,7 +173,7 @@ class Committer:
 
 
 def _size(kind: _BatchKind) -> int:
-    """How many of a kind go in its next call: the first of two leaves the other what is worth it."""
+    """The size of the next call: the first of two leaves the second enough to be worth it."""
     waiting = len(kind.waiting)
     if kind.under_way == 0 and waiting >= 2 * MIN_FOR_SECOND_CALL:
         waiting //= 2

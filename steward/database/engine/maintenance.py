@@ -1,4 +1,4 @@
-"""What an SQLite file needs from time to time: free pages given back, its log cut short (engine 2, 17)."""
+"""Maintenance of a SQLite file: returns free pages and shortens its log."""
 
 import asyncio
 import contextlib

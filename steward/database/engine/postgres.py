@@ -1,4 +1,4 @@
-"""PostgreSQL: a pool whose transactions open the wall to their organisations and read its clock."""
+"""PostgreSQL: a pool whose transactions set their tenant context and read the server's clock."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ _PASSING = (
     asyncpg.DeadlockDetectedError,
 )
 # A server that shuts down, starts, has no room left, or still follows one that is gone is unreachable too
-# (safety 1, promise 10).
+# .
 _LOST = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
@@ -114,7 +114,7 @@ class PostgresTx:
         return sum([await self._touched(prepare(sql, "postgresql").text, row) for row in rows])
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
-        """Opens the wall to these organisations and takes the database's clock (safety 5)."""
+        """Sets the tenant context to these organizations and reads the database's clock."""
         wall = ",".join(str(int(org)) for org in orgs)
         test_now = ms(self.now) if self._test else None
         stored = await self._connection.fetchval(_ENTER, wall, self._local, test_now)
@@ -122,12 +122,12 @@ class PostgresTx:
 
 
 async def _as_app(connection: Any) -> None:
-    """Takes the role that serves, whatever role the address names (safety 5, wall 3)."""
+    """Switches to the serving role, whichever role the URL names."""
     await connection.execute("SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''")
 
 
 async def _keep(connection: Any) -> None:
-    """Nothing to reset: what a transaction sets is local, and reads clear their wall themselves."""
+    """Resets nothing: settings of transactions are local, and reads clear their tenant context."""
 
 
 class PostgresEngine:
@@ -188,7 +188,7 @@ class PostgresEngine:
     ) -> T:
         """Runs `act` in one transaction. Raises Unavailable when the database is lost or stays busy.
 
-        An urgent one has a connection of its own: a heartbeat never waits for the pool (engine 5).
+        An urgent one has a connection of its own: a heartbeat never waits for the pool.
         """
         if urgent:
             return await self._write_urgent(now, act, orgs_of(org))

@@ -64,7 +64,7 @@ def close(paths: Iterable[Path]) -> list[Path]:
     A folder that is shared stays as it is, and so does what belongs to another account or lies on a disk
     that does not take it. Another account's file is never changed, as it may become a link to any file.
     """
-    left = []
+    still_open = []
     for path in paths:
         if not is_open(path):
             continue
@@ -75,5 +75,5 @@ def close(paths: Iterable[Path]) -> list[Path]:
         except OSError:
             pass  # told by what is still open
         if is_open(path):
-            left.append(path)
-    return left
+            still_open.append(path)
+    return still_open

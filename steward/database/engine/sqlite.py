@@ -42,11 +42,11 @@ TRIES = 5
 
 
 class AlreadyServed(Exception):
-    """Another process serves this file (engine 2, "SQLite connections")."""
+    """Another process serves this SQLite file."""
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection in autocommit mode with the durability of engine 2."""
+    """Opens a durable connection in autocommit mode."""
     if sqlite3.sqlite_version_info < (3, 38):
         raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
     with contextlib.suppress(OSError):  # SQLite says in its own words why not
@@ -85,10 +85,10 @@ class _Job:
 
 
 class _Writer:
-    """The one writing thread: all waiting jobs in one commit, a failing one undone alone (engine 2)."""
+    """The writing thread: commits all waiting jobs together and rolls a failing one back alone."""
 
-    def __init__(self, path: Path, told: Callable[[int], None]) -> None:
-        self._on_commit = told
+    def __init__(self, path: Path, on_commit: Callable[[int], None]) -> None:
+        self._on_commit = on_commit
         self._connection = _plain(connect(path))
         # What an INSERT of many rows may have to take back stays in memory; what a migration sorts does not.
         self._connection.execute("PRAGMA temp_store = MEMORY")
@@ -103,7 +103,7 @@ class _Writer:
         self._thread.start()
 
     def put(self, job: _Job, *, urgent: bool) -> None:
-        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full (engine 18).
+        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full.
 
         The thread is woken when the loop has done its present round: jobs of one round then share a commit,
         and the two threads do not take turns for every one of them.
@@ -204,7 +204,7 @@ class _Writer:
             together = self._run_together(kind, alike)
             if together is not None:
                 return together
-        return all([self._run(each) for each in alike])
+        return all([self._run(waiting) for waiting in alike])
 
     def _run_together(self, kind: Batchable[Any, Any], jobs: list[_Job]) -> bool | None:
         """Runs jobs of a kind in one call. It failed: False as `_run`, None when it has left nothing behind.
@@ -231,7 +231,7 @@ class _Writer:
         except BaseException as error:
             job.error = error
             if not self._connection.in_transaction:
-                raise  # the whole transaction is gone: the batch has failed (engine 2)
+                raise  # the whole transaction is gone: the batch has failed
             return self._connection.total_changes == before
         return True
 
@@ -259,9 +259,9 @@ def _answer(jobs: list[_Job]) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
-    for loop, own in by_loop.items():
+    for loop, loop_answers in by_loop.items():
         with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: nobody waits any more
-            loop.call_soon_threadsafe(_settle, own)
+            loop.call_soon_threadsafe(_settle, loop_answers)
 
 
 def _settle(jobs: list[_Job]) -> None:

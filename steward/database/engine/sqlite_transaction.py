@@ -74,11 +74,11 @@ class SqliteTx:
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
         """Every row."""
         statement, cursor = self._run(sql, args)
-        found = cursor.fetchall()
-        if not found:
+        rows = cursor.fetchall()
+        if not rows:
             return []
         names = _columns(statement, cursor)
-        return [dict(zip(names, values, strict=True)) for values in found]
+        return [dict(zip(names, values, strict=True)) for values in rows]
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
         """Runs a statement; the number of rows it touched."""
@@ -89,7 +89,7 @@ class SqliteTx:
         return _insert_or_update(self._connection, prepare(sql, "sqlite").text, rows)
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
-        """Nothing: SQLite has the wall of signatures only (safety 5)."""
+        """Does nothing: SQLite has no row-level security."""
 
 
 def drive(act: Act[T], tx: SqliteTx) -> T:

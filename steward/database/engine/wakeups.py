@@ -1,4 +1,4 @@
-"""Wake-up hints between processes by LISTEN and NOTIFY; a lost one costs only the poll (engine 7)."""
+"""Wake-up hints between processes by LISTEN and NOTIFY; a lost one costs only the poll."""
 
 import asyncio
 import contextlib

@@ -19,7 +19,7 @@ class Fill(StrEnum):
     """Whether what was last seen of a type must be complete, and is."""
 
     NONE = "none"
-    WANTED = "pending"
+    PENDING = "pending"
     DONE = "done"
 
 
@@ -34,13 +34,13 @@ class CatchUp:
     since: datetime
     fill: Fill
     read_until: datetime
-    ids_at: datetime
+    ids_compared_at: datetime
     tries: int
 
 
-async def due(tx: Tx, most: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, str]]]:
+async def due(tx: Tx, max_rows: int = 20) -> list[tuple[OrgId, tuple[IntegrationId, str]]]:
     """What is to be read again now, of all organisations."""
-    rows = await tx.all(_DUE, {"most": most})
+    rows = await tx.all(_DUE, {"most": max_rows})
     return [
         (OrgId(row["org_id"]), (IntegrationId(row["integration_id"]), row["object_type"])) for row in rows
     ]
@@ -56,7 +56,7 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, CatchU
     return {row["object_type"]: _catch_up(row) for row in rows}
 
 
-async def begin(
+async def start(
     tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, fill: Fill, next_at: datetime
 ) -> None:
     """Listening to a type begins now."""
@@ -69,7 +69,7 @@ async def begin(
     )
 
 
-async def fill_anew(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> None:
+async def restart_fill(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> None:
     """A derived topic joined: what was last seen must be complete before it is listened to."""
     await tx.execute(
         "UPDATE catch_ups SET fill = 'pending', next_at = :now"
@@ -97,7 +97,7 @@ async def read_on(
     *,
     until: datetime,
     next_at: datetime,
-    ids_at: datetime,
+    ids_compared_at: datetime,
 ) -> None:
     """Everything modified until then is known."""
     await tx.execute(
@@ -110,12 +110,12 @@ async def read_on(
             "type": object_type,
             "until": until,
             "next": next_at,
-            "ids_compared_at": ids_at,
+            "ids_compared_at": ids_compared_at,
         },
     )
 
 
-async def put_off(
+async def defer(
     tx: Tx, org: OrgId, integration: IntegrationId, object_type: str, *, next_at: datetime
 ) -> None:
     """The store could not be read: it is tried again then, from where it was."""
@@ -126,7 +126,7 @@ async def put_off(
     )
 
 
-async def at_once(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+async def read_now(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Something was not delivered: everything is read again now."""
     await tx.execute(
         "UPDATE catch_ups SET next_at = :now WHERE org_id = :org AND integration_id = :integration",
@@ -151,6 +151,6 @@ def _catch_up(row: Row) -> CatchUp:
         since=from_ms(row["since"]),
         fill=Fill(row["fill"]),
         read_until=from_ms(row["read_until"]),
-        ids_at=from_ms(row["ids_compared_at"]),
+        ids_compared_at=from_ms(row["ids_compared_at"]),
         tries=row["tries"],
     )

@@ -7,7 +7,7 @@ from steward.model.ids import IntegrationId, OrgId
 
 
 def hashed(key: str) -> str:
-    """How a key is looked up, and how it is named in logs (safety 9 rule 5)."""
+    """How a key is looked up, and how it is named in logs."""
     return hashlib.sha256(key.encode("utf-8")).hexdigest()
 
 
@@ -31,7 +31,7 @@ async def open_for(tx: Tx, org: OrgId, integration: IntegrationId, key: str) -> 
 
 
 async def close(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Closes a store's address: the next delivery finds nobody (contract 4.5)."""
+    """Closes a store's address: the next delivery finds nobody."""
     await tx.execute(
         "DELETE FROM dir_endpoints WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},

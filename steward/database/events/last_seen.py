@@ -1,4 +1,4 @@
-"""What was last seen of a store's objects, to derive topics from; what it means is the connector's."""
+"""The last state of a store's objects, from which connectors derive topics."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ _CONFLICT = (
     " modified_at = excluded.modified_at, seen_at = excluded.seen_at"
 )
 _PUT_TAIL = _CONFLICT + ", delivered = excluded.delivered"
-# A first fill never undoes what an event told meanwhile, and tells nobody anything.
+# An initial fill never overwrites a newer state that an event brought.
 _FILL_TAIL = (
     _CONFLICT + " WHERE last_seen.modified_at IS NULL OR excluded.modified_at > last_seen.modified_at"
 )
@@ -33,29 +33,31 @@ _FILL = Both(_PUT_ROWS.sqlite + _FILL_TAIL, _PUT_ROWS.postgresql + _FILL_TAIL)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The newest modified time of an object that deliveries, and catch-up, told a topic with."""
+class ReportedTimes:
+    """The newest modified times with which deliveries and catch-up reported a topic of an object."""
 
     delivered: datetime | None = None
     polled: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """The state of an object as its newest event tells it; `fields` ≤ 2 KiB of JSON; `told` by topic."""
+class ObjectSnapshot:
+    """The last state of an object; `fields` ≤ 2 KiB of JSON; `reported` by topic."""
 
     object_type: str
     object_id: str
     fields: JsonObject
     modified_at: datetime | None
-    told: Mapping[str, Told] = field(default_factory=dict)
+    reported: Mapping[str, ReportedTimes] = field(default_factory=dict)
 
 
 Key = tuple[str, str]
 
 
-async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Key]) -> dict[Key, Seen]:
-    """What was last seen of these objects (type and id); those never seen are absent."""
+async def of(
+    tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Key]
+) -> dict[Key, ObjectSnapshot]:
+    """Returns the snapshots of these objects by type and id; unknown objects are absent."""
     rows = await tx.all(
         "SELECT object_type, object_id, fields, modified_at, delivered FROM last_seen"
         " WHERE org_id = :org AND integration_id = :integration"
@@ -64,17 +66,17 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Ke
             "org": org,
             "integration": integration,
             "types": sorted({kind for kind, _ in keys}),
-            "ids": sorted({one for _, one in keys}),
+            "ids": sorted({object_id for _, object_id in keys}),
         },
     )
     return {
-        (row["object_type"], row["object_id"]): Seen(
+        (row["object_type"], row["object_id"]): ObjectSnapshot(
             row["object_type"],
             row["object_id"],
             json.loads(row["fields"]),
             from_ms_or_none(row["modified_at"]),
             {
-                topic: Told(from_ms_or_none(delivered), from_ms_or_none(polled))
+                topic: ReportedTimes(from_ms_or_none(delivered), from_ms_or_none(polled))
                 for topic, (delivered, polled) in json.loads(row["delivered"]).items()
             },
         )
@@ -82,28 +84,28 @@ async def of(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Ke
     }
 
 
-async def put(tx: Tx, org: OrgId, integration: IntegrationId, seen: Sequence[Seen]) -> None:
-    """Keeps the newest state of objects, each named once."""
+async def put(tx: Tx, org: OrgId, integration: IntegrationId, seen: Sequence[ObjectSnapshot]) -> None:
+    """Stores the newest state of objects, each named once."""
     await tx.execute(_PUT, _args(org, integration, seen))
 
 
-async def fill(tx: Tx, org: OrgId, integration: IntegrationId, seen: Sequence[Seen]) -> None:
-    """As `put`, but leaves what is newer."""
+async def fill(tx: Tx, org: OrgId, integration: IntegrationId, seen: Sequence[ObjectSnapshot]) -> None:
+    """Stores states as `put`, but keeps newer ones."""
     await tx.execute(_FILL, _args(org, integration, seen))
 
 
 async def forget(tx: Tx, org: OrgId, integration: IntegrationId, keys: Collection[Key]) -> None:
-    """The objects are gone."""
-    for kind, one in sorted(keys):
+    """Removes the snapshots of deleted objects."""
+    for kind, object_id in sorted(keys):
         await tx.execute(
             "DELETE FROM last_seen WHERE org_id = :org AND integration_id = :integration"
             " AND object_type = :kind AND object_id = :id",
-            {"org": org, "integration": integration, "kind": kind, "id": one},
+            {"org": org, "integration": integration, "kind": kind, "id": object_id},
         )
 
 
 async def ids(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) -> set[str]:
-    """The ids of every object of a type that is known."""
+    """Returns the ids of all known objects of a type."""
     rows = await tx.all(
         "SELECT object_id FROM last_seen"
         " WHERE org_id = :org AND integration_id = :integration AND object_type = :kind",
@@ -113,23 +115,28 @@ async def ids(tx: Tx, org: OrgId, integration: IntegrationId, object_type: str) 
 
 
 async def forget_store(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Nothing of a store is known any more: it is no longer listened to."""
+    """Removes all snapshots of a store."""
     await tx.execute(
         "DELETE FROM last_seen WHERE org_id = :org AND integration_id = :integration",
         {"org": org, "integration": integration},
     )
 
 
-def _args(org: OrgId, integration: IntegrationId, seen: Sequence[Seen]) -> dict[str, object]:
+def _args(org: OrgId, integration: IntegrationId, seen: Sequence[ObjectSnapshot]) -> dict[str, object]:
     rows = [
         [
-            one.object_type,
-            one.object_id,
-            json.dumps(one.fields, ensure_ascii=False, separators=(",", ":")),
-            _ms(one.modified_at),
-            json.dumps({topic: [_ms(told.delivered), _ms(told.polled)] for topic, told in one.told.items()}),
+            snapshot.object_type,
+            snapshot.object_id,
+            json.dumps(snapshot.fields, ensure_ascii=False, separators=(",", ":")),
+            _ms(snapshot.modified_at),
+            json.dumps(
+                {
+                    topic: [_ms(times.delivered), _ms(times.polled)]
+                    for topic, times in snapshot.reported.items()
+                }
+            ),
         ]
-        for one in sorted(seen, key=lambda one: (one.object_type, one.object_id))
+        for snapshot in sorted(seen, key=lambda snapshot: (snapshot.object_type, snapshot.object_id))
     ]
     return {"org": org, "integration": integration, "rows": Json(rows)}
 

@@ -1,4 +1,4 @@
-"""What automations changed in the last minutes, for the guard against their own echo (connectors 9.5)."""
+"""Recent changes of automations, by which the echo guard knows their own events."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from steward.database.engine.base import Both, Json, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 
-KEPT = timedelta(minutes=10)
+RETENTION = timedelta(minutes=10)
 
 _NOTE_HEAD = (
     "INSERT INTO own_changes (org_id, integration_id, object_type, object_id, automation_id, run_id,"
@@ -30,14 +30,14 @@ _NOTE = Both(
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class ChangedObject:
     """An object a run changed: `modified_at` is its time in the echo, `moved` whether our write set it."""
 
     integration: IntegrationId
     object_type: str
     object_id: str
     modified_at: datetime | None
-    moved: bool
+    set_modified_at: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,27 +50,27 @@ class OwnChange:
     run: RunId
     applied_at: datetime
     modified_at: datetime | None
-    moved: bool
+    set_modified_at: bool
     by_event: bool
 
 
 async def note(
-    tx: Tx, org: OrgId, run: RunId, touched: Sequence[Touched], *, at: datetime | None = None
+    tx: Tx, org: OrgId, run: RunId, touched: Sequence[ChangedObject], *, applied_at: datetime | None = None
 ) -> None:
     """Notes what a run changed, with its outcome and in its transaction; `at` none: now."""
     rows = {
-        (one.integration, one.object_type, one.object_id): [
-            one.integration,
-            one.object_type,
-            one.object_id,
-            None if one.modified_at is None else ms(one.modified_at),
-            one.moved,
+        (changed.integration, changed.object_type, changed.object_id): [
+            changed.integration,
+            changed.object_type,
+            changed.object_id,
+            None if changed.modified_at is None else ms(changed.modified_at),
+            changed.set_modified_at,
         ]
-        for one in touched
+        for changed in touched
     }
     if rows:
-        kept = [row for _, row in sorted(rows.items())]
-        await tx.execute(_NOTE, {"org": org, "run": run, "at": at or tx.now, "rows": Json(kept)})
+        ordered = [row for _, row in sorted(rows.items())]
+        await tx.execute(_NOTE, {"org": org, "run": run, "at": applied_at or tx.now, "rows": Json(ordered)})
 
 
 async def of(
@@ -86,7 +86,7 @@ async def of(
             "org": org,
             "integration": integration,
             "automations": list(automations),
-            "since": tx.now - KEPT,
+            "since": tx.now - RETENTION,
         },
     )
     return [
@@ -119,7 +119,7 @@ async def under_way(
             "org": org,
             "integration": integration,
             "automations": list(automations),
-            "since": tx.now - KEPT,
+            "since": tx.now - RETENTION,
         },
     )
     return {(AutomationId(row["automation_id"]), row["object_type"], row["object_id"]) for row in rows}

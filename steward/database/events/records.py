@@ -1,4 +1,4 @@
-"""Store events as they arrived: kept once by their key, locked to be matched, put off when they fail."""
+"""Store events: stored once by their key, locked while they are matched, deferred when they fail."""
 
 import json
 import zlib
@@ -51,7 +51,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """A delivery to be kept; `body` null when it was over the cap, `native` the platform's own topic."""
+    """A delivery to store; `body` null when it was over the cap, `native` the platform's own topic."""
 
     org: OrgId
     id: str
@@ -65,8 +65,8 @@ class NewEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptEvent:
-    """An event as it was kept; `body` is null when it was over the cap."""
+class EventRow:
+    """A stored event; `body` is null when it was over the cap."""
 
     org: OrgId
     id: str
@@ -80,51 +80,53 @@ class KeptEvent:
     body: bytes | None
 
 
-async def keep(tx: Tx, new: NewEvent) -> bool:
-    """Keeps a delivery with its body; False when its key was there already (contract 2.11 step 5)."""
-    return (await keep_together(tx, [new]))[0]
+async def store(tx: Tx, new: NewEvent) -> bool:
+    """Stores a delivery with its body; False when its key was stored before."""
+    return (await store_batch(tx, [new]))[0]
 
 
-async def keep_together(tx: Tx, new: Sequence[NewEvent]) -> list[bool]:
-    """As `keep`, for deliveries of any organisations the transaction has entered; of equals one is kept."""
-    ordered = sorted(new, key=lambda one: (one.org, one.integration, one.dedupe_key))
+async def store_batch(tx: Tx, new: Sequence[NewEvent]) -> list[bool]:
+    """Stores deliveries of any organizations of the tenant context; of equal keys, one."""
+    ordered = sorted(new, key=lambda event: (event.org, event.integration, event.dedupe_key))
     rows: list[list[JsonValue]] = [
         [
-            one.org,
-            one.id,
-            one.integration,
-            one.dedupe_key,
-            one.native,
-            one.polled,
-            None if one.occurred_at is None else ms(one.occurred_at),
-            one.size,
-            one.body is None,
+            event.org,
+            event.id,
+            event.integration,
+            event.dedupe_key,
+            event.native,
+            event.polled,
+            None if event.occurred_at is None else ms(event.occurred_at),
+            event.size,
+            event.body is None,
         ]
-        for one in ordered
+        for event in ordered
     ]
-    kept = await tx.all(_KEEP, {"rows": Json(rows)})
-    ids = {row["id"] for row in kept}
-    with_body = [(one, zlib.compress(one.body, _LEVEL)) for one in ordered if one.id in ids and one.body]
+    stored = await tx.all(_KEEP, {"rows": Json(rows)})
+    ids = {row["id"] for row in stored}
+    with_body = [
+        (event, zlib.compress(event.body, _LEVEL)) for event in ordered if event.id in ids and event.body
+    ]
     if with_body and tx.dialect == "postgresql":
         columns: dict[str, object] = {
-            "orgs": [one.org for one, _ in with_body],
-            "ids": [one.id for one, _ in with_body],
+            "orgs": [event.org for event, _ in with_body],
+            "ids": [event.id for event, _ in with_body],
             "bodies": [body for _, body in with_body],
         }
         await tx.execute(_KEEP_BODIES, columns)
     elif with_body:
-        for one, body in with_body:
-            await tx.execute(_KEEP_BODIES, {"org": one.org, "id": one.id, "body": body})
-    return [one.id in ids for one in new]
+        for event, body in with_body:
+            await tx.execute(_KEEP_BODIES, {"org": event.org, "id": event.id, "body": body})
+    return [event.id in ids for event in new]
 
 
-async def due(tx: Tx, most: int) -> list[tuple[OrgId, str]]:
+async def due(tx: Tx, max_rows: int) -> list[tuple[OrgId, str]]:
     """Events of all organisations that wait to be matched, the longest waiting first."""
-    rows = await tx.all(_DUE, {"most": most, "test_now": tx.test_now})
+    rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 
 
-async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[KeptEvent]:
+async def read(tx: Tx, org: OrgId, events: Collection[str]) -> list[EventRow]:
     """Those of the events that are still new, with their bodies, in the order of their ids."""
     rows = await tx.all(
         f"SELECT {_COLUMNS}, b.body FROM events AS e"
@@ -190,7 +192,9 @@ async def failed(tx: Tx, org: OrgId, event: str) -> bool:
     return is_poison
 
 
-async def handed(tx: Tx, org: OrgId, event: str, *, with_body: bool) -> tuple[JsonObject, bytes | None]:
+async def content_for_run(
+    tx: Tx, org: OrgId, event: str, *, with_body: bool
+) -> tuple[JsonObject, bytes | None]:
     """What a run of the event is given: its pointer, and its body when asked for and still there."""
     row = await tx.first(
         "SELECT pointer FROM events WHERE org_id = :org AND id = :event", {"org": org, "event": event}
@@ -198,16 +202,16 @@ async def handed(tx: Tx, org: OrgId, event: str, *, with_body: bool) -> tuple[Js
     pointer: JsonObject = json.loads(row["pointer"]) if row is not None and row["pointer"] else {}
     if not with_body:
         return pointer, None
-    kept = await tx.first(
+    body_row = await tx.first(
         "SELECT body FROM event_bodies WHERE org_id = :org AND event_id = :event",
         {"org": org, "event": event},
     )
-    return pointer, None if kept is None else zlib.decompress(bytes(kept["body"]))
+    return pointer, None if body_row is None else zlib.decompress(bytes(body_row["body"]))
 
 
-def _kept(row: Row) -> KeptEvent:
+def _kept(row: Row) -> EventRow:
     body = row["body"]
-    return KeptEvent(
+    return EventRow(
         org=OrgId(row["org_id"]),
         id=row["id"],
         integration=IntegrationId(row["integration_id"]),

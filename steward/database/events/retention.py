@@ -1,4 +1,4 @@
-"""How long store events are kept: they, their bodies and the own changes beside them (engine 17)."""
+"""Retention of store events, their bodies and the automations' recent changes."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -7,7 +7,7 @@ from steward.database.engine.base import Both, Tx
 from steward.model.ids import OrgId, first_id
 
 
-async def past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, str]]:
+async def past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
     """The oldest events that arrived before an instant, of every organisation."""
     rows = await tx.all(
         Both(
@@ -15,12 +15,12 @@ async def past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, str]]:
             " WHERE e.org_id = o.org_id AND e.id < :border ORDER BY o.org_id, e.id LIMIT :most",
             "SELECT org_id, id FROM queue_retain_events(:border, :most)",
         ),
-        {"border": first_id(before), "most": most},
+        {"border": first_id(before), "most": max_rows},
     )
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 
 
-async def bodies_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, str]]:
+async def bodies_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
     """As `past`, events that still have their bodies; none where months hold them."""
     rows = await tx.all(
         Both(
@@ -28,7 +28,7 @@ async def bodies_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, 
             " WHERE b.org_id = o.org_id AND b.event_id < :border LIMIT :most",
             "SELECT org_id, id FROM queue_retain_events(:border, 0)",
         ),
-        {"border": first_id(before), "most": most},
+        {"border": first_id(before), "most": max_rows},
     )
     return [(OrgId(row["org_id"]), row["id"]) for row in rows]
 

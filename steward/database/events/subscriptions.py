@@ -1,4 +1,4 @@
-"""What stores are asked to tell: which automations wait for a topic, subscriptions, and what is heard."""
+"""Which automations a topic starts, the stores' subscriptions, and the delivery state of topics."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,52 +15,52 @@ _DUE = Both(
 _LONGEST_REASON = 300
 
 
-class Heard(StrEnum):
-    """Whether a canonical topic of a store is listened to."""
+class DeliveryState(StrEnum):
+    """Whether a store delivers a canonical topic."""
 
-    NOT_YET = "pending"
-    YES = "active"
+    PENDING = "pending"
+    ACTIVE = "active"
     FAILED = "failed"
 
 
-class SubscriptionState(StrEnum):
-    """Where a subscription stands."""
+class StoredState(StrEnum):
+    """The state of a subscription."""
 
-    WANTED = "requested"
-    MADE = "active"
+    REQUESTED = "requested"
+    ACTIVE = "active"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Subscribed:
-    """A native topic a store was asked to tell; `mended` counts repairs since `mended_since`."""
+class StoredSubscription:
+    """A subscription to a native topic; `repairs` counts its repairs since `repairs_since`."""
 
     native: str
-    state: SubscriptionState = SubscriptionState.WANTED
+    state: StoredState = StoredState.REQUESTED
     remote_id: str | None = None
     reason: str | None = None
-    unwanted_since: datetime | None = None
-    mended: int = 0
-    mended_since: datetime | None = None
+    unused_since: datetime | None = None
+    repairs: int = 0
+    repairs_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A store's subscriptions as last known, by native topic; `asked` counts requests to look at them."""
+    """A store's subscriptions by native topic; `topics_revision` counts changes of its topics."""
 
-    asked: int
+    topics_revision: int
     tries: int
-    subscribed: Mapping[str, Subscribed] = field(default_factory=dict)
+    subscribed: Mapping[str, StoredSubscription] = field(default_factory=dict)
 
 
-async def want(
+async def set_topics(
     tx: Tx, org: OrgId, automation: AutomationId, *, integration: IntegrationId, topics: Sequence[str]
 ) -> None:
-    """The automation is started by these topics of the store from now on, and by no others.
+    """Sets the topics of the store that start the automation, in place of earlier ones.
 
-    Only rows are written; the `listen` tick, which looks at the store at once, makes subscriptions.
+    Only writes rows; the `listen` task, which is due at once, creates the subscriptions.
     """
-    await look_again(tx, org, {integration, *await _remove_topics(tx, org, automation)})
+    await schedule_check(tx, org, {integration, *await _remove_topics(tx, org, automation)})
     for topic in topics:
         await tx.execute(
             "INSERT INTO automation_topics (org_id, integration_id, topic, automation_id)"
@@ -69,9 +69,9 @@ async def want(
         )
 
 
-async def unwant(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """No topic starts the automation any more; its store's subscriptions are looked at anew."""
-    await look_again(tx, org, await _remove_topics(tx, org, automation))
+async def clear_topics(tx: Tx, org: OrgId, automation: AutomationId) -> None:
+    """Removes the topics that start the automation and schedules a check of its store."""
+    await schedule_check(tx, org, await _remove_topics(tx, org, automation))
 
 
 async def _remove_topics(tx: Tx, org: OrgId, automation: AutomationId) -> set[IntegrationId]:
@@ -84,8 +84,8 @@ async def _remove_topics(tx: Tx, org: OrgId, automation: AutomationId) -> set[In
     return {IntegrationId(row["integration_id"]) for row in rows}
 
 
-async def look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
-    """Locks the stores' listeners and makes them due, so that the next `listen` tick looks at them."""
+async def schedule_check(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]) -> None:
+    """Locks the stores' listeners and makes them due for the next `listen` task."""
     for integration in sorted(integrations):
         await tx.execute(
             "INSERT INTO listeners (org_id, integration_id, next_at) VALUES (:org, :integration, :now)"
@@ -95,7 +95,7 @@ async def look_again(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
         )
 
 
-async def look_again_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+async def schedule_check_if_listening(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
     """Locks the listener of a store that has one and makes it due; call it before writing the connection."""
     await tx.execute(
         "UPDATE listeners SET next_at = :now, tries = 0, topics_revision = topics_revision + 1"
@@ -104,14 +104,14 @@ async def look_again_if_listening(tx: Tx, org: OrgId, integration: IntegrationId
     )
 
 
-async def due(tx: Tx, most: int = 20) -> list[tuple[OrgId, IntegrationId]]:
-    """Stores of all organisations whose subscriptions are to be looked at."""
-    rows = await tx.all(_DUE, {"most": most})
+async def due(tx: Tx, max_rows: int = 20) -> list[tuple[OrgId, IntegrationId]]:
+    """Returns the stores of all organizations whose subscriptions are due for a check."""
+    rows = await tx.all(_DUE, {"most": max_rows})
     return [(OrgId(row["org_id"]), IntegrationId(row["integration_id"])) for row in rows]
 
 
-async def topics_wanted(tx: Tx, org: OrgId, integration: IntegrationId) -> list[str]:
-    """The canonical topics active automations wait for."""
+async def needed_topics(tx: Tx, org: OrgId, integration: IntegrationId) -> list[str]:
+    """Returns the canonical topics that start active automations of the store."""
     rows = await tx.all(
         "SELECT DISTINCT topic FROM automation_topics"
         " WHERE org_id = :org AND integration_id = :integration ORDER BY topic",
@@ -120,7 +120,7 @@ async def topics_wanted(tx: Tx, org: OrgId, integration: IntegrationId) -> list[
     return [row["topic"] for row in rows]
 
 
-async def waiting_for(
+async def automations_by_topic(
     tx: Tx, org: OrgId, integration: IntegrationId, topics: Collection[str]
 ) -> dict[str, list[AutomationId]]:
     """The active automations each topic starts; who has an automation's schedule locked finds it as it is."""
@@ -130,10 +130,10 @@ async def waiting_for(
         " ORDER BY automation_id, topic",
         {"org": org, "integration": integration, "topics": sorted(topics)},
     )
-    found: dict[str, list[AutomationId]] = {}
+    by_topic: dict[str, list[AutomationId]] = {}
     for row in rows:
-        found.setdefault(row["topic"], []).append(AutomationId(row["automation_id"]))
-    return found
+        by_topic.setdefault(row["topic"], []).append(AutomationId(row["automation_id"]))
+    return by_topic
 
 
 async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | None:
@@ -155,9 +155,9 @@ async def lock(tx: Tx, org: OrgId, integration: IntegrationId) -> Listener | Non
         {"org": org, "integration": integration},
     )
     subscribed = {
-        row["topic"]: Subscribed(
+        row["topic"]: StoredSubscription(
             row["topic"],
-            SubscriptionState(row["state"]),
+            StoredState(row["state"]),
             row["remote_id"],
             row["reason"],
             from_ms_or_none(row["unused_since"]),
@@ -179,8 +179,8 @@ async def remote_ids(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str
     return {row["remote_id"]: row["topic"] for row in rows}
 
 
-async def put(tx: Tx, org: OrgId, integration: IntegrationId, one: Subscribed) -> None:
-    """Keeps where a subscription stands."""
+async def put(tx: Tx, org: OrgId, integration: IntegrationId, subscription: StoredSubscription) -> None:
+    """Stores the state of a subscription."""
     await tx.execute(
         "INSERT INTO subscriptions (org_id, integration_id, topic, state, remote_id, reason, unused_since,"
         " repairs, repairs_since) VALUES (:org, :integration, :topic, :state, :remote, :reason, :unused,"
@@ -192,19 +192,19 @@ async def put(tx: Tx, org: OrgId, integration: IntegrationId, one: Subscribed) -
         {
             "org": org,
             "integration": integration,
-            "topic": one.native,
-            "state": one.state,
-            "remote": one.remote_id,
-            "reason": None if one.reason is None else one.reason[:_LONGEST_REASON],
-            "unused": one.unwanted_since,
-            "repairs": one.mended,
-            "repairs_since": one.mended_since,
+            "topic": subscription.native,
+            "state": subscription.state,
+            "remote": subscription.remote_id,
+            "reason": None if subscription.reason is None else subscription.reason[:_LONGEST_REASON],
+            "unused": subscription.unused_since,
+            "repairs": subscription.repairs,
+            "repairs_since": subscription.repairs_since,
         },
     )
 
 
 async def remove(tx: Tx, org: OrgId, integration: IntegrationId, natives: Collection[str]) -> None:
-    """These subscriptions are no more."""
+    """Removes subscriptions."""
     await tx.execute(
         "DELETE FROM subscriptions WHERE org_id = :org AND integration_id = :integration"
         " AND topic IN (:natives)",
@@ -212,10 +212,10 @@ async def remove(tx: Tx, org: OrgId, integration: IntegrationId, natives: Collec
     )
 
 
-async def set_heard(
-    tx: Tx, org: OrgId, integration: IntegrationId, topic: str, *, state: Heard, reason: str | None
+async def set_delivery(
+    tx: Tx, org: OrgId, integration: IntegrationId, topic: str, *, state: DeliveryState, reason: str | None
 ) -> None:
-    """Says whether a canonical topic is listened to; the first call for a topic begins it now."""
+    """Stores the delivery state of a canonical topic; its first call sets `active_since` to now."""
     await tx.execute(
         "INSERT INTO topic_deliveries (org_id, integration_id, topic, state, reason, active_since)"
         " VALUES (:org, :integration, :topic, :state, :reason, :now)"
@@ -231,8 +231,8 @@ async def set_heard(
     )
 
 
-async def heard_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, datetime | None]:
-    """The topics that are listened to, with the instant it began; None for one that has always been."""
+async def active_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[str, datetime | None]:
+    """Returns the delivered topics with the instant from which on; None: always."""
     rows = await tx.all(
         "SELECT topic, active_since FROM topic_deliveries WHERE org_id = :org AND integration_id ="
         " :integration",
@@ -241,8 +241,8 @@ async def heard_since(tx: Tx, org: OrgId, integration: IntegrationId) -> dict[st
     return {row["topic"]: from_ms_or_none(row["active_since"]) for row in rows}
 
 
-async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """Topics nobody waits for are no longer listened to: they begin anew when somebody does."""
+async def forget_unneeded(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
+    """Removes the delivery state of topics that start no automation any more."""
     await tx.execute(
         "DELETE FROM topic_deliveries WHERE org_id = :org AND integration_id = :integration"
         " AND topic NOT IN (SELECT t.topic FROM automation_topics AS t"
@@ -251,10 +251,10 @@ async def forget_unheard(tx: Tx, org: OrgId, integration: IntegrationId) -> None
     )
 
 
-async def looked(
-    tx: Tx, org: OrgId, integration: IntegrationId, *, next_at: datetime, tries: int, asked: int
+async def finish_check(
+    tx: Tx, org: OrgId, integration: IntegrationId, *, next_at: datetime, tries: int, topics_revision: int
 ) -> None:
-    """Ends a look at the store's subscriptions that began when `asked` was read.
+    """Ends a check of the store's subscriptions that began at `topics_revision`.
 
     The next one is due at `next_at`, or at once when a topic was added or removed meanwhile.
     """
@@ -262,12 +262,18 @@ async def looked(
         "UPDATE listeners SET checked_at = :now, tries = :tries,"
         " next_at = CASE WHEN topics_revision > :revision THEN :now ELSE CAST(:next AS bigint) END"
         " WHERE org_id = :org AND integration_id = :integration",
-        {"org": org, "integration": integration, "next": next_at, "tries": tries, "revision": asked},
+        {
+            "org": org,
+            "integration": integration,
+            "next": next_at,
+            "tries": tries,
+            "revision": topics_revision,
+        },
     )
 
 
 async def end(tx: Tx, org: OrgId, integration: IntegrationId) -> None:
-    """The store is no longer listened to, and nothing is left of it but its waiting automations."""
+    """Removes the store's listener, subscriptions, delivery states and catch-ups."""
     for table in ("subscriptions", "topic_deliveries", "catch_ups", "listeners"):
         await tx.execute(
             f"DELETE FROM {table} WHERE org_id = :org AND integration_id = :integration",

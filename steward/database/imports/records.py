@@ -1,4 +1,4 @@
-"""Imports as rows: kept whole but for secrets, each content of a source once (engine 3.4, contract 3.6)."""
+"""Imports as rows: kept whole but for secrets, each content of a source once."""
 
 import json
 import zlib
@@ -33,25 +33,25 @@ class Import:
     plan: JsonObject | None = None
 
 
-async def insert(tx: Tx, kept: Import, *, content: str, plan: JsonObject) -> bool:
+async def insert(tx: Tx, stored_import: Import, *, content: str, plan: JsonObject) -> bool:
     """Keeps an import; false when equal content of its source is there already."""
     done = await tx.execute(
         f"INSERT INTO imports (org_id, {_SHORT}, content, plan)"
         " VALUES (:org, :id, :source, :name, :sha256, :bytes, :supported, :report, :created, :person, :via,"
         " :client, :content, :plan) ON CONFLICT (org_id, source, sha256) DO NOTHING",
         {
-            "org": kept.org,
-            "id": kept.id,
-            "source": kept.source,
-            "name": kept.name,
-            "sha256": kept.sha256,
-            "bytes": kept.bytes,
-            "supported": int(kept.supported),
-            "report": json.dumps(kept.report, ensure_ascii=False),
-            "created": kept.created_at,
-            "person": kept.maker.created_by,
-            "via": kept.maker.created_via,
-            "client": kept.maker.api_client_id,
+            "org": stored_import.org,
+            "id": stored_import.id,
+            "source": stored_import.source,
+            "name": stored_import.name,
+            "sha256": stored_import.sha256,
+            "bytes": stored_import.bytes,
+            "supported": int(stored_import.supported),
+            "report": json.dumps(stored_import.report, ensure_ascii=False),
+            "created": stored_import.created_at,
+            "person": stored_import.maker.created_by,
+            "via": stored_import.maker.created_via,
+            "client": stored_import.maker.api_client_id,
             "content": _packed(content),
             "plan": _packed(json.dumps(plan, ensure_ascii=False)),
         },

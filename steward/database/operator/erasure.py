@@ -67,7 +67,7 @@ async def close(tx: Tx, org: OrgId) -> None:
         await tx.execute(f"DELETE FROM {table} WHERE org_id = :org", {"org": org})
 
 
-async def remove_runs(tx: Tx, org: OrgId, most: int) -> int:
+async def remove_runs(tx: Tx, org: OrgId, max_runs: int) -> int:
     """Removes up to `most` runs with what they hold; how many runs went.
 
     The runs are locked first: a worker that has one in hand either ends its transaction before, or finds no
@@ -75,7 +75,7 @@ async def remove_runs(tx: Tx, org: OrgId, most: int) -> int:
     """
     rows = await tx.all(
         "SELECT id FROM runs WHERE org_id = :org ORDER BY id LIMIT :most {for_update}",
-        {"org": org, "most": most},
+        {"org": org, "most": max_runs},
     )
     if not rows:
         return 0
@@ -85,13 +85,13 @@ async def remove_runs(tx: Tx, org: OrgId, most: int) -> int:
     return await tx.execute("DELETE FROM runs WHERE org_id = :org AND id IN (:runs)", args)
 
 
-async def remove_some(tx: Tx, org: OrgId, table: str, most: int) -> int:
+async def remove_some(tx: Tx, org: OrgId, table: str, max_rows: int) -> int:
     """Removes up to `most` rows of one of the TABLES; how many."""
     columns = ", ".join(TABLES[table])
     return await tx.execute(
         f"DELETE FROM {table} WHERE org_id = :org AND ({columns}) IN"
         f" (SELECT {columns} FROM {table} WHERE org_id = :org LIMIT :most)",
-        {"org": org, "most": most},
+        {"org": org, "most": max_rows},
     )
 
 
@@ -177,21 +177,21 @@ async def anonymise_member(
     )
     for name in names:
         for table, column in _TEXTS:
-            await _replace(tx, org, table, column, name, most=500)
+            await _replace(tx, org, table, column, name, max_rows=500)
         within_json = json.dumps(name, ensure_ascii=False)[1:-1]
-        await _replace(tx, org, "automation_history", "fields", within_json, most=1_000_000)
+        await _replace(tx, org, "automation_history", "fields", within_json, max_rows=1_000_000)
     await tx.execute(
         "UPDATE connections SET account_label = NULL WHERE org_id = :org AND lower(account_label) = :email",
         {"org": org, "email": email_norm},
     )
 
 
-async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, most: int) -> None:
+async def _replace(tx: Tx, org: OrgId, table: str, column: str, name: str, *, max_rows: int) -> None:
     """Writes FORMER_MEMBER where the column holds a name, in at most so many characters."""
     await tx.execute(
         f"UPDATE {table} SET {column} = substr(replace({column}, :name, :former), 1, :most)"
         f" WHERE org_id = :org AND {column} <> replace({column}, :name, :former)",
-        {"org": org, "name": name, "former": FORMER_MEMBER, "most": most},
+        {"org": org, "name": name, "former": FORMER_MEMBER, "most": max_rows},
     )
 
 

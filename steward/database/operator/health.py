@@ -6,7 +6,7 @@ from datetime import datetime
 from steward.database.engine.base import Both, Tx, from_ms, from_ms_or_none
 from steward.model.ids import OrgId
 
-# Tables that begin with the organisation and yet are looked at for all of them (engine 3.1, 3.5).
+# Tables that begin with the organisation and yet are looked at for all of them.
 _SHARED = ("dir_orgs", "fairness_orgs")
 
 
@@ -24,11 +24,11 @@ async def settings_of_server(tx: Tx) -> dict[str, str]:
     if tx.dialect == "sqlite":
         row = await tx.first("PRAGMA quick_check(1)")
         return {"quick_check": "no answer" if row is None else str(row["quick_check"])}
-    found = {}
+    settings = {}
     for name in ("fsync", "full_page_writes", "synchronous_commit"):
         row = await tx.first(f"SELECT current_setting('{name}') AS value")
-        found[name] = "" if row is None else str(row["value"])
-    return found
+        settings[name] = "" if row is None else str(row["value"])
+    return settings
 
 
 async def leases(tx: Tx) -> Leases:
@@ -85,7 +85,7 @@ async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
 
 
 async def row_security_gaps(tx: Tx) -> list[str]:
-    """What stands open in the second wall of PostgreSQL (safety 5.2, 5.3); nothing on SQLite."""
+    """Returns tables and roles on which row-level security is not in force; nothing on SQLite."""
     if tx.dialect == "sqlite":
         return []
     rows = await tx.all(

@@ -1,4 +1,4 @@
-"""The months of growing tables on PostgreSQL: made ahead, dropped when nothing needs them (engine 17)."""
+"""Monthly partitions on PostgreSQL: created ahead, and dropped when nothing needs them."""
 
 from datetime import datetime
 
@@ -32,5 +32,5 @@ async def drop(tx: Tx, table: str, before: str) -> int:
 
 def border(instant: datetime, oldest: RunId | None) -> str:
     """The least id that must stay: of the instant, or of the oldest run that needs it."""
-    least = first_id(instant)
-    return least if oldest is None else min(least, str(oldest))
+    earliest = first_id(instant)
+    return earliest if oldest is None else min(earliest, str(oldest))

@@ -1,4 +1,4 @@
-"""Removes what has reached its end, a bounded number of rows at a time (engine 17); months: months.py."""
+"""Removes expired rows, a bounded number at a time; partitions.py drops whole months."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -52,7 +52,7 @@ _BARE_OF_ROWS = (
 )
 
 
-async def runs_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, RunId]]:
+async def runs_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, RunId]]:
     """The oldest runs that finished before an instant, of every organisation."""
     rows = await tx.all(
         Both(
@@ -61,17 +61,17 @@ async def runs_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, Ru
             " ORDER BY o.org_id, r.id LIMIT :most",
             "SELECT org_id, id FROM queue_retain_runs(:border, :before, :most)",
         ),
-        {"border": first_id(before), "before": before, "most": most},
+        {"border": first_id(before), "before": before, "most": max_rows},
     )
     return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
 
 
-async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -> int:
+async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: int) -> int:
     """Removes finished runs with all they hold, up to `most` rows a table; how many runs went.
 
     A run whose rows are more than that goes with a later pass. Its approvals stay, without their detail.
     """
-    args: dict[str, object] = {"org": org, "runs": list(runs), "most": most}
+    args: dict[str, object] = {"org": org, "runs": list(runs), "most": max_rows}
     await tx.execute(Both(_STEPS, _STEPS_REST), args)
     await tx.execute(Both(_VALUES, _VALUES_REST), args)
     await tx.execute(Both(_CHANGES, _CHANGES_REST), args)
@@ -92,7 +92,7 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -
     return await tx.execute("DELETE FROM runs WHERE org_id = :org AND id IN (:runs)", bare)
 
 
-async def values_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, RunId]]:
+async def values_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, RunId]]:
     """Runs that finished before an instant and still hold values of steps; none where months hold them."""
     rows = await tx.all(
         Both(
@@ -102,21 +102,21 @@ async def values_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, 
             " AND r.finished_at < :before LIMIT :most",
             "SELECT org_id, id AS run_id FROM queue_retain_runs(:border, :before, 0)",
         ),
-        {"border": first_id(before), "before": before, "most": most},
+        {"border": first_id(before), "before": before, "most": max_rows},
     )
     return [(OrgId(row["org_id"]), RunId(row["run_id"])) for row in rows]
 
 
-async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, most: int) -> int:
+async def remove_values(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: int) -> int:
     """Removes values of steps, up to `most` of them; how many."""
     chosen = {"org": org, "runs": list(runs)}
-    removed = 0 if tx.dialect == "postgresql" else await tx.execute(_OUTPUTS, {**chosen, "most": most})
-    if removed < most:
-        removed += await tx.execute(_VALUES, {**chosen, "most": most - removed})
+    removed = 0 if tx.dialect == "postgresql" else await tx.execute(_OUTPUTS, {**chosen, "most": max_rows})
+    if removed < max_rows:
+        removed += await tx.execute(_VALUES, {**chosen, "most": max_rows - removed})
     return removed
 
 
-async def slots_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, AutomationId, int]]:
+async def slots_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, AutomationId, int]]:
     """Decided slots before an instant, of every organisation: each with its automation, in milliseconds."""
     rows = await tx.all(
         Both(
@@ -125,7 +125,7 @@ async def slots_past(tx: Tx, before: datetime, most: int) -> list[tuple[OrgId, A
             " AND s.state <> 'pending' LIMIT :most",
             "SELECT org_id, automation_id, slot_at FROM queue_retain_slots(:before, :most)",
         ),
-        {"before": before, "most": most},
+        {"before": before, "most": max_rows},
     )
     return [(OrgId(row["org_id"]), AutomationId(row["automation_id"]), row["slot_at"]) for row in rows]
 
@@ -139,39 +139,39 @@ async def remove_slot(tx: Tx, org: OrgId, automation: AutomationId, slot_at: int
     )
 
 
-async def remove_sessions(tx: Tx, *, idle_since: datetime, made_since: datetime, most: int) -> int:
+async def remove_sessions(tx: Tx, *, idle_since: datetime, made_since: datetime, max_rows: int) -> int:
     """Removes sessions that have ended; how many."""
     return await tx.execute(
         "DELETE FROM sessions WHERE session_hash IN (SELECT session_hash FROM sessions"
         " WHERE seen_at <= :idle OR created_at <= :made LIMIT :most)",
-        {"idle": idle_since, "made": made_since, "most": most},
+        {"idle": idle_since, "made": made_since, "most": max_rows},
     )
 
 
-async def remove_invitations(tx: Tx, before: datetime, most: int) -> int:
+async def remove_invitations(tx: Tx, before: datetime, max_rows: int) -> int:
     """Removes invitations that ended before an instant; how many."""
     return await tx.execute(
         "DELETE FROM invitations WHERE token_hash IN (SELECT token_hash FROM invitations"
         " WHERE expires_at < :before LIMIT :most)",
-        {"before": before, "most": most},
+        {"before": before, "most": max_rows},
     )
 
 
-async def remove_deferrals(tx: Tx, before: datetime, most: int) -> int:
+async def remove_deferrals(tx: Tx, before: datetime, max_rows: int) -> int:
     """Removes failures of rows that nobody has met since an instant; how many."""
     return await tx.execute(
         "DELETE FROM deferred_rows WHERE (task, key) IN (SELECT task, key FROM deferred_rows"
         " WHERE last_failed_at < :before AND not_before < :before LIMIT :most)",
-        {"before": before, "most": most},
+        {"before": before, "most": max_rows},
     )
 
 
-async def remove_windows(tx: Tx, most: int) -> int:
+async def remove_windows(tx: Tx, max_rows: int) -> int:
     """Removes counts of calls of minutes gone by; SQLite counts in memory."""
     if tx.dialect == "sqlite":
         return 0
     return await tx.execute(
         "DELETE FROM rate_windows WHERE (kind, org_id, key, minute) IN"
         " (SELECT kind, org_id, key, minute FROM rate_windows WHERE minute < {now} / 60000 LIMIT :most)",
-        {"most": most},
+        {"most": max_rows},
     )

@@ -1,4 +1,4 @@
-"""Counts for the status page, and the row in which the scheduler tells how it goes (engine 3.5)."""
+"""Counts for the status page, and the row in which the scheduler reports its delays."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Minute = tuple[int, list[int]]
 
 @dataclass(frozen=True, slots=True)
 class OrganizationCounts:
-    """How much of what an organisation has now (contract 2.10)."""
+    """Counts of an organization's records."""
 
     active: int
     paused: int
