@@ -50,41 +50,49 @@ def written(area: Area, rows: int, columns: int) -> str:
 
 def parsed(text: str, tabs: list[str]) -> Area | None:
     """Returns the area a range names, or null for a bad range or an unknown tab."""
-    tab, cells = "", text
     if text in tabs:
         return Area(text)
-    if "!" in text:
-        tab, _, cells = text.rpartition("!")
-        tab = _unquoted(tab)
-    elif _unquoted(text) in tabs:
+    if "!" not in text and _unquoted(text) in tabs:
         return Area(_unquoted(text))
-    else:
-        tab = tabs[0] if tabs else ""
-    if tab not in tabs:
-        return None
+    tab, cells = _tab_and_cells(text, tabs)
     match = _CELLS.fullmatch(cells)
-    if match is None or not cells:
+    if tab not in tabs or match is None or not (match[1] or match[2]):
         return None
     letters, digits, letters_to, digits_to = match.groups()
-    if not letters and not digits:
+    if letters_to is None:
+        return _single_cell(tab, letters, digits)
+    return _cell_range(tab, letters, digits, letters_to, digits_to)
+
+
+def _tab_and_cells(text: str, tabs: list[str]) -> tuple[str, str]:
+    """Splits a range into its tab, the first one when it names none, and its cells."""
+    if "!" in text:
+        tab, _, cells = text.rpartition("!")
+        return _unquoted(tab), cells
+    return (tabs[0] if tabs else ""), text
+
+
+def _single_cell(tab: str, letters: str, digits: str) -> Area | None:
+    if not letters or not digits or int(digits) < 1:
         return None
-    first_column = column_number(letters) if letters else 0
-    top = int(digits) - 1 if digits else 0
-    if ":" not in cells:
-        if not letters or not digits:
-            return None
-        return Area(tab, top, first_column, top + 1, first_column + 1) if top >= 0 else None
+    row, column = int(digits) - 1, column_number(letters)
+    return Area(tab, row, column, row + 1, column + 1)
+
+
+def _cell_range(tab: str, letters: str, digits: str, letters_to: str, digits_to: str) -> Area | None:
     if not letters_to and not digits_to:
         return None
-    end_column = column_number(letters_to) + 1 if letters_to else None
+    top = int(digits) - 1 if digits else 0
+    left = column_number(letters) if letters else 0
     bottom = int(digits_to) if digits_to else None
-    if (
-        top < 0
-        or (end_column is not None and end_column <= first_column)
-        or (bottom is not None and bottom <= top)
-    ):
+    right = column_number(letters_to) + 1 if letters_to else None
+    if top < 0 or _is_empty(top, bottom) or _is_empty(left, right):
         return None
-    return Area(tab, top, first_column, bottom, end_column)
+    return Area(tab, top, left, bottom, right)
+
+
+def _is_empty(start: int, end: int | None) -> bool:
+    return end is not None and end <= start
 
 
 def _unquoted(tab: str) -> str:

@@ -128,8 +128,11 @@ def rendered(value: Any, option: str) -> Any:
 
 
 def _turned(rows: list[list[Any]]) -> list[list[Any]]:
-    width = max((len(row) for row in rows), default=0)
-    return [[row[n] if n < len(row) else "" for row in rows] for n in range(width)]
+    return [[row[n] if n < len(row) else "" for row in rows] for n in range(_width(rows))]
+
+
+def _width(rows: list[list[Any]]) -> int:
+    return max((len(row) for row in rows), default=0)
 
 
 def _choice(request: FakeRequest | Row, name: str, choices: tuple[str, ...], *, default: str | None) -> str:
@@ -176,14 +179,33 @@ def _touched(
 
 def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row, ChangedObject]:
     """Writes values into a range; null keeps a cell. Raises SheetError when they do not fit."""
-    area = book.area(text)
-    named = body.get("range")
-    if named is not None and not isinstance(named, str):
-        raise invalid("Invalid value at 'data.range'")
-    if named and book.area(named) != area:
-        raise invalid(f"Requested range [{text}] does not match value range [{named}]")
+    area = _written_area(book, text, body.get("range"))
     tab, rows = book.tab(area.tab), _rows_of(body)
-    height, width = len(rows), max((len(row) for row in rows), default=0)
+    height, width = len(rows), _width(rows)
+    _refuse_overflow(tab, area, height, width)
+    filled = a1.Area(tab.title, area.top, area.left, area.top + max(height, 1), area.left + max(width, 1))
+    before = tab.read(filled)
+    stored = [[None if value is None else entered(value, option) for value in row] for row in rows]
+    _store(tab, filled, stored)
+    where = a1.written(filled, tab.rows, tab.columns)
+    answered: Row = {"spreadsheetId": book.id, "updatedRange": where}
+    cell_count = sum(len(row) for row in rows)
+    if cell_count:
+        answered |= {"updatedRows": height, "updatedColumns": width, "updatedCells": cell_count}
+    return answered, _touched(book, tab, where, before, tab.read(filled))
+
+
+def _written_area(book: FakeSpreadsheet, text: str, body_range: Any) -> a1.Area:
+    """Returns the area to write. Raises SheetError when the body names another one than the request."""
+    area = book.area(text)
+    if body_range is not None and not isinstance(body_range, str):
+        raise invalid("Invalid value at 'data.range'")
+    if body_range and book.area(body_range) != area:
+        raise invalid(f"Requested range [{text}] does not match value range [{body_range}]")
+    return area
+
+
+def _refuse_overflow(tab: FakeTab, area: a1.Area, height: int, width: int) -> None:
     limit = a1.written(area, tab.rows, tab.columns)
     if height > min(area.bottom or tab.rows, tab.rows) - area.top:
         reached = f"row [{area.top + height}]"
@@ -191,19 +213,14 @@ def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row
     if width > min(area.right or tab.columns, tab.columns) - area.left:
         column = a1.column_letters(area.left + width - 1)
         raise invalid(f"Requested writing within range [{limit}], but tried writing to column [{column}]")
-    filled = a1.Area(tab.title, area.top, area.left, area.top + max(height, 1), area.left + max(width, 1))
-    before, cells = tab.read(filled), 0
-    stored = [[None if value is None else entered(value, option) for value in row] for row in rows]
-    for down, row in enumerate(stored):
-        for across, value in enumerate(row):
-            cells += 1
+
+
+def _store(tab: FakeTab, area: a1.Area, rows: list[list[Any]]) -> None:
+    """Writes the values that are not null into the tab, from the area's first cell."""
+    for row_number, row in enumerate(rows, area.top):
+        for column, value in enumerate(row, area.left):
             if value is not None:
-                tab.cells[area.top + down, area.left + across] = value
-    where = a1.written(filled, tab.rows, tab.columns)
-    answered: Row = {"spreadsheetId": book.id, "updatedRange": where}
-    if cells:
-        answered |= {"updatedRows": height, "updatedColumns": width, "updatedCells": cells}
-    return answered, _touched(book, tab, where, before, tab.read(filled))
+                tab.cells[row_number, column] = value
 
 
 def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) -> tuple[Row, ChangedObject]:
@@ -219,10 +236,9 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
             words = "This action would increase the number of cells in the workbook above the limit of"
             raise invalid(f"{words} {MAX_CELLS} cells.")
         tab.rows = start + len(rows)
-    tab.columns = max(tab.columns, area.left + max((len(row) for row in rows), default=0))
+    tab.columns = max(tab.columns, area.left + _width(rows))
     target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.left)}{start + 1}"
-    width = max((len(row) for row in rows), default=1) or 1
-    target += f":{a1.column_letters(area.left + width - 1)}{start + max(len(rows), 1)}"
+    target += f":{a1.column_letters(area.left + max(_width(rows), 1) - 1)}{start + max(len(rows), 1)}"
     updates, touched = write(book, target, {"values": rows}, option)
     answered: Row = {"spreadsheetId": book.id}
     if last > area.top:
@@ -280,38 +296,57 @@ def values_call(
     body = _body(request)
     render = _choice(request, "valueRenderOption", _RENDER, default="FORMATTED_VALUE")
     dimension = _choice(request, "majorDimension", _DIMENSION, default="ROWS")
-    text, _, verb = rest.removeprefix("/").rpartition(":")
-    match request.method, verb:
-        case "GET", "batchGet" if not text:
-            ranges = [value for name, value in request.query if name == "ranges"]
-            value_ranges = [
-                value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges
-            ]
-            return {"spreadsheetId": book.id, "valueRanges": value_ranges}, ()
-        case "POST", "batchUpdate" if not text:
-            return _values_batch(book, body)
-        case "POST", "batchClear" if not text:
-            results = _all_or_nothing(
-                book, lambda draft: [clear(draft, range_text) for range_text in _texts(body.get("ranges"))]
-            )
-            cleared = [answered["clearedRange"] for answered, _ in results]
-            return {"spreadsheetId": book.id, "clearedRanges": cleared}, tuple(
-                change for _, change in results
-            )
-        case "POST", "append":
-            answered, touched = _all_or_nothing(book, lambda draft: append(draft, text, body, request))
-            return answered, (touched,)
-        case "POST", "clear":
-            answered, touched = clear(book, text)
-            return answered, (touched,)
     text = rest.removeprefix("/")
-    if request.method == "GET":
-        return value_range(book, text, render=render, dimension=dimension), ()
-    if request.method == "PUT":
-        option = _choice(request, "valueInputOption", _INPUT, default=None)
-        answered, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
-        return answered, (touched,)
-    raise SheetError(404, "NOT_FOUND", "Method not found.")
+    match request.method:
+        case "GET":
+            return _read_values(book, text, request, render=render, dimension=dimension), ()
+        case "POST":
+            return _post_values(book, text, request, body)
+        case "PUT":
+            option = _choice(request, "valueInputOption", _INPUT, default=None)
+            answered, touched = _all_or_nothing(book, lambda draft: write(draft, text, body, option))
+            return answered, (touched,)
+    raise _unknown_method()
+
+
+def _unknown_method() -> SheetError:
+    return SheetError(404, "NOT_FOUND", "Method not found.")
+
+
+def _read_values(
+    book: FakeSpreadsheet, text: str, request: FakeRequest, *, render: str, dimension: str
+) -> Row:
+    if text not in ("batchGet", ":batchGet"):
+        return value_range(book, text, render=render, dimension=dimension)
+    ranges = [value for name, value in request.query if name == "ranges"]
+    value_ranges = [value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges]
+    return {"spreadsheetId": book.id, "valueRanges": value_ranges}
+
+
+def _post_values(
+    book: FakeSpreadsheet, text: str, request: FakeRequest, body: Row
+) -> tuple[Row, tuple[ChangedObject, ...]]:
+    range_text, _, verb = text.rpartition(":")
+    match verb:
+        case "batchUpdate" if not range_text:
+            return _values_batch(book, body)
+        case "batchClear" if not range_text:
+            return _clear_batch(book, body)
+        case "append":
+            answered, touched = _all_or_nothing(book, lambda draft: append(draft, range_text, body, request))
+            return answered, (touched,)
+        case "clear":
+            answered, touched = clear(book, range_text)
+            return answered, (touched,)
+    raise _unknown_method()
+
+
+def _clear_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[ChangedObject, ...]]:
+    results = _all_or_nothing(
+        book, lambda draft: [clear(draft, range_text) for range_text in _texts(body.get("ranges"))]
+    )
+    cleared = [answered["clearedRange"] for answered, _ in results]
+    return {"spreadsheetId": book.id, "clearedRanges": cleared}, tuple(change for _, change in results)
 
 
 def _texts(value: Any) -> list[str]:
@@ -320,13 +355,17 @@ def _texts(value: Any) -> list[str]:
     return value
 
 
-def _values_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[ChangedObject, ...]]:
-    option = _choice(body, "valueInputOption", _INPUT, default=None)
-    parts = body.get("data", [])
-    if not isinstance(parts, list) or any(
-        not isinstance(part, dict) or "range" not in part for part in parts
+def _value_ranges(value: Any) -> list[Row]:
+    if not isinstance(value, list) or any(
+        not isinstance(part, dict) or "range" not in part for part in value
     ):
         raise invalid("Invalid value at 'data'")
+    return value
+
+
+def _values_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[ChangedObject, ...]]:
+    option = _choice(body, "valueInputOption", _INPUT, default=None)
+    parts = _value_ranges(body.get("data", []))
     results = _all_or_nothing(book, lambda draft: [write(draft, str(p["range"]), p, option) for p in parts])
     updates = [row for row, _ in results]
     totals = {
@@ -366,13 +405,19 @@ def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[
     return {"spreadsheetId": book.id, "replies": replies}, (touched,) if changed else ()
 
 
-def _request(book: FakeSpreadsheet, request: Any) -> Row:
+def _kind_and_fields(request: Any) -> tuple[str, Any]:
+    """Returns the kind of a batch request and its fields. Raises SheetError for a malformed one."""
     if not isinstance(request, dict) or len(request) != 1:
         raise invalid("Invalid requests[0]: exactly one kind of request is needed.")
     kind, fields = next(iter(request.items()))
     inner = list(fields.values()) if isinstance(fields, dict) else [None]
     if any(not isinstance(value, dict) for value in inner) and kind != "deleteSheet":
         raise invalid(f"Invalid value at 'requests[0].{kind}'")
+    return kind, fields
+
+
+def _request(book: FakeSpreadsheet, request: Any) -> Row:
+    kind, fields = _kind_and_fields(request)
     match kind:
         case "addSheet":
             return _add_tab(book, fields.get("properties", {}))

@@ -23,7 +23,6 @@ from steward.fake_platforms.exchange import (
     text_response,
 )
 from steward.fake_platforms.faults import InjectedFault
-from steward.fake_platforms.ledger import LedgerEntry
 from steward.fake_platforms.slow import Slowness
 from steward.fake_platforms.state import PlatformState
 from steward.fake_platforms.woocommerce import api
@@ -144,34 +143,32 @@ class FakePlatforms:
                 return
 
     async def _serve(self, request: FakeRequest, scope: Message, receive: Receive, send: Send) -> None:
-        if request.path == "/sandbox" or request.path.startswith("/sandbox/"):
+        if _is_below(request.path, "/sandbox"):
             await _send(send, request, await self._controlled(request))
-            return
-        if request.path == "/" and request.first("rest_route") is None:
+        elif request.path == "/" and request.first("rest_route") is None:
             html = page.rendered(self.state)
             await _send(send, request, text_response(200, html, kind="text/html; charset=UTF-8"))
-            return
+        else:
+            await self._serve_platform(request, scope, receive, send)
+
+    async def _serve_platform(
+        self, request: FakeRequest, scope: Message, receive: Receive, send: Send
+    ) -> None:
         state = self.state
         service = next((name for start, name in _SERVICES if _is_below(request.path, start)), None)
         entry = state.ledger.record_arrival(request, service, at=self._now()) if service else None
         fault = state.faults.match_request(request.method, request.path)
         if entry is not None and fault is not None:
             entry.fault = fault.id
-        pause = state.slow.seconds(request) if service == "woocommerce" else 0.0
-        if fault is not None and fault.kind == "delay":
-            pause += fault.delay_ms / 1000
-        is_late = await self._wait(scope, pause)
-        answer, is_applied = self._outcome(state, request, service, fault)
-        if answer is None or (fault is not None and fault.kind == "drop_after"):
-            _finish(state, entry, answer if is_applied else None, answered=None)
-            state.deliveries.enqueue(state.shop.pop_events())
+        is_late = await self._wait(scope, _pause_seconds(state, request, service, fault))
+        sent, applied = _responses(state, request, service, fault)
+        if entry is not None:
+            state.ledger.complete(entry, applied, answered=sent.status if sent is not None else None)
+        events = state.shop.pop_events()
+        if sent is None:
+            state.deliveries.enqueue(events)
             await _drop(scope, receive)
             return
-        events = state.shop.pop_events()
-        sent = answer
-        if fault is not None and fault.kind == "status_after":
-            sent = _faulty(fault, service)
-        _finish(state, entry, answer if is_applied else None, answered=sent.status)
         await state.deliveries.send_pings(events)
         if is_late:
             state.deliveries.enqueue(events)
@@ -188,18 +185,6 @@ class FakePlatforms:
         if seconds:
             await self._sleep(seconds if patience is None else min(seconds, patience))
         return patience is not None and seconds > patience
-
-    def _outcome(
-        self, state: PlatformState, request: FakeRequest, service: str | None, fault: InjectedFault | None
-    ) -> tuple[FakeResponse | None, bool]:
-        """Returns the answer, null for a connection dropped before, and whether the service was called."""
-        match fault.kind if fault is not None else "":
-            case "status" | "throttle":
-                assert fault is not None
-                return _faulty(fault, service), False
-            case "drop_before":
-                return None, False
-        return _answered(state, request, service), True
 
     async def _controlled(self, request: FakeRequest) -> FakeResponse:
         try:
@@ -256,11 +241,29 @@ def _faulty(fault: InjectedFault, service: str | None) -> FakeResponse:
     )
 
 
-def _finish(
-    state: PlatformState, entry: LedgerEntry | None, answer: FakeResponse | None, *, answered: int | None
-) -> None:
-    if entry is not None:
-        state.ledger.complete(entry, answer, answered=answered)
+def _pause_seconds(
+    state: PlatformState, request: FakeRequest, service: str | None, fault: InjectedFault | None
+) -> float:
+    seconds = state.slow.seconds(request) if service == "woocommerce" else 0.0
+    if fault is not None and fault.kind == "delay":
+        seconds += fault.delay_ms / 1000
+    return seconds
+
+
+def _responses(
+    state: PlatformState, request: FakeRequest, service: str | None, fault: InjectedFault | None
+) -> tuple[FakeResponse | None, FakeResponse | None]:
+    """Returns the response to send, null for a dropped connection, and the service's own, null if not called."""
+    if fault is not None and fault.kind in ("status", "throttle"):
+        return _faulty(fault, service), None
+    if fault is not None and fault.kind == "drop_before":
+        return None, None
+    answer = _answered(state, request, service)
+    if fault is not None and fault.kind == "drop_after":
+        return None, answer
+    if fault is not None and fault.kind == "status_after":
+        return _faulty(fault, service), answer
+    return answer, answer
 
 
 async def _arrived(scope: Message, receive: Receive) -> FakeRequest | None:

@@ -142,20 +142,16 @@ def _product_meant(shop: FakeShop, ask: Row) -> Row | None:
 def line(shop: FakeShop, ask: Row) -> Row:
     """Returns a new order line; one for an unknown product is empty."""
     sold = _product_meant(shop, ask)
-    is_variation = sold is not None and sold["type"] == "variation"
-    parent = shop.products[sold["parent_id"]] if sold is not None and is_variation else sold
-    name = "" if parent is None else parent["name"]
-    if sold is not None and is_variation:
-        name = f"{name} - {sold['name']}"
+    product = _product_fields(shop, sold)
     quantity = int(ask.get("quantity", 1))
     price = (stock.number(sold["price"]) or 0.0) if sold is not None else 0.0
     total = _amount(ask, "total", price * quantity)
     subtotal = max(_amount(ask, "subtotal", price * quantity), total)
     return {
         "id": shop.next_id("line"),
-        "name": str(ask.get("name") or name),
-        "product_id": 0 if parent is None else parent["id"],
-        "variation_id": sold["id"] if sold is not None and is_variation else 0,
+        "name": str(ask.get("name") or product["name"]),
+        "product_id": product["product_id"],
+        "variation_id": product["variation_id"],
         "quantity": quantity,
         "tax_class": "",
         "subtotal": money(subtotal),
@@ -164,12 +160,26 @@ def line(shop: FakeShop, ask: Row) -> Row:
         "total_tax": "0.00",
         "taxes": [],
         "meta_data": [],
-        "sku": None if sold is None else sold["sku"],
-        "global_unique_id": None if sold is None else sold["global_unique_id"],
+        "sku": product["sku"],
+        "global_unique_id": product["global_unique_id"],
         "price": _unit(total, quantity),
-        "image": {"id": 0 if sold is None else "", "src": ""},
-        "parent_name": parent["name"] if parent is not None and is_variation else None,
+        "image": {"id": product["image_id"], "src": ""},
+        "parent_name": product["parent_name"],
     }
+
+
+def _product_fields(shop: FakeShop, sold: Row | None) -> Row:
+    """Returns what a line shows of its product or variation."""
+    if sold is None:
+        unknown = {"name": "", "product_id": 0, "variation_id": 0, "parent_name": None}
+        return unknown | {"sku": None, "global_unique_id": None, "image_id": 0}
+    fields = {"name": sold["name"], "product_id": sold["id"], "variation_id": 0, "parent_name": None}
+    fields |= {"sku": sold["sku"], "global_unique_id": sold["global_unique_id"], "image_id": ""}
+    if sold["type"] == "variation":
+        parent = shop.products[sold["parent_id"]]
+        fields["name"] = f"{parent['name']} - {sold['name']}"
+        fields |= {"product_id": parent["id"], "variation_id": sold["id"], "parent_name": parent["name"]}
+    return fields
 
 
 def _amount(ask: Row, name: str, otherwise: float) -> float:
@@ -185,7 +195,7 @@ def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
     """Writes lines: those with an id are changed, those without are added each time."""
     lines: list[Row] = [dict(line) for line in row["line_items"]]
     for ask in requested:
-        is_removed = ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
+        is_removed = _is_removal(ask)
         held = next((existing for existing in lines if existing["id"] == ask.get("id")), None)
         if held is None and (ask.get("id") or is_removed):
             words = "Order item ID provided is not associated with order."
@@ -197,6 +207,10 @@ def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
         else:
             _change_line(held, ask)
     row["line_items"] = lines
+
+
+def _is_removal(ask: Row) -> bool:
+    return ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
 
 
 def _change_line(held: Row, ask: Row) -> None:
@@ -287,21 +301,28 @@ def set_status(shop: FakeShop, row: Row, status: str, *, noted: bool = True) -> 
 
 
 def _apply(shop: FakeShop, row: Row, values: Row) -> None:
-    if values.get("customer_id") and values["customer_id"] not in shop.customers:
-        raise errors.ShopError(400, "woocommerce_rest_invalid_customer_id", "Customer ID is invalid.")
+    _refuse_unknown_customer(shop, values.get("customer_id"))
     if "line_items" in values:
         _set_lines(shop, row, values["line_items"])
     for name in _PLAIN:
         if name in values:
             row[name] = values[name]
     for name in ("billing", "shipping"):
-        fields = {key: value for key, value in values.get(name, {}).items() if key in row[name]}
-        row[name] = {**row[name], **fields}
+        row[name] = _changed_address(row[name], values.get(name, {}))
     for name in ("shipping_lines", "fee_lines"):
         if name in values:
             row[name] = [{"id": shop.next_id("line"), **line} for line in values[name]]
     if "meta_data" in values:
         shop.merge_meta(row, values["meta_data"])
+
+
+def _refuse_unknown_customer(shop: FakeShop, customer_id: int | None) -> None:
+    if customer_id and customer_id not in shop.customers:
+        raise errors.ShopError(400, "woocommerce_rest_invalid_customer_id", "Customer ID is invalid.")
+
+
+def _changed_address(address: Row, changes: Row) -> Row:
+    return {**address, **{name: value for name, value in changes.items() if name in address}}
 
 
 def _values(body: Row, *, loose: bool) -> Row:

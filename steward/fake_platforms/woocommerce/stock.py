@@ -64,8 +64,8 @@ def derive_parent(shop: FakeShop, parent: Row) -> None:
     """Sets a variable product's price to its lowest variation's, its status to that of any variation."""
     rows = [shop.variations[variation_id] for variation_id in parent["variations"]]
     live = [row for row in rows if row["status"] == "publish"]
-    priced = [(entry, row["price"]) for row in live if (entry := number(row["price"])) is not None]
-    parent["price"] = min(priced)[1] if priced else ""
+    prices = _sorted_prices(live)
+    parent["price"] = prices[0] if prices else ""
     parent["regular_price"] = parent["sale_price"] = ""
     parent["on_sale"] = any(row["on_sale"] for row in live)
     parent["purchasable"] = True
@@ -73,11 +73,17 @@ def derive_parent(shop: FakeShop, parent: Row) -> None:
     if not parent["manage_stock"] and live:
         states = {row["stock_status"] for row in live}
         parent["stock_status"] = next((s for s in ("instock", "onbackorder") if s in states), "outofstock")
-    if priced and min(priced)[1] != max(priced)[1]:
-        low, high = (price_html(entry[1], hidden=True) for entry in (min(priced), max(priced)))
+    if prices and prices[0] != prices[-1]:
+        low, high = price_html(prices[0], hidden=True), price_html(prices[-1], hidden=True)
         parent["price_html"] = f'{low} <span aria-hidden="true">&ndash;</span> {high}'
     else:
         parent["price_html"] = price_html(parent["price"])
+
+
+def _sorted_prices(rows: list[Row]) -> list[str]:
+    """Returns the prices that are numbers as they are written, lowest first."""
+    priced = [(amount, row["price"]) for row in rows if (amount := number(row["price"])) is not None]
+    return [price for _, price in sorted(priced)]
 
 
 def derive(shop: FakeShop, row: Row) -> None:
