@@ -159,12 +159,11 @@ async def control(state: PlatformState, request: FakeRequest) -> FakeResponse:
     path = request.path.rstrip("/")
     if path == "/sandbox/events" and request.method == "POST":
         return await _events(state, request)
-    if path in _SETTINGS and request.method in ("GET", "POST", "DELETE"):
-        return _SETTINGS[path](state, request)
+    handler = _HANDLERS.get((request.method, path))
+    if handler is not None:
+        return handler(state, request)
     if path.startswith("/sandbox/faults/") and request.method == "DELETE":
         return _remove_fault(state, path.removeprefix("/sandbox/faults/"))
-    if path in _READS and request.method == "GET":
-        return _READS[path](state, request)
     if path.startswith("/sandbox/teams/") and request.method == "GET":
         return _messages(state, path.removeprefix("/sandbox/teams/"))
     raise BadControlRequest(f"there is nothing at {request.method} {path}", 404)
@@ -182,9 +181,14 @@ def _messages(state: PlatformState, workflow: str) -> FakeResponse:
     return json_response(200, {"messages": state.teams.inbox[workflow]})
 
 
-_SETTINGS = {"/sandbox/faults": _faults, "/sandbox/slow": _slow}
-_READS: dict[str, Callable[[PlatformState, FakeRequest], FakeResponse]] = {
-    "/sandbox": lambda state, request: json_response(200, state.keys.described()),
-    "/sandbox/ledger": _ledger,
-    "/sandbox/state": lambda state, request: json_response(200, state_snapshot(state)),
+_HANDLERS: dict[tuple[str, str], Callable[[PlatformState, FakeRequest], FakeResponse]] = {
+    ("GET", "/sandbox"): lambda state, request: json_response(200, state.keys.described()),
+    ("GET", "/sandbox/ledger"): _ledger,
+    ("GET", "/sandbox/state"): lambda state, request: json_response(200, state_snapshot(state)),
+    ("GET", "/sandbox/faults"): _faults,
+    ("POST", "/sandbox/faults"): _faults,
+    ("DELETE", "/sandbox/faults"): _faults,
+    ("GET", "/sandbox/slow"): _slow,
+    ("POST", "/sandbox/slow"): _slow,
+    ("DELETE", "/sandbox/slow"): _slow,
 }

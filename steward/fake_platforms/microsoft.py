@@ -17,12 +17,16 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict):
         if value.get("type") in ("TextBlock", "TextRun") and isinstance(value.get("text"), str):
             yield value["text"]
-        facts = value.get("facts") if value.get("type") == "FactSet" else None
-        for fact in facts if isinstance(facts, list) else ():
-            if isinstance(fact, dict):
-                yield f"{fact.get('title', '')}: {fact.get('value', '')}"
+        if value.get("type") == "FactSet":
+            yield from _fact_texts(value.get("facts"))
         for name in ("body", "items", "columns", "rows", "cells", "inlines"):
             yield from _texts(value.get(name))
+
+
+def _fact_texts(facts: Any) -> Iterator[str]:
+    for fact in facts if isinstance(facts, list) else ():
+        if isinstance(fact, dict):
+            yield f"{fact.get('title', '')}: {fact.get('value', '')}"
 
 
 def plain_text(card: Any) -> str:
@@ -54,14 +58,18 @@ class FakeTeams:
         message = request.json()
         if not isinstance(message, dict):
             return _refused(400, "InvalidRequestContent", "The request content is not valid JSON.")
-        attachments = message.get("attachments")
-        first = attachments[0] if isinstance(attachments, list) and attachments else {}
-        card = first.get("content") if isinstance(first, dict) else None
+        card = _first_card(message)
         text = plain_text(card) if card is not None else str(message.get("text", ""))
         posted_at = self._now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         self.inbox[name].append({"at": posted_at, "card": card, "text": text})
         touched = ChangedObject("message", len(self.inbox[name]), ("card",), {}, {"text": text})
         return FakeResponse(202, b"", {}, (touched,))
+
+
+def _first_card(message: Row) -> Any:
+    attachments = message.get("attachments")
+    first = attachments[0] if isinstance(attachments, list) and attachments else {}
+    return first.get("content") if isinstance(first, dict) else None
 
 
 def _refused(status: int, code: str, message: str) -> FakeResponse:

@@ -100,13 +100,7 @@ class ObjectStore:
             words = "The AWS Access Key Id you provided does not exist in our records."
             raise StoreError(403, "InvalidAccessKeyId", words)
         timestamp = request.headers.get("x-amz-date", "")
-        try:
-            request_time = datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-        except ValueError:
-            raise StoreError(403, "AccessDenied", "AWS authentication requires a valid Date") from None
-        if abs(request_time - self._now()) > SKEW:
-            words = "The difference between the request time and the current time is too large."
-            raise StoreError(403, "RequestTimeTooSkewed", words)
+        self._check_time(timestamp)
         payload = request.headers.get("x-amz-content-sha256", "")
         if payload not in ("UNSIGNED-PAYLOAD", _sha(request.body)):
             words = "The provided 'x-amz-content-sha256' header does not match what was computed."
@@ -118,6 +112,15 @@ class ObjectStore:
         if not bound or not hmac.compare_digest(expected, match["mark"]):
             words = "The request signature we calculated does not match the signature you provided."
             raise StoreError(403, "SignatureDoesNotMatch", words)
+
+    def _check_time(self, timestamp: str) -> None:
+        try:
+            request_time = datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        except ValueError:
+            raise StoreError(403, "AccessDenied", "AWS authentication requires a valid Date") from None
+        if abs(request_time - self._now()) > SKEW:
+            words = "The difference between the request time and the current time is too large."
+            raise StoreError(403, "RequestTimeTooSkewed", words)
 
     def answer(self, request: FakeRequest) -> FakeResponse:
         """Serves one request below `/s3`."""
@@ -170,42 +173,54 @@ class ObjectStore:
 
     def _listed(self, request: FakeRequest, bucket: str) -> FakeResponse:
         prefix, delimiter = request.first("prefix") or "", request.first("delimiter") or ""
-        max_keys = request.first("max-keys") or "1000"
-        if not max_keys.isdigit():
-            raise StoreError(
-                400, "InvalidArgument", "Provided max-keys not an integer or within integer range"
-            )
-        size = min(int(max_keys), 1000)
+        size = _page_size(request)
         after = request.first("continuation-token") or request.first("start-after") or ""
-        names: dict[str, bool] = {}
-        for key in sorted(self.buckets[bucket]):
-            if not key.startswith(prefix):
-                continue
-            head, has_delimiter, _ = key[len(prefix) :].partition(delimiter) if delimiter else ("", "", "")
-            name = prefix + head + delimiter if has_delimiter else key
-            if name > after:
-                names.setdefault(name, bool(has_delimiter))
-        entries = list(names.items())
+        stored = self.buckets[bucket]
+        entries = _listed_names(sorted(stored), prefix, delimiter, after)
         page, more = entries[:size], len(entries) > size
-        encoded = request.first("encoding-type") == "url"
-
-        def written(text: str) -> str:
-            return quote(text, safe="/-_.~") if encoded else escape(text)
-
+        written = _written_in_url if request.first("encoding-type") == "url" else escape
         parts = [f'<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="{_SPACE}">']
         parts.append(f"<Name>{escape(bucket)}</Name><Prefix>{written(prefix)}</Prefix>")
         parts.append(f"<KeyCount>{len(page)}</KeyCount><MaxKeys>{size}</MaxKeys>")
         parts.append(f"<IsTruncated>{str(more).lower()}</IsTruncated>")
         if more and page:
             parts.append(f"<NextContinuationToken>{escape(page[-1][0])}</NextContinuationToken>")
-        for key, is_common in page:
+        for name, is_common in page:
             if is_common:
-                parts.append(f"<CommonPrefixes><Prefix>{written(key)}</Prefix></CommonPrefixes>")
-                continue
-            stored = self.buckets[bucket][key]
-            modified_at = stored.modified_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
-            parts.append(f"<Contents><Key>{written(key)}</Key><LastModified>{modified_at}</LastModified>")
-            parts.append(f"<ETag>{escape(stored.etag)}</ETag><Size>{len(stored.content)}</Size>")
-            parts.append("<StorageClass>STANDARD</StorageClass></Contents>")
+                parts.append(f"<CommonPrefixes><Prefix>{written(name)}</Prefix></CommonPrefixes>")
+            else:
+                parts.append(_contents_xml(written(name), stored[name]))
         parts.append("</ListBucketResult>")
         return FakeResponse(200, "".join(parts).encode(), {"content-type": _XML})
+
+
+def _page_size(request: FakeRequest) -> int:
+    max_keys = request.first("max-keys") or "1000"
+    if not max_keys.isdigit():
+        raise StoreError(400, "InvalidArgument", "Provided max-keys not an integer or within integer range")
+    return min(int(max_keys), 1000)
+
+
+def _listed_names(keys: list[str], prefix: str, delimiter: str, after: str) -> list[tuple[str, bool]]:
+    """Returns the names sorted after `after`, each with whether it is the common prefix of several keys."""
+    names: dict[str, bool] = {}
+    for key in keys:
+        if key.startswith(prefix):
+            end = key.find(delimiter, len(prefix)) if delimiter else -1
+            name = key if end < 0 else key[: end + len(delimiter)]
+            if name > after:
+                names.setdefault(name, end >= 0)
+    return list(names.items())
+
+
+def _written_in_url(text: str) -> str:
+    return quote(text, safe="/-_.~")
+
+
+def _contents_xml(key: str, stored: Stored) -> str:
+    modified_at = stored.modified_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    return (
+        f"<Contents><Key>{key}</Key><LastModified>{modified_at}</LastModified>"
+        f"<ETag>{escape(stored.etag)}</ETag><Size>{len(stored.content)}</Size>"
+        "<StorageClass>STANDARD</StorageClass></Contents>"
+    )

@@ -319,7 +319,9 @@ def _read_values(
     if text not in ("batchGet", ":batchGet"):
         return value_range(book, text, render=render, dimension=dimension)
     ranges = [value for name, value in request.query if name == "ranges"]
-    value_ranges = [value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges]
+    value_ranges = [
+        value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges
+    ]
     return {"spreadsheetId": book.id, "valueRanges": value_ranges}
 
 
@@ -356,9 +358,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _value_ranges(value: Any) -> list[Row]:
-    if not isinstance(value, list) or any(
-        not isinstance(part, dict) or "range" not in part for part in value
-    ):
+    if not isinstance(value, list) or not all(isinstance(part, dict) and "range" in part for part in value):
         raise invalid("Invalid value at 'data'")
     return value
 

@@ -253,7 +253,7 @@ def _pause_seconds(
 def _responses(
     state: PlatformState, request: FakeRequest, service: str | None, fault: InjectedFault | None
 ) -> tuple[FakeResponse | None, FakeResponse | None]:
-    """Returns the response to send, null for a dropped connection, and the service's own, null if not called."""
+    """Returns the response to send, null to drop the connection, and the service's own, null if uncalled."""
     if fault is not None and fault.kind in ("status", "throttle"):
         return _faulty(fault, service), None
     if fault is not None and fault.kind == "drop_before":

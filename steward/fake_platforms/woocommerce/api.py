@@ -231,29 +231,31 @@ def _refuse(shop: FakeShop, request: FakeRequest, *, single: bool) -> None:
 
     An unknown key sees nothing (401 cannot_view); a known one learns which right it lacks.
     """
-    verb = "cannot_view" if request.method in _READS else _VERBS[request.method]
-    words = "Sorry, you cannot list resources."
-    if verb != "cannot_view":
-        words = "Sorry, you are not allowed to " + _WORDS[verb] + " resources."
-    elif single:
-        words = "Sorry, you cannot view this resource."
+    denial, words = _denial(request.method, single=single)
     credentials = _credentials(request)
     key = shop.keys.get(credentials[0]) if credentials else None
     if credentials is None or key is None:
-        raise ShopError(401, f"woocommerce_rest_{verb}", words)
+        raise ShopError(401, denial, words)
     code = "woocommerce_rest_authentication_error"
     if key.secret != credentials[1]:
         raise ShopError(401, code, "Consumer secret is invalid.")
-    lacking = "write" if request.method not in _READS and key.rights == "read" else ""
-    lacking = "read" if request.method in _READS and key.rights == "write" else lacking
-    if lacking:
-        raise ShopError(401, code, f"The API key provided does not have {lacking} permissions.")
+    needed = "read" if request.method in _READS else "write"
+    if key.rights in ("read", "write") and key.rights != needed:
+        raise ShopError(401, code, f"The API key provided does not have {needed} permissions.")
     if key.rights == "person":
-        raise ShopError(403, f"woocommerce_rest_{verb}", words)
+        raise ShopError(403, denial, words)
 
 
-_VERBS = {"POST": "cannot_create", "PUT": "cannot_edit", "PATCH": "cannot_edit", "DELETE": "cannot_delete"}
-_WORDS = {"cannot_create": "create", "cannot_edit": "edit", "cannot_delete": "delete"}
+def _denial(method: str, *, single: bool) -> tuple[str, str]:
+    """Returns code and words for a caller who may not use the method."""
+    if method in _READS:
+        words = "Sorry, you cannot view this resource." if single else "Sorry, you cannot list resources."
+        return "woocommerce_rest_cannot_view", words
+    verb = _VERBS[method]
+    return f"woocommerce_rest_cannot_{verb}", f"Sorry, you are not allowed to {verb} resources."
+
+
+_VERBS = {"POST": "create", "PUT": "edit", "PATCH": "edit", "DELETE": "delete"}
 
 
 def _body(request: FakeRequest) -> Row:
@@ -286,30 +288,40 @@ def _link_to_index(shop: FakeShop) -> dict[str, str]:
     return {"link": f'<{shop.url}/wp-json/>; rel="https://api.w.org/"'}
 
 
-def _called(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
+def _matched_route(path: str) -> tuple[Route, dict[str, str]]:
+    """Returns the route of a path and the path's parts by name. Raises ShopError for an unknown path."""
     for route in ROUTES:
         match = route.pattern.fullmatch(path)
-        if match is None:
-            continue
-        act = route.acts.get("GET" if request.method == "HEAD" else request.method)
-        if act is None:
-            break
-        ids = tuple(int(value) for name, value in match.groupdict().items() if name.startswith("id"))
-        words = tuple(value for name, value in match.groupdict().items() if not name.startswith("id"))
-        try:
-            _refuse(shop, request, single=bool(ids))
-        except ShopError as refusal:
-            if not (refusal.code.startswith("woocommerce_rest_cannot") and _is_unknown(shop, path)):
-                raise
-        query = _query(request)
-        try:
-            body = _body(request)
-            force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
-            answered = act(RouteCall(shop, ids, words, query, body, force))
-        except ShopError as refusal:
-            return RouteResult(refusal.status, refusal.body(), {"allow": route.allow})
-        return _completed(shop, route, request, ids, query, answered)
+        if match is not None:
+            return route, match.groupdict()
     raise errors.no_route()
+
+
+def _called(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
+    route, parts = _matched_route(path)
+    act = route.acts.get("GET" if request.method == "HEAD" else request.method)
+    if act is None:
+        raise errors.no_route()
+    ids = tuple(int(value) for name, value in parts.items() if name.startswith("id"))
+    words = tuple(value for name, value in parts.items() if not name.startswith("id"))
+    _check_rights(shop, request, path, single=bool(ids))
+    query = _query(request)
+    try:
+        body = _body(request)
+        force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
+        answered = act(RouteCall(shop, ids, words, query, body, force))
+    except ShopError as refusal:
+        return RouteResult(refusal.status, refusal.body(), {"allow": route.allow})
+    return _completed(shop, route, request, ids, query, answered)
+
+
+def _check_rights(shop: FakeShop, request: FakeRequest, path: str, *, single: bool) -> None:
+    """Refuses a caller without the right, unless the shop refuses the unknown object first."""
+    try:
+        _refuse(shop, request, single=single)
+    except ShopError as refusal:
+        if not (refusal.code.startswith("woocommerce_rest_cannot") and _is_unknown(shop, path)):
+            raise
 
 
 def _completed(

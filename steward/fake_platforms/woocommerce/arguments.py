@@ -194,11 +194,15 @@ def validated(values: Row, args: dict[str, Arg], *, required: tuple[str, ...] = 
         except _Problem as problem:
             problems[name] = problem
     if problems:
-        details = {n: {"code": p.code, "message": p.message, "data": p.data} for n, p in problems.items()}
-        params = {name: problem.message for name, problem in problems.items()}
-        words = "Invalid parameter(s): " + ", ".join(problems)
-        raise ShopError(400, "rest_invalid_param", words, {"params": params, "details": details})
+        raise _invalid_parameters(problems)
     return converted
+
+
+def _invalid_parameters(problems: dict[str, _Problem]) -> ShopError:
+    details = {n: {"code": p.code, "message": p.message, "data": p.data} for n, p in problems.items()}
+    params = {name: problem.message for name, problem in problems.items()}
+    words = "Invalid parameter(s): " + ", ".join(problems)
+    return ShopError(400, "rest_invalid_param", words, {"params": params, "details": details})
 
 
 def coerced(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
@@ -217,11 +221,17 @@ def coerced(values: Row, args: dict[str, Arg], *, fallback: str) -> Row:
         try:
             converted[name] = _typed(name, value, arg)
         except _Problem:
-            if name == "status":
-                converted[name] = fallback
-            elif arg.kind == "string" and isinstance(value, int | float):
-                converted[name] = str(value)
-            elif arg.kind == "integer" and isinstance(value, str):
-                number = re.match(r"\s*[-+]?\d+", value)
-                converted[name] = int(number.group()) if number else 0
+            replacement = fallback if name == "status" else _cast(value, arg)
+            if replacement is not None:
+                converted[name] = replacement
     return converted
+
+
+def _cast(value: Any, arg: Arg) -> str | int | None:
+    """Returns a value of the wrong type as PHP casts it, or null for one that is left out."""
+    if arg.kind == "string" and isinstance(value, int | float):
+        return str(value)
+    if arg.kind == "integer" and isinstance(value, str):
+        number = re.match(r"\s*[-+]?\d+", value)
+        return int(number.group()) if number else 0
+    return None

@@ -245,13 +245,18 @@ def set_sale_dates(shop: FakeShop, row: Row, values: Row) -> None:
                 row[name], row[f"{name}_gmt"] = shop.stamp(instant.replace(tzinfo=zone) if zone else instant)
 
 
-def set_common(shop: FakeShop, row: Row, values: Row, *, derived: set[str]) -> None:
-    """Sets the fields products and variations share; an emptied choice gets its default."""
+def _with_defaults(values: Row) -> Row:
+    """Returns the values with defaults for emptied choices. Raises ShopError for an emptied visibility."""
     if values.get("catalog_visibility") == "":
         words = "Invalid catalog visibility option."
         raise errors.ShopError(400, "product_invalid_catalog_visibility", words)
     defaults = {name: _DEFAULTS[name] for name in _DEFAULTS.keys() & values.keys() if values[name] == ""}
-    values = {**values, **defaults}
+    return {**values, **defaults}
+
+
+def set_common(shop: FakeShop, row: Row, values: Row, *, derived: set[str]) -> None:
+    """Sets the fields products and variations share; an emptied choice gets its default."""
+    values = _with_defaults(values)
     for name, value in values.items():
         if name not in derived and not name.startswith("date_on_sale"):
             row[name] = value

@@ -127,7 +127,7 @@ class FakeShop:
         row["meta_data"] = held
         for entry in entries:
             key, value = entry.get("key"), entry.get("value")
-            same = [h for h in held if h["id"] == entry.get("id")] or [h for h in held if h["key"] == key]
+            same = _same_meta(held, entry)
             if value is None:
                 for old in same:
                     held.remove(old)
@@ -155,6 +155,12 @@ class FakeShop:
             while next(self.with_sku(f"{sku}-{number}"), None) is not None:
                 number += 1
             raise errors.invalid_sku(other["id"], f"{sku}-{number}")
+
+
+def _same_meta(held: list[Row], entry: Row) -> list[Row]:
+    """Returns the stored entries of the entry's id, else of its key."""
+    same_id = [stored for stored in held if stored["id"] == entry.get("id")]
+    return same_id or [stored for stored in held if stored["key"] == entry.get("key")]
 
 
 def slug(text: str) -> str:

@@ -71,13 +71,21 @@ def derive_parent(shop: FakeShop, parent: Row) -> None:
     parent["purchasable"] = True
     parent["has_options"] = True
     if not parent["manage_stock"] and live:
-        states = {row["stock_status"] for row in live}
-        parent["stock_status"] = next((s for s in ("instock", "onbackorder") if s in states), "outofstock")
-    if prices and prices[0] != prices[-1]:
-        low, high = price_html(prices[0], hidden=True), price_html(prices[-1], hidden=True)
-        parent["price_html"] = f'{low} <span aria-hidden="true">&ndash;</span> {high}'
-    else:
-        parent["price_html"] = price_html(parent["price"])
+        parent["stock_status"] = _best_status(live)
+    parent["price_html"] = _price_range_html(prices)
+
+
+def _best_status(rows: list[Row]) -> str:
+    states = {row["stock_status"] for row in rows}
+    return next((status for status in ("instock", "onbackorder") if status in states), "outofstock")
+
+
+def _price_range_html(prices: list[str]) -> str:
+    """Returns the lowest and the highest of sorted prices as the shop's pages show them."""
+    if not prices or prices[0] == prices[-1]:
+        return price_html(prices[0] if prices else "")
+    low, high = price_html(prices[0], hidden=True), price_html(prices[-1], hidden=True)
+    return f'{low} <span aria-hidden="true">&ndash;</span> {high}'
 
 
 def _sorted_prices(rows: list[Row]) -> list[str]:

@@ -3,7 +3,7 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce.arguments import Arg, validated
@@ -55,23 +55,37 @@ def show_one(shop: FakeShop, kind: str, term: Row) -> Row:
 
 def listed(shop: FakeShop, kind: str, query: Row) -> RouteResult:
     """Returns the list of terms, by name by default."""
-    seen = counts(shop, kind)
     listing = Listing(_LIST, _SORT, "name", shop.zone)
     arguments = listing.read(query)
-    rows: Iterable[Row] = ({**term, "count": seen[term["id"]]} for term in shop.terms[kind].values())
-    if arguments.get("hide_empty"):
-        rows = (row for row in rows if row["count"])
-    if "parent" in arguments:
-        rows = (row for row in rows if row.get("parent", 0) == arguments["parent"])
-    if "product" in arguments:
-        carried = {term["id"] for term in shop.products.get(arguments["product"], {}).get(kind, [])}
-        rows = (row for row in rows if row["id"] in carried)
-    if arguments.get("slug"):
-        rows = (row for row in rows if row["slug"] in arguments["slug"].split(","))
     url = f"{shop.url}/wp-json/wc/v3/products/{kind}"
     return listing.answer(
-        rows, arguments, query, url=url, show=lambda row: show(shop, kind, row, row["count"])
+        _filtered(shop, kind, arguments),
+        arguments,
+        query,
+        url=url,
+        show=lambda row: show(shop, kind, row, row["count"]),
     )
+
+
+def _filtered(shop: FakeShop, kind: str, arguments: Row) -> Iterator[Row]:
+    """Yields the terms that pass the list's filters, with their counts."""
+    seen = counts(shop, kind)
+    product = shop.products.get(arguments["product"], {}) if "product" in arguments else None
+    product_terms = (
+        {term["id"] for term in product.get(kind, [])} if product is not None else shop.terms[kind]
+    )
+    for term in shop.terms[kind].values():
+        row = {**term, "count": seen[term["id"]]}
+        if row["id"] in product_terms and _is_selected(row, arguments):
+            yield row
+
+
+def _is_selected(row: Row, arguments: Row) -> bool:
+    if arguments.get("hide_empty") and not row["count"]:
+        return False
+    if "parent" in arguments and row.get("parent", 0) != arguments["parent"]:
+        return False
+    return not arguments.get("slug") or row["slug"] in arguments["slug"].split(",")
 
 
 _UNCLOSED = re.compile(r"<[^>]*?(?:(?=<)|>|$)")
@@ -167,18 +181,28 @@ def resolve(shop: FakeShop, kind: str, requested: list[Row]) -> list[Row]:
     """Returns a product's terms by id or name; unknown names are created, unknown ids left out."""
     resolved: dict[int, Row] = {}
     for ask in requested:
-        if ask.get("id"):
-            term = shop.terms[kind].get(int(ask["id"]))
-        elif ask.get("name") and stored_name(shop, str(ask["name"])):
-            term = _same_name(shop, kind, str(ask["name"])) or add(shop, kind, {"name": str(ask["name"])})
-        else:
-            continue
+        term = _requested_term(shop, kind, ask)
         if term is not None:
-            resolved[term["id"]] = {name: term[name] for name in ("id", "name", "slug")}
+            resolved[term["id"]] = _reference(term)
     if not resolved and kind == "categories":
-        plain = _same_name(shop, kind, "Uncategorized") or add(shop, kind, {"name": "Uncategorized"})
-        return [{name: plain[name] for name in ("id", "name", "slug")}]
+        return [_reference(_term_named(shop, kind, "Uncategorized"))]
     return list(resolved.values())
+
+
+def _requested_term(shop: FakeShop, kind: str, ask: Row) -> Row | None:
+    if ask.get("id"):
+        return shop.terms[kind].get(int(ask["id"]))
+    name = str(ask.get("name") or "")
+    return _term_named(shop, kind, name) if stored_name(shop, name) else None
+
+
+def _term_named(shop: FakeShop, kind: str, name: str) -> Row:
+    """Returns the term of that name, created when there is none."""
+    return _same_name(shop, kind, name) or add(shop, kind, {"name": name})
+
+
+def _reference(term: Row) -> Row:
+    return {name: term[name] for name in ("id", "name", "slug")}
 
 
 def _word(kind: str) -> str:

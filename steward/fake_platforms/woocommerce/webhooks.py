@@ -97,6 +97,10 @@ def _set_topic(row: Row, topic: str) -> None:
     row["hooks"] = list(HOOKS[topic])
 
 
+def _recorded_names(values: Row) -> list[str]:
+    return [name for name in values if name != "secret"]
+
+
 def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
     """Creates a webhook, duplicates included; a ping is sent before the answer. Raises ShopError."""
     required = ("topic", "delivery_url")
@@ -113,7 +117,7 @@ def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
     row |= {"date_modified": None, "date_modified_gmt": None}
     shop.webhooks[row["id"]] = row
     shop.webhook_secrets[row["id"]] = values.get("secret") or f"chosen-by-the-shop-{row['id']}"
-    shop.record_change("webhook", row["id"], None, row, [name for name in values if name != "secret"])
+    shop.record_change("webhook", row["id"], None, row, _recorded_names(values))
     shop.record_event(PING, row["id"])
     return show(shop, dict(row))
 
@@ -126,19 +130,23 @@ def update(shop: FakeShop, webhook_id: int, body: Row, *, loose: bool = False) -
     row = find(shop, webhook_id, 400)
     _refuse_bad(values, new=False)
     before = dict(row)
+    _set_values(shop, row, values)
+    shop.mark_modified(row)
+    shop.record_change("webhook", webhook_id, before, row, _recorded_names(values))
+    enabled = row["status"] == "active" and before["status"] != "active"
+    if enabled or row["delivery_url"] != before["delivery_url"]:
+        shop.record_event(PING, webhook_id)
+    return show(shop, row)
+
+
+def _set_values(shop: FakeShop, row: Row, values: Row) -> None:
     for name in ("name", "status", "delivery_url"):
         if values.get(name):
             row[name] = values[name]
     if values.get("topic"):
         _set_topic(row, values["topic"])
     if values.get("secret"):
-        shop.webhook_secrets[webhook_id] = values["secret"]
-    shop.mark_modified(row)
-    shop.record_change("webhook", webhook_id, before, row, [name for name in values if name != "secret"])
-    enabled = row["status"] == "active" and before["status"] != "active"
-    if enabled or row["delivery_url"] != before["delivery_url"]:
-        shop.record_event(PING, webhook_id)
-    return show(shop, row)
+        shop.webhook_secrets[row["id"]] = values["secret"]
 
 
 def delete(shop: FakeShop, webhook_id: int, *, force: bool) -> Row:
