@@ -89,25 +89,16 @@ async def _audit_org(
     tx: Tx, org: OrgId, locked_automations: Sequence[Locked], *, until: datetime, findings: _Findings
 ) -> None:
     """Compares the slots of one organization's automations with their rows and writes what is missing."""
-    ready = [
-        locked
-        for locked in locked_automations
-        if locked.timing.next_run_at is None or locked.timing.next_run_at > until
-    ]
-    since = {
-        locked.automation.id: max(locked.timing.audited_until, locked.timing.slots_after + _INSTANT)
-        for locked in ready
-        if locked.automation.state is AutomationState.ACTIVE
-    }
+    ready = [locked for locked in locked_automations if _is_dispatched(locked, until)]
+    since = _audit_starts(ready)
     stored = await occurrences.open_of(tx, org, since) if since else {}
     lost: list[Decided] = []
     for locked in ready:
         automation = locked.automation
-        if automation.id in since:
-            rows = [
-                row for row in stored.get(automation.id, []) if since[automation.id] <= row.slot_at < until
-            ]
-            expected = list(_slots_of(automation, locked.timing.slots_after, since[automation.id], until))
+        start = since.get(automation.id)
+        if start is not None:
+            rows = [row for row in stored.get(automation.id, []) if start <= row.slot_at < until]
+            expected = list(_slots_of(automation, locked.timing.slots_after, start, until))
             lost += _compare(automation, rows, expected, findings)
     if lost:
         await occurrences.decide(tx, org, lost, by_auditor=True)
@@ -117,18 +108,29 @@ async def _audit_org(
     findings.audited += len(ready)
 
 
+def _is_dispatched(locked: Locked, until: datetime) -> bool:
+    """Whether every slot of the automation up to `until` has been dispatched."""
+    return locked.timing.next_run_at is None or locked.timing.next_run_at > until
+
+
+def _audit_starts(ready: Sequence[Locked]) -> dict[AutomationId, datetime]:
+    """Returns from when on the slots of each active automation are audited."""
+    return {
+        locked.automation.id: max(locked.timing.audited_until, locked.timing.slots_after + _INSTANT)
+        for locked in ready
+        if locked.automation.state is AutomationState.ACTIVE
+    }
+
+
 def _compare(
     automation: Automation, rows: Sequence[StoredSlot], expected: Sequence[Slot], findings: _Findings
 ) -> list[Decided]:
     """Returns missing slots as rows to write; everything else that is wrong goes into the findings."""
     stored_instants = {row.slot_at for row in rows}
-    expected_instants = {slot.slot_at for slot in expected}
     missing = [slot for slot in expected if slot.slot_at not in stored_instants]
     key = (automation.org, automation.id)
     findings.missing += [(*key, slot.slot_at) for slot in missing]
-    findings.unexpected += [
-        (*key, row.slot_at) for row in rows if row.slot_at not in expected_instants and _is_unedited(row)
-    ]
+    findings.unexpected += [(*key, slot_at) for slot_at in _unexpected(rows, expected)]
     findings.late += sum(row.reason is SkipReason.TOO_LATE and not row.by_auditor for row in rows)
     return [
         Decided(
@@ -142,6 +144,12 @@ def _compare(
         )
         for slot in missing
     ]
+
+
+def _unexpected(rows: Sequence[StoredSlot], expected: Sequence[Slot]) -> list[datetime]:
+    """Returns the instants of rows that belong to no slot and that no person made."""
+    expected_instants = {slot.slot_at for slot in expected}
+    return [row.slot_at for row in rows if row.slot_at not in expected_instants and _is_unedited(row)]
 
 
 def _is_unedited(row: StoredSlot) -> bool:

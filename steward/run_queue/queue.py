@@ -142,22 +142,7 @@ async def enqueue_events(
                 queue, vt, is_free = Queue.READY, await fairness.stamp(tx, org), False
         elif refused[0] in DROPPED_CODES:
             dropped += 1
-        new.append(
-            runs.NewRun(
-                id=run,
-                automation=automation,
-                mode=Mode.LIVE,
-                started_by=StartedBy.EVENT,
-                status=RunStatus.QUEUED if refused is None else RunStatus.REFUSED,
-                queue=queue,
-                vt=vt,
-                slot_at=None,
-                event=request.event,
-                idempotency_key=None,
-                maker=BY_SERVICE,
-                refused=refused,
-            )
-        )
+        new.append(_event_run(run, automation, request, refused=refused, queue=queue, vt=vt))
     await runs.insert_many(tx, org, new)
     if dropped:
         await active_run.count_dropped(tx, org, automation.id, dropped)
@@ -165,6 +150,31 @@ async def enqueue_events(
         EnqueuedRun(new_run.id, new_run.status, new_run.refused[0] if new_run.refused else None)
         for new_run in new
     ]
+
+
+def _event_run(
+    run: RunId,
+    automation: Automation,
+    request: EventRunRequest,
+    *,
+    refused: tuple[str, str] | None,
+    queue: Queue,
+    vt: int,
+) -> runs.NewRun:
+    return runs.NewRun(
+        id=run,
+        automation=automation,
+        mode=Mode.LIVE,
+        started_by=StartedBy.EVENT,
+        status=RunStatus.QUEUED if refused is None else RunStatus.REFUSED,
+        queue=queue,
+        vt=vt,
+        slot_at=None,
+        event=request.event,
+        idempotency_key=None,
+        maker=BY_SERVICE,
+        refused=refused,
+    )
 
 
 async def waiting(tx: Tx, org: OrgId, automation: AutomationId, limit: int) -> int:

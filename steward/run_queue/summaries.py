@@ -105,6 +105,14 @@ class RunTotals:
 
     def _general(self) -> RunSummary:
         """Returns a generic summary: the run in one sentence, and which steps ran."""
+        phrases = self._phrases()
+        ran = len(self.executions)
+        text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {phrases}." if phrases else ".")
+        names = sorted({execution.partition("\x00")[0] for execution in self.executions})
+        return RunSummary(text, {"steps_run": ran, "steps": names[:200]})
+
+    def _phrases(self) -> str:
+        """Returns what the run did in numbers, such as `12 read, 3 changed`."""
         counts = self.counts()
         tally = Counter(outcome for outcomes in self.outcomes.values() for outcome in outcomes)
         waiting = tally[Outcome.PROPOSED] + tally[Outcome.APPROVED]
@@ -118,11 +126,7 @@ class RunTotals:
         ]
         rest = {kind: words for kind, words in OTHER_OUTCOMES.items() if kind is not Outcome.UNCHANGED}
         numbers += [(tally[kind], words) for kind, words in rest.items()]
-        phrases = ", ".join(f"{number} {words}" for number, words in numbers if number)
-        ran = len(self.executions)
-        text = f"{ran} {'step' if ran == 1 else 'steps'} ran" + (f": {phrases}." if phrases else ".")
-        names = sorted({execution.partition("\x00")[0] for execution in self.executions})
-        return RunSummary(text, {"steps_run": ran, "steps": names[:200]})
+        return ", ".join(f"{number} {words}" for number, words in numbers if number)
 
 
 def outputs(journal: Mapping[str, StepValue]) -> dict[str, JsonValue]:

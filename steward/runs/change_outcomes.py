@@ -1,6 +1,6 @@
 """Works out the outcome of a change from those of its parts, and names what was written when not all was."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from steward.database.engine.base import Tx
 from steward.database.runs import changes, write_ledger
@@ -46,22 +46,14 @@ def change_result(
     whose last part is open has no outcome (None). Once the run has stopped, such a change has failed if one
     of its parts was written. The message of a failed change names the parts that were written.
     """
-    settled_results = [result for result in results if result is not None]
-    if not settled_results:
+    outcome = _worst_outcome(results)
+    if outcome is None:
         return None
-    outcome = worst([part_outcome for part_outcome, _ in settled_results])
     if outcome is Outcome.UNKNOWN:
         return outcome, changes.STILL_OPEN
-    written = [part for part, result in zip(parts, results, strict=True) if _is(result, Outcome.APPLIED)]
+    written = _parts_that(parts, results, _is_written)
     if outcome in (Outcome.FAILED, Outcome.CONFLICT):
-        message = next(
-            (
-                part_message
-                for part_outcome, part_message in settled_results
-                if part_message and part_outcome is not Outcome.APPLIED
-            ),
-            None,
-        )
+        message = _failure_message(results)
     elif results[-1] is not None:
         return outcome, None
     elif run_continues or not written:
@@ -70,16 +62,35 @@ def change_result(
         message = _STOPPED
     if not written:
         return outcome, message
-    missing = [
-        part
-        for part, result in zip(parts, results, strict=True)
-        if not _is(result, Outcome.APPLIED) and not _is(result, Outcome.UNCHANGED)
-    ]
-    return Outcome.FAILED, _partly_written(written, missing, message)
+    return Outcome.FAILED, _partly_written(written, _parts_that(parts, results, _is_missing), message)
 
 
-def _is(result: PartResult | None, outcome: Outcome) -> bool:
-    return result is not None and result[0] is outcome
+def _parts_that(
+    parts: Sequence[Part], results: Sequence[PartResult | None], matches: Callable[[PartResult | None], bool]
+) -> list[Part]:
+    return [part for part, result in zip(parts, results, strict=True) if matches(result)]
+
+
+def _is_written(result: PartResult | None) -> bool:
+    return result is not None and result[0] is Outcome.APPLIED
+
+
+def _is_missing(result: PartResult | None) -> bool:
+    return result is None or result[0] not in (Outcome.APPLIED, Outcome.UNCHANGED)
+
+
+def _worst_outcome(results: Sequence[PartResult | None]) -> Outcome | None:
+    """Returns the worst outcome of the settled parts; None when none is settled."""
+    outcomes = [result[0] for result in results if result is not None]
+    return worst(outcomes) if outcomes else None
+
+
+def _failure_message(results: Sequence[PartResult | None]) -> str | None:
+    """Returns the message of the first part that was not applied and has one."""
+    for result in results:
+        if result is not None and result[1] and not _is_written(result):
+            return result[1]
+    return None
 
 
 def _partly_written(written: Sequence[Part], missing: Sequence[Part], reason: str | None) -> str:

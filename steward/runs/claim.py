@@ -159,19 +159,17 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
         return None
     automation = await automations.get(tx, lease.org, hot.automation)
     run = await runs.get(tx, lease.org, lease.run)
-    if hot.status is RunStatus.QUEUED:
-        fresh = hot.started_at is None
-        if fresh and (refused := await _refusal(tx, ctx, automation, run)):
+    if hot.status is RunStatus.QUEUED and hot.started_at is None:
+        if refused := await _refusal(tx, ctx, automation, run):
             rules = ctx.automation_rules
             await finish.finish(tx, lease, refused, automation=automation.id, mode=run.mode, rules=rules)
             return None
-        if fresh and run.mode is Mode.LIVE:
-            await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run
-        if not await transitions.start(tx, lease):
-            raise LeaseLost(lease)
-        if fresh:
-            return await _first_start(tx, lease, run, hot, automation)
-    elif not (await transitions.lock_lease(tx, lease))[0]:  # ended or lost since it was claimed
+        return await _first_start(tx, lease, run, hot, automation)
+    if hot.status is RunStatus.QUEUED:
+        is_held = await transitions.start(tx, lease)
+    else:
+        is_held, _ = await transitions.lock_lease(tx, lease)
+    if not is_held:  # ended or lost since it was claimed
         raise LeaseLost(lease)
     journal = await steps.values(tx, lease.org, lease.run)
     is_old = run.started_at is not None and tx.now - run.started_at >= LONGEST
@@ -192,7 +190,14 @@ async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run)
 
 
 async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:
-    """Stores what only the first start writes: versions and the journal's first row."""
+    """Starts the run and stores what only its first start writes: versions and the journal's first row.
+
+    Raises LeaseLost.
+    """
+    if run.mode is Mode.LIVE:
+        await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run
+    if not await transitions.start(tx, lease):
+        raise LeaseLost(lease)
     versions = (automation.version, automation.template_version)
     if versions != (run.automation_version, run.template_version):
         await runs.set_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])

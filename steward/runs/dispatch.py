@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import chain
 
 from steward.automations import due, lifecycle, plain, readiness
 from steward.automations.due import Locked
@@ -67,7 +68,7 @@ async def dispatch_due(
         return False
     failpoint("before_dispatch")
     parts = _parts(due_keys, engine.dialect)
-    keys = [key for part in parts for key in part]
+    keys = list(chain.from_iterable(parts))
     more = len(due_keys) == limit or len(keys) < len(due_keys)
     started = await _fast_path(engine, now, parts, rules)
     start_delays += started.delays
@@ -81,10 +82,12 @@ async def dispatch_due(
     decided = await _slow_path(engine, now, remaining[:limit], rules=rules, log=log)
     failpoint("after_dispatch")
     start_delays += decided.delays
-    is_behind = any(
-        timing.next_run_at is not None and timing.next_run_at <= now for timing in decided.timings
-    )
-    return is_behind or (more and bool(decided.timings or started.automations))
+    return _is_behind(decided.timings, now) or (more and bool(decided.timings or started.automations))
+
+
+def _is_behind(timings: Sequence[Timing], now: datetime) -> bool:
+    """Whether an automation has a further slot that is due."""
+    return any(timing.next_run_at is not None and timing.next_run_at <= now for timing in timings)
 
 
 async def _slow_path(
@@ -133,22 +136,29 @@ async def _fast_path(
     done: list[FastStarts] = []
     at_once = CONCURRENCY[engine.dialect]
     for first in range(0, len(parts), at_once):
-        acts = [
-            engine.write(
-                now, partial(plain.start, keys=part, rules=rules), org=sorted({org for org, _ in part})
-            )
-            for part in parts[first : first + at_once]
-        ]
-        # Gathered, because only the worker's loop may catch everything ..
-        for outcome in await asyncio.gather(*acts, return_exceptions=True):
-            if isinstance(outcome, Unavailable) or not isinstance(outcome, FastStarts | Exception):
-                raise outcome
-            if isinstance(outcome, FastStarts):
-                done.append(outcome)
+        done += await _start_at_once(engine, now, parts[first : first + at_once], rules)
     return FastStarts(
         [key for starts in done for key in starts.automations],
         [late for starts in done for late in starts.delays],
     )
+
+
+async def _start_at_once(
+    engine: Engine, now: datetime, parts: Sequence[Sequence[Key]], rules: AutomationRules
+) -> list[FastStarts]:
+    """Starts the runs of all `parts` at the same time and returns what the lists that succeeded started."""
+    acts = [
+        engine.write(now, partial(plain.start, keys=part, rules=rules), org=sorted({org for org, _ in part}))
+        for part in parts
+    ]
+    done: list[FastStarts] = []
+    # Gathered, because only the worker's loop may catch everything.
+    for outcome in await asyncio.gather(*acts, return_exceptions=True):
+        if isinstance(outcome, Unavailable) or not isinstance(outcome, FastStarts | Exception):
+            raise outcome
+        if isinstance(outcome, FastStarts):
+            done.append(outcome)
+    return done
 
 
 async def _attempt(
@@ -160,7 +170,7 @@ async def _attempt(
     """
     act = partial(_decide, keys=keys, rules=rules)
     orgs = sorted({org for org, _ in keys})
-    # Gathered, because only the worker's loop may catch everything ..
+    # Gathered, because only the worker's loop may catch everything.
     [outcome] = await asyncio.gather(engine.write(now, act, org=orgs), return_exceptions=True)
     if isinstance(outcome, Unavailable) or not isinstance(outcome, Decisions | Exception):
         raise outcome
@@ -172,14 +182,7 @@ async def _attempt(
 
 
 async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Decisions:
-    automations_by_org: dict[OrgId, list[AutomationId]] = {}
-    for org, automation in keys:
-        automations_by_org.setdefault(org, []).append(automation)
-    timings = {org: await schedules.lock_due(tx, org, ids) for org, ids in sorted(automations_by_org.items())}
-    locked: dict[OrgId, dict[AutomationId, Locked]] = {}
-    for org, due_timings in timings.items():
-        rows = await automations.own_rows(tx, org, due_timings) if due_timings else {}
-        locked[org] = {key: Locked(automation, due_timings[key]) for key, automation in rows.items()}
+    locked = await _lock_automations(tx, keys)
     started: list[timedelta] = []
     decided = await due.decide_many(
         tx,
@@ -193,6 +196,19 @@ async def _decide(tx: Tx, *, keys: Sequence[Key], rules: AutomationRules) -> Dec
         await due_rows.clear(tx, lifecycle.DISPATCH, done)
     withdrawn = _withdrawn(locked, rules)
     return Decisions([timing for by_id in decided.values() for timing in by_id.values()], started, withdrawn)
+
+
+async def _lock_automations(tx: Tx, keys: Sequence[Key]) -> dict[OrgId, dict[AutomationId, Locked]]:
+    """Locks the schedules of `keys` that are still due, all before the first row is read."""
+    automations_by_org: dict[OrgId, list[AutomationId]] = {}
+    for org, automation in keys:
+        automations_by_org.setdefault(org, []).append(automation)
+    timings = {org: await schedules.lock_due(tx, org, ids) for org, ids in sorted(automations_by_org.items())}
+    locked: dict[OrgId, dict[AutomationId, Locked]] = {}
+    for org, due_timings in timings.items():
+        rows = await automations.own_rows(tx, org, due_timings) if due_timings else {}
+        locked[org] = {key: Locked(automation, due_timings[key]) for key, automation in rows.items()}
+    return locked
 
 
 def _withdrawn(locked: Mapping[OrgId, Mapping[AutomationId, Locked]], rules: AutomationRules) -> list[Key]:

@@ -139,16 +139,20 @@ async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: st
     intents = [_intent(applying, piece, key) for piece in pieces]
     stored = await write_ledger.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
     not_stored = {intent.key: intent for intent in intents if intent.key not in stored}
-    if not not_stored:
-        return
+    if not_stored:
+        await _check_not_sent(tx, lease, not_stored)
+        raise AttemptsSpent(list(not_stored))
+
+
+async def _check_not_sent(tx: Tx, lease: Lease, intents: Mapping[str, Intent]) -> None:
+    """Raises RuntimeError when an effect of `intents` may have been sent, or was of another request."""
     for effect in await write_ledger.of_run(tx, lease.org, lease.run):
-        intent = not_stored.get(effect.key)
+        intent = intents.get(effect.key)
         if intent is None:
             continue
         is_same = effect.request_sha256 == intent.request_sha256
         if effect.state is not EffectState.NOT_SENT or not is_same:
             raise RuntimeError(f"effect {effect.key} would be sent again in state {effect.state}")
-    raise AttemptsSpent(list(not_stored))
 
 
 def _intent(applying: Applying, piece: Piece, batch: str) -> Intent:

@@ -1,5 +1,6 @@
 """What becomes of a step's proposals: held for approval, sent at once, refused in a test, or applied."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -345,12 +346,9 @@ async def _write_last_row(walk: Walk, step: PlanStep, started_at: datetime, iter
     """Writes the step's last row: what became of each change, and the memory written because of it."""
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     held_step = HeldStep.from_json(walk.journal[execution_key(step.name, iteration)].output)
-    tally: dict[Outcome, int] = {}
-    for item in items:
-        tally[item.outcome] = tally.get(item.outcome, 0) + 1
-    sends = step.kind is StepKind.SEND
-    counts = change_counts(tally, sends=sends)
-    status, code, message = _step_verdict(counts, len(items), tally.get(Outcome.CANCELLED, 0))
+    tally = Counter(item.outcome for item in items)
+    counts = change_counts(tally, sends=step.kind is StepKind.SEND)
+    status, code, message = _step_verdict(counts, len(items), tally[Outcome.CANCELLED])
     if code == "some_changes_failed":
         code, message = _sheet_verdict(items, message) or (code, message)
     ended = Ended(
@@ -366,41 +364,61 @@ async def _write_last_row(walk: Walk, step: PlanStep, started_at: datetime, iter
         message=message or held_step.message,
         changes_total=len(items),
     )
-    done = any(item.outcome in DID for item in items)
-    state = ValueState.DONE if done else ValueState.SKIPPED
     outcomes = {item.position: item.outcome for item in items}
+    await walk.checkpoint(
+        ended,
+        held_step.after(outcomes),
+        state=_last_state(counts, items),
+        memory=_due_memory(held_step, outcomes, status),
+    )
+    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
+
+
+def _last_state(counts: Counts, items: Sequence[Change]) -> ValueState:
+    """Returns the state of a held step's value after its changes ended."""
+    done = any(item.outcome in DID for item in items)
+    if counts.unknown:
+        return ValueState.FAILED
+    if done:
+        return ValueState.DONE
+    return ValueState.FAILED if counts.failed else ValueState.SKIPPED
+
+
+def _due_memory(
+    held_step: HeldStep, outcomes: Mapping[int, Outcome], status: StepStatus
+) -> list[MemoryWrite]:
+    """Returns what the step remembers: what hangs on a change by its outcome, the rest after a success."""
     is_success = status is StepStatus.SUCCEEDED
-    writes = [
+    return [
         write
         for write in held_step.memory
         if write.is_due(outcomes) and (write.position is not None or is_success)
     ]
-    if counts.unknown or counts.failed:
-        state = ValueState.DONE if done and not counts.unknown else ValueState.FAILED
-    await walk.checkpoint(ended, held_step.after(outcomes), state=state, memory=writes)
-    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatus, str | None, str | None]:
     done = counts.applied + counts.sent + counts.unchanged
-    parts = [f"{counts.applied + counts.sent} of {total} done"]
-    parts += [f"{counts.unchanged} already so"] if counts.unchanged else []
-    parts += [f"{counts.declined} left out"] if counts.declined else []
-    parts += [f"{counts.conflicts} changed meanwhile and left alone"] if counts.conflicts else []
-    parts += [f"{counts.failed} failed"] if counts.failed else []
-    parts += [f"{counts.unknown} unknown"] if counts.unknown else []
-    parts += [f"{cancelled} cancelled"] if cancelled else []
-    words = ", ".join(parts) + "."
+    numbers = (
+        (counts.unchanged, "already so"),
+        (counts.declined, "left out"),
+        (counts.conflicts, "changed meanwhile and left alone"),
+        (counts.failed, "failed"),
+        (counts.unknown, "unknown"),
+        (cancelled, "cancelled"),
+    )
+    phrases = [f"{number} {phrase}" for number, phrase in numbers if number]
+    words = ", ".join([f"{counts.applied + counts.sent} of {total} done", *phrases]) + "."
     if counts.unknown:
         return StepStatus.FAILED, "outcome_unknown", words
     if counts.failed:
         return StepStatus.FAILED, "some_changes_failed", words
     if cancelled:
         return StepStatus.FAILED, "cancelled", words
-    if not done:
-        code = "not_approved" if counts.declined == total else "nothing_applied"
-        return (StepStatus.REFUSED if counts.declined == total else StepStatus.FAILED), code, words
-    return StepStatus.SUCCEEDED, None, words if done < total else None
+    if done:
+        return StepStatus.SUCCEEDED, None, words if done < total else None
+    if counts.declined == total:
+        return StepStatus.REFUSED, "not_approved", words
+    return StepStatus.FAILED, "nothing_applied", words
 
 
 def _sheet_verdict(items: Sequence[Change], words: str | None) -> tuple[str, str] | None:

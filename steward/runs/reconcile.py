@@ -96,26 +96,43 @@ async def settle_run(ctx: WorkerContext, lease: Lease) -> datetime | None:
         ctx.clock.now(), partial(open_ledger, org=lease.org, run=lease.run), org=lease.org
     )
     now = ledger.now  # the clock that wrote `settle_after`: a host's own may be ahead
-    open_ = [effect for effect in ledger.effects if _is_unsettled(effect)]
-    due = [effect for effect in open_ if effect.settle_after <= now]
+    unsettled = [effect for effect in ledger.effects if _is_unsettled(effect)]
+    due = [effect for effect in unsettled if effect.settle_after <= now]
+    retry_at = await _settle_due(ctx, lease, ledger, due)
+    if retry_at is not None:
+        return retry_at
+    return min((effect.settle_after for effect in unsettled if effect.settle_after > now), default=None)
+
+
+async def _settle_due(
+    ctx: WorkerContext, lease: Lease, ledger: OpenLedger, due: Sequence[Effect]
+) -> datetime | None:
+    """Looks up each due effect and stores the verdicts; stops at the first to be looked up again and returns
+    when. Raises LeaseLost.
+    """
     looked_up: set[str] = set()
     for effect in due:
         if effect.key in looked_up:
             continue
         remaining = [other for other in due if other.key not in looked_up]
-        batch_verdicts = await _repeat_batch(ctx, lease, ledger, effect)
-        batch_verdicts = batch_verdicts or await _read_back_page(ctx, lease.org, ledger, remaining)
-        verdicts = batch_verdicts or [await _find_out(ctx, lease.org, ledger, effect)]
+        verdicts = (
+            await _repeat_batch(ctx, lease, ledger, effect)
+            or await _read_back_page(ctx, lease.org, ledger, remaining)
+            or [await _find_out(ctx, lease.org, ledger, effect)]
+        )
         looked_up |= {verdict.effect.key for verdict in verdicts}
         keep = partial(_store_verdicts, org=lease.org, lease=lease, ledger=ledger, verdicts=verdicts)
         failpoint("before_settle")
         await ctx.engine.write(ctx.clock.now(), keep, org=lease.org)
         failpoint("after_settle")
-        retry_times = [verdict.retry_at for verdict in verdicts if verdict.retry_at is not None]
-        if retry_times:
-            return min(retry_times)
-    waiting = [effect.settle_after for effect in open_ if effect.settle_after > now]
-    return min(waiting) if waiting else None
+        retry_at = _first_retry(verdicts)
+        if retry_at is not None:
+            return retry_at
+    return None
+
+
+def _first_retry(verdicts: Sequence[Verdict]) -> datetime | None:
+    return min((verdict.retry_at for verdict in verdicts if verdict.retry_at is not None), default=None)
 
 
 def _is_unsettled(effect: Effect) -> bool:
@@ -144,8 +161,13 @@ async def _repeat_batch(
         outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
     except NotConnected:
         return []
-    if outcomes is None:
-        return []
+    return [] if outcomes is None else _verdicts_of_batch(batch, outcomes, now)
+
+
+def _verdicts_of_batch(
+    batch: Sequence[Effect], outcomes: Sequence[WriteOutcome], now: datetime
+) -> list[Verdict]:
+    """Returns the verdicts of a repeated batch; a retry of all of it when nothing was sent."""
     if all(outcome.state is WriteState.NOT_SENT for outcome in outcomes):
         again = now + timedelta(seconds=max(max(outcome.wait_s or 0 for outcome in outcomes), 5))
         return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
@@ -179,14 +201,7 @@ async def _read_back_page(
     connection = ledger.connected(first)
     if connection is None or not connection.is_store:
         return []
-    name = ledger.part(first).operation
-    page = [
-        effect
-        for effect in remaining
-        if effect.recovery is Recovery.READABLE
-        and effect.integration == first.integration
-        and ledger.part(effect).operation == name
-    ][:READ_BACK_PAGE]
+    page = _effects_like(first, ledger, remaining)[:READ_BACK_PAGE]
     if len(page) < 2 or first not in page:
         return []
     try:
@@ -194,9 +209,21 @@ async def _read_back_page(
         seen = await reader.current([ledger.part(effect) for effect in page])
     except (CallError, NotConnected):
         return []
-    operation = ctx.access.changes(connection.kind)[name]
+    operation = ctx.access.changes(connection.kind)[ledger.part(first).operation]
     pairs = zip(page, seen, strict=True)
     return [_read_back(effect, read_back(operation, current), ledger.now) for effect, current in pairs]
+
+
+def _effects_like(first: Effect, ledger: OpenLedger, effects: Sequence[Effect]) -> list[Effect]:
+    """Returns those of `effects` that can be read back and have the operation and connection of `first`."""
+    name = ledger.part(first).operation
+    return [
+        effect
+        for effect in effects
+        if effect.recovery is Recovery.READABLE
+        and effect.integration == first.integration
+        and ledger.part(effect).operation == name
+    ]
 
 
 async def _find_out(ctx: WorkerContext, org: OrgId, ledger: OpenLedger, effect: Effect) -> Verdict:

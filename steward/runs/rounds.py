@@ -24,7 +24,7 @@ MAX_CANDIDATES = 250
 MAX_SCANNED = 500
 # Requests are added to a round until they hold this many parts, which are read again together.
 ENOUGH_PARTS = 100
-_WENT_WELL = (Outcome.APPLIED, Outcome.UNCHANGED)
+_SUCCEEDED = (Outcome.APPLIED, Outcome.UNCHANGED)
 _REMEMBERED = 5_000
 
 
@@ -78,9 +78,7 @@ def next_round(
     scan = _Scan(operations)
     for index, pieces in enumerate(unsettled[:MAX_SCANNED]):
         open_ = [piece for piece in pieces if piece.key not in results]
-        failed_part = next(
-            (results[piece.key] for piece in pieces if _has_failed(results.get(piece.key))), None
-        )
+        failed_part = _failed_result(pieces, results)
         if failed_part is not None:
             blocked += [(piece, Outcome.CONFLICT, failed_part[1]) for piece in open_]
         elif not open_:
@@ -92,8 +90,13 @@ def next_round(
     return Round(tuple(blocked), scan.requests(max_parts))
 
 
-def _has_failed(result: tuple[Outcome, str | None] | None) -> bool:
-    return result is not None and result[0] not in _WENT_WELL
+def _failed_result(pieces: Sequence[Piece], results: KnownResults) -> tuple[Outcome, str | None] | None:
+    """Returns the result of the first part that did not succeed."""
+    for piece in pieces:
+        result = results.get(piece.key)
+        if result is not None and result[0] not in _SUCCEEDED:
+            return result
+    return None
 
 
 def _same_operation(part: Part, other: Part) -> bool:

@@ -149,16 +149,7 @@ async def _resume(tx: Tx, *, walk: Walk) -> None:
 async def _walk_to_pause(walk: Walk) -> None:
     """Takes steps until none can be taken, then requests approval or ends the run."""
     try:
-        failure = await (_take_steps(walk) if walk.template is not None else workflow.advance(walk))
-        if walk.is_ended:
-            return
-        if failure is None and any(value.state is ValueState.HELD for value in walk.journal.values()):
-            await _request_approval(walk)
-            return
-        if failure is not None:
-            await _close(walk, partial(_result, failure=failure))
-            return
-        await _end(walk.ctx, walk.claimed, _result(walk, None))
+        await _take_steps_and_end(walk)
     except MustWait as wait:
         pause = timedelta(seconds=wait.seconds)
         await _sleep(
@@ -183,6 +174,18 @@ async def _walk_to_pause(walk: Walk) -> None:
     except TooMuchData:
         words = "A step gave more data than a run may keep. Narrow down what the automation reads."
         await _close(walk, partial(_stopped_by, RunEnd(RunStatus.FAILED, "too_much_data", words)))
+
+
+async def _take_steps_and_end(walk: Walk) -> None:
+    failure = await (_take_steps(walk) if walk.template is not None else workflow.advance(walk))
+    if walk.is_ended:
+        return
+    if failure is not None:
+        await _close(walk, partial(_result, failure=failure))
+    elif any(value.state is ValueState.HELD for value in walk.journal.values()):
+        await _request_approval(walk)
+    else:
+        await _end(walk.ctx, walk.claimed, _result(walk, None))
 
 
 async def _close(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
