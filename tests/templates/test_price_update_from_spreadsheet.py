@@ -320,8 +320,10 @@ async def test_every_page_is_read_before_anything_is_compared() -> None:
 
 async def test_variants_without_a_sku_are_counted() -> None:
     """See docs/design/templates.md#e2-missing-skus."""
-    ran = await _stage([["A", 11]], product(variant("7", "A")), product(variant("8", ""))).run()
-    assert "1 variant" in str(ran.messages[1])
+    goods = [product(variant("7", "A")), product(variant("8", "")), product(variant("9", " "))]
+    ran = await _stage([["A", 11]], *goods).run()
+    assert ran.messages[1] == "2 variants without a SKU cannot be matched."
+    assert [proposal.object.id for proposal in ran.proposals] == ["7"]
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,10 @@ ALERT, PRICES, HIDE = (
 )
 
 
-def _catalogue() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(case_data("templates.json").read_text("utf-8"))
-    return found
-
-
-def _entry(template: Template) -> dict[str, Any]:
-    return next(each for each in _catalogue()["templates"] if each["template_id"] == template.template_id)
+CATALOGUE: dict[str, Any] = json.loads(case_data("templates.json").read_text("utf-8"))
+RECORDS: dict[str, dict[str, Any]] = {record["template_id"]: record for record in CATALOGUE["templates"]}
+# A template without a recorded record is held to the checks of `EACH` alone.
+RECORDED = pytest.mark.parametrize("template_id", RECORDS)
 
 
 def test_a_template_is_found_by_its_file_which_is_named_after_its_id() -> None:
@@ -45,18 +42,23 @@ def test_a_template_is_found_by_its_file_which_is_named_after_its_id() -> None:
     assert len(BY_ID) == len(ALL)
 
 
-@EACH
-def test_the_record_equals_the_catalogue_field_by_field(template: Template) -> None:
-    """Templates: the service's template records equal data/templates.json."""
-    entry = _entry(template)
-    wire = json.loads(json.dumps(template.facts.to_wire()))
+def test_every_record_of_the_catalogue_has_a_template() -> None:
+    """A recorded template is never dropped from the product."""
+    assert RECORDS.keys() - BY_ID.keys() == set()
+
+
+@RECORDED
+def test_the_record_equals_the_catalogue_field_by_field(template_id: str) -> None:
+    """The service's template records equal those of data/templates.json."""
+    record = RECORDS[template_id]
+    wire = json.loads(json.dumps(BY_ID[template_id].facts.to_wire()))
     for name, value in wire.items():
-        assert value == entry[name], name
-    assert set(entry) - set(wire) == {"changes", "examples"}
+        assert value == record[name], name
+    assert set(record) - set(wire) == {"changes", "examples"}
 
 
-@EACH
-def test_the_change_rows_equal_the_catalogue(template: Template) -> None:
+@RECORDED
+def test_the_change_rows_equal_the_catalogue(template_id: str) -> None:
     """See docs/design/templates.md#data-file."""
     rows = [
         {
@@ -64,19 +66,19 @@ def test_the_change_rows_equal_the_catalogue(template: Template) -> None:
             "object": row.object,
             "action": row.action.value,
             "fields": [
-                {"field": each.field, "label": each.label, "kind": each.kind.value} for each in row.fields
+                {"field": field.field, "label": field.label, "kind": field.kind.value} for field in row.fields
             ],
             "reversible": row.reversible,
             "shown_beside": list(row.shown_beside),
         }
-        for row in template.facts.changes
+        for row in BY_ID[template_id].facts.changes
     ]
-    assert rows == _entry(template)["changes"]
+    assert rows == RECORDS[template_id]["changes"]
 
 
 def test_the_shared_definitions_equal_the_catalogue() -> None:
     """See docs/design/templates.md#shared-definitions."""
-    assert _catalogue()["$defs"] == DEFINITIONS
+    assert CATALOGUE["$defs"] == DEFINITIONS
 
 
 @EACH
@@ -87,14 +89,14 @@ def test_schemas_are_valid_and_the_example_result_fits(template: Template) -> No
     Draft202012Validator(template.facts.result_schema).validate(template.facts.example_result)
 
 
-@EACH
-def test_the_examples_pass_and_fail_as_the_catalogue_says(template: Template) -> None:
+@RECORDED
+def test_the_examples_pass_and_fail_as_the_catalogue_says(template_id: str) -> None:
     """See docs/design/templates.md#data-file."""
-    examples = _entry(template)["examples"]
+    template, examples = BY_ID[template_id], RECORDS[template_id]["examples"]
     for inputs in examples["valid"]:
         assert template.check_inputs(inputs).errors == {}, inputs
-    for each in examples["invalid"]:
-        assert template.check_inputs(each["inputs"]).errors, each["why"]
+    for example in examples["invalid"]:
+        assert template.check_inputs(example["inputs"]).errors, example["why"]
 
 
 def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
@@ -102,11 +104,11 @@ def test_every_inputs_schema_of_the_catalogue_can_be_checked() -> None:
 
     See docs/design/templates.md#data-file.
     """
-    for entry in _catalogue()["templates"]:
-        for inputs in entry["examples"]["valid"]:
-            assert check(entry["inputs_schema"], inputs).errors == {}, entry["template_id"]
-        for each in entry["examples"]["invalid"]:
-            assert check(entry["inputs_schema"], each["inputs"]).errors, each["why"]
+    for template_id, record in RECORDS.items():
+        for inputs in record["examples"]["valid"]:
+            assert check(record["inputs_schema"], inputs).errors == {}, template_id
+        for example in record["examples"]["invalid"]:
+            assert check(record["inputs_schema"], example["inputs"]).errors, example["why"]
 
 
 @EACH
@@ -247,11 +249,7 @@ def test_one_of_several_inputs_that_must_be_given_is_named_on_the_inputs() -> No
 
     See docs/design/templates-catalogue.md#tag-orders-by-rule.
     """
-    schema = next(
-        each["inputs_schema"]
-        for each in _catalogue()["templates"]
-        if each["template_id"] == "tag-orders-by-rule"
-    )
+    schema = RECORDS["tag-orders-by-rule"]["inputs_schema"]
     assert check(schema, {"tag": "big"}).errors == {
         "inputs": ["Give at least one of min_total, countries, discount_code, skus."]
     }
