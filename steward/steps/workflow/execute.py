@@ -129,8 +129,7 @@ async def execute(context: ExecutionContext, execution: Execution) -> ExecutionR
         return _passed_through(execution.inputs[0])
     step_type = context.types[origin.source_type]
     inputs = [items[:1] for items in execution.inputs] if origin.once else execution.inputs
-    retry = origin.retry if step.kind in (StepKind.DECIDE, StepKind.READ) else None
-    attempts = retry.tries if retry is not None else 1
+    attempts, pause = _attempts(step, origin)
     for attempt in range(1, attempts + 1):
         try:
             return await _attempt(context, execution, inputs, step_type)
@@ -141,9 +140,16 @@ async def execute(context: ExecutionContext, execution: Execution) -> ExecutionR
         except (WorkflowStepFailed, CodeStopped, OverflowError, RecursionError) as failure:
             if attempt == attempts:
                 return _failed(origin, inputs, failure)
-            if retry is not None and retry.wait_ms:
-                await context.sleep(retry.wait_ms / 1000)
+            if pause:
+                await context.sleep(pause)
     raise AssertionError("a step is tried at least once")
+
+
+def _attempts(step: PlanStep, origin: StepSource) -> tuple[int, float]:
+    """Returns how often the step is tried, and the seconds between two attempts."""
+    if origin.retry is None or step.kind not in (StepKind.DECIDE, StepKind.READ):
+        return 1, 0
+    return origin.retry.tries, origin.retry.wait_ms / 1000
 
 
 def _passed_through(items: Items) -> ExecutionResult:

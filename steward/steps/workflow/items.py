@@ -124,16 +124,16 @@ def _fill(items: Items, inputs: Sequence[Items], total: int) -> Items:
         return items
     if total == 1:
         only = next(index for index, input_items in enumerate(inputs) if input_items)
-        return [item if item.paired is not None else _paired(item, ((0, only),)) for item in items]
+        return [_paired(item, ((0, only),)) for item in items]
     if len(inputs) == 1 and len(items) == len(inputs[0]):
-        return [
-            item if item.paired is not None else _paired(item, ((index, 0),))
-            for index, item in enumerate(items)
-        ]
+        return [_paired(item, ((index, 0),)) for index, item in enumerate(items)]
     return items
 
 
 def _paired(item: Item, links: tuple[Link, ...]) -> Item:
+    """Returns the item with its own links, or with the given ones if it has none."""
+    if item.paired is not None:
+        return item
     return Item(item.json, links, item.error, item.partial)
 
 

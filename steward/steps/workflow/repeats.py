@@ -1,5 +1,6 @@
 """Determines which steps may run more than once: in a cycle, behind one, or where branches meet."""
 
+import math
 from collections.abc import Iterable, Mapping
 
 from steward.model.plan import Plan
@@ -26,11 +27,10 @@ def repeating_steps(plan: Plan) -> frozenset[str]:
 
 def cycles(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
     """Returns the cycles of a graph: its strongly connected components (Tarjan)."""
-    components: list[set[str]] = []
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
+    found_cycles: list[set[str]] = []
+    number: dict[str, float] = {}  # infinite once the component of a name is complete
+    lowest: dict[str, float] = {}
     path: list[str] = []
-    on_path: set[str] = set()
     for start in after:
         work = [] if start in number else [(start, iter(after[start]))]
         while work:
@@ -38,26 +38,29 @@ def cycles(after: Mapping[str, Iterable[str]]) -> list[set[str]]:
             if name not in number:
                 number[name] = lowest[name] = len(number)
                 path.append(name)
-                on_path.add(name)
             target = next(targets, None)
             if target is None:
                 work.pop()
                 if work:
                     lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[name])
                 if lowest[name] == number[name]:
-                    circle = _pop_cycle(path, name)
-                    on_path -= circle
-                    if len(circle) > 1 or name in after.get(name, ()):
-                        components.append(circle)
+                    component = _pop_component(path, name)
+                    number.update(dict.fromkeys(component, math.inf))
+                    if _is_cycle(component, after):
+                        found_cycles.append(component)
             elif target not in number:
                 work.append((target, iter(after.get(target, ()))))
-            elif target in on_path:
+            else:
                 lowest[name] = min(lowest[name], number[target])
-    return components
+    return found_cycles
 
 
-def _pop_cycle(path: list[str], until: str) -> set[str]:
-    index = path.index(until)
-    circle = set(path[index:])
+def _pop_component(path: list[str], start: str) -> set[str]:
+    index = path.index(start)
+    component = set(path[index:])
     del path[index:]
-    return circle
+    return component
+
+
+def _is_cycle(component: set[str], after: Mapping[str, Iterable[str]]) -> bool:
+    return len(component) > 1 or any(name in after.get(name, ()) for name in component)

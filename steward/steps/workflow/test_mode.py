@@ -135,12 +135,20 @@ def _refuse_script(
 ) -> None:
     """Judges a script by its text: one that may read the whole item counts as reading it."""
     fields = message.current_item_fields([template])
-    items = context.items if fields is None else context.items[index : index + 1]
-    for json in items:
-        missing = [name for name in sorted(fields or ()) if name not in json]
-        if partials.has(json) and (fields is None or missing):
-            raise UnknownInTest(_words(source.step if source else None, missing[0] if missing else None))
+    input_step = source.step if source else None
+    if fields is None and any(partials.has(json) for json in context.items):
+        raise UnknownInTest(_words(input_step, None))
+    if fields is not None and index < len(context.items):
+        _refuse_missing_fields(partials, context.items[index], fields, input_step)
     _refuse_steps(partials, context, context.steps if template.steps is None else template.steps)
+
+
+def _refuse_missing_fields(
+    partials: PartialItems, json: Mapping[str, Any], fields: Iterable[str], input_step: str | None
+) -> None:
+    missing = min((name for name in fields if name not in json), default=None)
+    if missing is not None and partials.has(json):
+        raise UnknownInTest(_words(input_step, missing))
 
 
 def _words(step: str | None, name: str | None) -> str:

@@ -87,13 +87,7 @@ class Evaluator:
         goes to the sandbox in one message.
         """
         indexes = list(range(len(context.items)) if places is None else places)
-        answers, text_budget = [], MESSAGE_BYTES
-        for template in templates:
-            answers.append(answer := evaluate_paths(template, context, indexes))
-            if answer is not None and not template.typed:
-                text_budget -= sum(len(outcome) for outcome in answer if isinstance(outcome, str))
-            if text_budget < 0:
-                raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
+        answers = _evaluate_all_paths(templates, context, indexes)
         remaining = [template for template, answer in zip(templates, answers, strict=True) if answer is None]
         evaluated: Iterator[list[Outcome]] = iter(())
         if remaining and indexes:
@@ -188,6 +182,20 @@ class Evaluator:
             )
         except Stopped as end:
             raise CodeStopped(end.code, end.message) from end
+
+
+def _evaluate_all_paths(
+    templates: Sequence[ParameterTemplate], context: ExpressionContext, indexes: Sequence[int]
+) -> list[list[Outcome] | None]:
+    """Returns the outcomes of each template; None for one that needs JavaScript. Raises CodeStopped."""
+    answers, text_budget = [], MESSAGE_BYTES
+    for template in templates:
+        answers.append(answer := evaluate_paths(template, context, indexes))
+        if answer is not None and not template.typed:
+            text_budget -= sum(len(outcome) for outcome in answer if isinstance(outcome, str))
+        if text_budget < 0:
+            raise CodeStopped(MEMORY, STOP_MESSAGES[MEMORY])
+    return answers
 
 
 def _as_index(value: object) -> int:

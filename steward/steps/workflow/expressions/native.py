@@ -129,8 +129,7 @@ def _of_step(root: Root, name: str, context: ExpressionContext, index: int) -> V
         )
     if root is Root.STEP_ITEM:
         return _paired(step, name, context, index)
-    outputs = step.runs[-1] if step.runs else None
-    items: Sequence[JsonObject] = outputs[step.branch] if outputs and step.branch < len(outputs) else ()
+    items = _items_of_last_run(step)
     if root is Root.NODE:
         if index >= len(items):
             raise PathRootMissing(f"The step “{name}” has no item {index}. Use .first(), .last() or .all().")
@@ -138,6 +137,11 @@ def _of_step(root: Root, name: str, context: ExpressionContext, index: int) -> V
     if not items:
         return UNDEFINED
     return items[0 if root is Root.STEP_FIRST else -1]
+
+
+def _items_of_last_run(step: StepView) -> Sequence[JsonObject]:
+    outputs = step.runs[-1] if step.runs else None
+    return outputs[step.branch] if outputs and step.branch < len(outputs) else ()
 
 
 def _paired(step: StepView, name: str, context: ExpressionContext, index: int) -> Value:

@@ -180,19 +180,19 @@ def _of_scalar(value: Value, key: str) -> Value:
 
 def _of_text(value: str, key: str) -> Value:
     if key == "length":
-        return (
-            len(value)
-            if value.isascii()
-            else len(value) + sum(1 for character in value if character > "\uffff")
-        )
+        return _utf16_length(value)
     if _INDEX.fullmatch(key):
-        if not value.isascii() and any(character > "\uffff" for character in value):
+        if _utf16_length(value) != len(value):
             raise InheritedMember(key)  # a surrogate: the sandbox cuts it as JavaScript does
         index = int(key)
         return value[index] if index < len(value) else UNDEFINED
     if key in _OF_TEXT:
         raise InheritedMember(key)
     return UNDEFINED
+
+
+def _utf16_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text) + sum(1 for character in text if character > "\uffff")
 
 
 def as_text(value: Value) -> str | None:

@@ -86,22 +86,27 @@ def _iso(text: str, zone: tzinfo) -> datetime | None:
     match = _ISO.match(text)
     if match is None:
         return None
-    year, month, day, week, weekday, ordinal, hour, minute, second, fraction, offset = match.groups()
-    micro = int(((fraction or "")[:3] + "000000")[:6].ljust(6, "0")) if fraction else 0
-    if week:
-        date = datetime.fromisocalendar(int(year), int(week), int(weekday or 1)).replace(tzinfo=UTC)
-    elif ordinal:
-        date = datetime(int(year), 1, 1, tzinfo=UTC) + timedelta(days=int(ordinal) - 1)
-    else:
-        date = datetime(int(year), int(month or 1), int(day or 1), tzinfo=UTC)
-    extra_day = timedelta(days=1) if hour == "24" else timedelta()
-    date = date.replace(
-        hour=0 if hour == "24" else int(hour or 0),
+    hour, minute, second, fraction, offset = match.group(7, 8, 9, 10, 11)
+    ends_the_day = hour == "24"
+    date = _iso_day(match).replace(
+        hour=0 if ends_the_day else int(hour or 0),
         minute=int(minute or 0),
         second=int(second or 0),
-        microsecond=micro,
+        microsecond=int((fraction or "0")[:3].ljust(6, "0")),
     )
-    return (date + extra_day).replace(tzinfo=_offset(offset) if offset else zone)
+    if ends_the_day:
+        date += timedelta(days=1)
+    return date.replace(tzinfo=_offset(offset) if offset else zone)
+
+
+def _iso_day(match: re.Match[str]) -> datetime:
+    """Returns the midnight of a calendar, week or ordinal date."""
+    year, month, day, week, weekday, ordinal = match.group(1, 2, 3, 4, 5, 6)
+    if week:
+        return datetime.fromisocalendar(int(year), int(week), int(weekday or 1)).replace(tzinfo=UTC)
+    if ordinal:
+        return datetime(int(year), 1, 1, tzinfo=UTC) + timedelta(days=int(ordinal) - 1)
+    return datetime(int(year), int(month or 1), int(day or 1), tzinfo=UTC)
 
 
 def _offset(text: str) -> tzinfo:

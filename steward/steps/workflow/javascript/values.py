@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
@@ -42,8 +42,6 @@ def number_text(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if value == 0:
-        return "0"
     if value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     digits, _, exponent = repr(value).partition("e")
@@ -52,7 +50,7 @@ def number_text(value: float) -> str:
     power = int(exponent)
     if -7 < power < 0:
         return f"{value:.{len(digits.lstrip('-').replace('.', '')) - 1 - power}f}"
-    return f"{digits.removesuffix('.0')}e{'+' if power > 0 else '-'}{abs(power)}"
+    return f"{digits.removesuffix('.0')}e{power:+d}"
 
 
 def text(value: object) -> str:
@@ -70,8 +68,12 @@ def text(value: object) -> str:
     if isinstance(value, Mapping):
         return "[object Object]"
     if isinstance(value, Sequence):
-        return ",".join("" if is_missing(element) else text(element) for element in value)
+        return _joined_text(value)
     return str(value)
+
+
+def _joined_text(elements: Sequence[object]) -> str:
+    return ",".join("" if is_missing(element) else text(element) for element in elements)
 
 
 def json_text(value: object) -> str:
@@ -85,15 +87,16 @@ def json_text(value: object) -> str:
     if isinstance(value, int | float):
         return number_text(value) if math.isfinite(value) else "null"
     if isinstance(value, Mapping):
-        members = (
-            f"{_quoted(str(name))}:{json_text(member)}"
-            for name, member in value.items()
-            if member is not UNDEFINED
-        )
-        return "{" + ",".join(members) + "}"
+        return "{" + ",".join(_member_texts(value)) + "}"
     if isinstance(value, Sequence):
         return "[" + ",".join(json_text(member) for member in value) + "]"
     return _quoted(str(value))
+
+
+def _member_texts(fields: Mapping[object, object]) -> Iterator[str]:
+    for name, member in fields.items():
+        if member is not UNDEFINED:
+            yield f"{_quoted(str(name))}:{json_text(member)}"
 
 
 _ESCAPED = re.compile(r'[\x00-\x1f"\\]')
