@@ -101,16 +101,20 @@ def difference(start: datetime, end: datetime, units: Sequence[str]) -> dict[str
     """Returns the time from start to end in the units; the smallest unit has the fraction."""
     if end < start:
         return {unit: -value for unit, value in difference(end, start, units).items()}
-    sorted_units = [unit for unit in UNITS if unit in units]
-    low = [unit for unit in sorted_units if unit in _LOW]
-    amounts, cursor, ahead = _by_calendar(start, end, [unit for unit in sorted_units if unit in _HIGH])
+    high = [unit for unit in _HIGH if unit in units]
+    low = [unit for unit in _LOW if unit in units]
+    amounts, cursor, ahead = _by_calendar(start, end, high)
     remaining_ms = _apart(end, cursor)
-    if not low and sorted_units:
-        if ahead < end:
-            ahead = plus(cursor, {sorted_units[-1]: 1})
-        if ahead != cursor:
-            amounts[sorted_units[-1]] += remaining_ms / _apart(ahead, cursor)
+    if high and not low:
+        amounts[high[-1]] += _fraction(cursor, end, ahead, high[-1])
     return {unit: js.plain_number(value) for unit, value in (amounts | _by_clock(remaining_ms, low)).items()}
+
+
+def _fraction(cursor: datetime, end: datetime, ahead: datetime, unit: str) -> float:
+    """Returns the part of the unit from `cursor` to `end`; `ahead` is one unit on if it is known."""
+    if ahead < end:
+        ahead = plus(cursor, {unit: 1})
+    return _apart(end, cursor) / _apart(ahead, cursor) if ahead != cursor else 0
 
 
 def _by_calendar(

@@ -215,18 +215,25 @@ class _Writer:
 
     def _within(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
         """Writes an element inside a link, a table or a code block."""
-        if tag == "img":
-            if around.within != "code":
-                self._image(node)
-        elif tag in ("br", "hr") and around.within in ("a", "code"):
-            self.add("---" if tag == "hr" and around.within == "code" else "\n")
+        if around.within == "code":
+            self._within_code(node, tag, around, depth)
+        elif tag == "img":
+            self._image(node)
+        elif tag in ("br", "hr") and around.within == "a":
+            self.add("\n")
         elif tag == "a" and around.within == "cell":
             self._link(node, around, depth)
         elif around.within in ("table", "row"):
             self._within_table(node, tag, around, depth)
-        elif around.within == "code" and tag in _IGNORED:
+        else:
+            self._visit_children(node, around, depth)
+
+    def _within_code(self, node: LexborNode, tag: str, around: _Around, depth: int) -> None:
+        if tag in ("br", "hr"):
+            self.add("---" if tag == "hr" else "\n")
+        elif tag == "img" or tag in _IGNORED:
             return
-        elif around.within == "code" and tag in _BLOCKS:
+        elif tag in _BLOCKS:
             prefix, postfix = ("[", "]") if tag in _HEADINGS else ("", "")
             self._block(lambda: prefix + self._children(node, around, depth) + postfix)
         else:
@@ -318,23 +325,28 @@ class _Writer:
     def _table(self, node: LexborNode, around: _Around, depth: int) -> str | None:
         content = self._children(node, replace(around, within="table"), depth)
         caption = self.captions.pop() if self.captions else ""
-        rows = [
-            [cell.strip() for cell in re.sub(r"^(?:\|\s+)?(.+)\s*\|\s*$", r"\1", line).split(" |")]
-            for line in re.split(r"\r\n|\r|\n", content)
-            if line
-        ]
+        rows = [_table_cells(line) for line in re.split(r"\r\n|\r|\n", content) if line]
         if not rows:
             return None
-        count = max(len(row) for row in rows)
-        widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(count)]
-        lines = []
-        for row in rows:
-            cells = [*row, *[""] * (count - len(row))]
-            lines.append(
-                "| " + " ".join(f"{cell.ljust(width)} |" for cell, width in zip(cells, widths, strict=True))
-            )
-        lines.insert(1, "|" + "".join(f" {'-' * width} |" for width in widths))
-        return (f"__{caption}__\n" if caption else "") + "\n".join(lines) + "\n"
+        return (f"__{caption}__\n" if caption else "") + "\n".join(_table_lines(rows)) + "\n"
+
+
+def _table_cells(line: str) -> list[str]:
+    return [cell.strip() for cell in re.sub(r"^(?:\|\s+)?(.+)\s*\|\s*$", r"\1", line).split(" |")]
+
+
+def _table_lines(rows: list[list[str]]) -> list[str]:
+    """Returns the lines of a table, with the rule below the first row and columns of even width."""
+    count = max(len(row) for row in rows)
+    widths = [max(len(row[column]) for row in rows if column < len(row)) for column in range(count)]
+    lines = []
+    for row in rows:
+        cells = [*row, *[""] * (count - len(row))]
+        lines.append(
+            "| " + " ".join(f"{cell.ljust(width)} |" for cell, width in zip(cells, widths, strict=True))
+        )
+    lines.insert(1, "|" + "".join(f" {'-' * width} |" for width in widths))
+    return lines
 
 
 def _with_content(root: LexborNode) -> set[int]:
@@ -345,13 +357,17 @@ def _with_content(root: LexborNode) -> set[int]:
         current, above = stack.pop()
         tag = current.tag or ""
         children = [child for child in current.iter(include_text=True) if child.tag != "-comment"]
-        if tag == "-text" or tag in _SINGLE or (not children and tag in _FULL_WHEN_EMPTY):
+        if _is_content(tag, children):
             with_content.update((current.mem_id, *above))
         if len(above) > DEEPEST:
             raise TooDeep
         inside = (*above, current.mem_id)
         stack += [(child, inside) for child in children]
     return with_content
+
+
+def _is_content(tag: str, children: list[LexborNode]) -> bool:
+    return tag == "-text" or tag in _SINGLE or (not children and tag in _FULL_WHEN_EMPTY)
 
 
 def _blank(sign: str) -> str:

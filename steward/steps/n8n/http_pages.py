@@ -172,6 +172,13 @@ class _Pages:
         if self.same >= _SAME_AT_MOST:
             raise ItemFailed("The address gave the same page five times. Check what leads to the next one.")
 
+    def add_items(self, answer: PlatformResponse, body: Any) -> None:
+        """Adds the items of a response unless it is empty. Raises ItemFailed, MemoryBudgetExceeded."""
+        objects = response_items(answer, self.params)
+        self.gathered.add(*objects)
+        if body not in ({}, ""):
+            self.items += objects
+
 
 async def all_pages(
     call: StepCall, index: int, web: WebReadClient, first: PageRequest
@@ -191,9 +198,7 @@ async def all_pages(
         pages.note(answer, body)
         ended = await pages.is_last(answer, body)
         if answer.ok or is_tolerant(params) or not ended:
-            objects = response_items(answer, params)
-            pages.gathered.add(*objects)
-            pages.items += objects if body not in ({}, "") else []
+            pages.add_items(answer, body)
         if ended or pages.count >= max_pages:
             break
         if pages.count >= MOST_PAGES:

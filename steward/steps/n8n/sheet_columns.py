@@ -1,6 +1,6 @@
 """Columns that a spreadsheet step adds for fields without one, as n8n does when it maps automatically."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,6 +44,10 @@ def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepP
         yield StepProblem("note", "parameter", words)
 
 
+def _without(row: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
 @dataclass(slots=True)
 class SheetColumns:
     """The header row of a tab: the columns it has, and those that this run adds on the right of its data."""
@@ -78,20 +82,20 @@ class SheetColumns:
 
         Raises ItemFailed where the step refuses fields without a column.
         """
-        extra = [name for name in row if name not in self.present and name not in ("", ROW_NUMBER)]
+        fields = _without(row, ("", ROW_NUMBER))
+        extra = [name for name in fields if name not in self.present]
         if self.is_empty_tab and operation != "update":
             self._add(extra)
         elif extra and maps_automatically(call.params(number).tree, call.version):
             default = IGNORE if operation == "update" else INSERT
             choice = call.params(number).text("options.handlingExtraData", default)
-            if choice == INSERT:
-                self._add(extra)
-            elif choice != IGNORE:
+            if choice == IGNORE:
+                return _without(row, extra)
+            if choice != INSERT:
                 words = f"The sheet has no column “{extra[0][:80]}”. Add the column, or remove the field."
                 raise ItemFailed(words)
-            else:
-                return {name: value for name, value in row.items() if name not in extra}
-        return {name: value for name, value in row.items() if name not in ("", ROW_NUMBER)}
+            self._add(extra)
+        return fields
 
     def with_header(self, proposal: Proposal) -> Proposal:
         """The proposal with the header cells of the added columns written before its own parts.

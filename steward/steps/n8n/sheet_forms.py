@@ -36,12 +36,16 @@ def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]
         words = "It takes out columns; only rows are taken out here. Clear the columns, or remove the step."
         yield StepProblem("error", "parameter", words)
     elif operation == "create":
-        options = node.get("options", {})
-        for name in options if isinstance(options, dict) else ():
-            words = f"Its option “{str(name)[:60]}” is not supported: tabs only get a title. Remove it."
-            yield StepProblem("error", "parameter", words)
-        if not str(node.get("title") or "").removeprefix("=").strip():
-            yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
+        yield from _added_tab_problems(node)
+
+
+def _added_tab_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    options = node.get("options", {})
+    for name in options if isinstance(options, dict) else ():
+        words = f"Its option “{str(name)[:60]}” is not supported: tabs only get a title. Remove it."
+        yield StepProblem("error", "parameter", words)
+    if not str(node.get("title") or "").removeprefix("=").strip():
+        yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
 
 
 _PART = "It works on a part of the tab. Here rows are told by the first row’s heads: use the whole tab."
@@ -63,13 +67,7 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         if isinstance(values, dict) and _is_part_of_tab(values):
             yield StepProblem("error", "parameter", _PART)
     if node.version < 3:
-        area = str(node.literal("range", "")).rpartition("!")[2]
-        is_whole = not area or re.fullmatch(r"[Aa]1?:[A-Za-z]{1,3}", area)
-        if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
-            yield StepProblem("error", "parameter", _PART)
-        elif area:
-            words = "It names the columns it works on; here all columns are read. Look at those further on."
-            yield StepProblem("warning", "parameter", words)
+        yield from _older_range_problems(node)
     rendering = node.get("options.outputFormatting.values.general", node.get("options.valueRenderMode"))
     if rendering == "FORMULA":
         yield StepProblem(
@@ -77,6 +75,16 @@ def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         )
     elif rendering == "FORMATTED_VALUE":
         words = "It reads values as the sheet shows them; here numbers come without their format. Check it."
+        yield StepProblem("warning", "parameter", words)
+
+
+def _older_range_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    area = str(node.literal("range", "")).rpartition("!")[2]
+    is_whole = not area or re.fullmatch(r"[Aa]1?:[A-Za-z]{1,3}", area)
+    if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
+        yield StepProblem("error", "parameter", _PART)
+    elif area:
+        words = "It names the columns it works on; here all columns are read. Look at those further on."
         yield StepProblem("warning", "parameter", words)
 
 

@@ -61,25 +61,17 @@ async def object_of(store: StoreAccess, resource: str, number: str) -> Product |
     return objects[0]
 
 
-async def ask_for(
+async def command_for(
     operation: str, current: Product | Order, values: Mapping[str, Any], store: StoreAccess
 ) -> Any:
     """Returns the command that sets the fields. Raises ItemFailed, CallError."""
     if operation in ("product.set_fields", "order.set_fields"):
         kind = "Order" if operation == "order.set_fields" else "Product"
         [subject] = await read_all(store.reader.read(FIELDS, FieldsQuery(kind, current.id)))
-        return SetObjectFields(
-            subject, {_NATIVE.get(name, name): js.text(field_value) for name, field_value in values.items()}
-        )
+        return SetObjectFields(subject, _field_texts(values))
     if isinstance(current, Order):
         [value] = values.values()
-        match operation:
-            case "order.set_tags":
-                return SetOrderTags(current, _texts(value))
-            case "order.set_note":
-                return SetNote(current, js.text(value))
-            case _:
-                return SetOrderStatus(current, js.text(value))
+        return _order_command(operation, current, value)
     match operation:
         case "variant.set_price":
             return _price(current, values)
@@ -94,6 +86,20 @@ async def ask_for(
             return SetTags(current, _texts(values["tags"]))
         case _:
             return SetStatus(current, js.text(values["status"]))
+
+
+def _field_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {_NATIVE.get(name, name): js.text(value) for name, value in values.items()}
+
+
+def _order_command(operation: str, order: Order, value: Any) -> SetOrderTags | SetNote | SetOrderStatus:
+    match operation:
+        case "order.set_tags":
+            return SetOrderTags(order, _texts(value))
+        case "order.set_note":
+            return SetNote(order, js.text(value))
+        case _:
+            return SetOrderStatus(order, js.text(value))
 
 
 def _price(product: Product, values: Mapping[str, Any]) -> SetPrice:

@@ -244,20 +244,20 @@ class SwitchNode(_ConditionNode):
 
     def ports(self, node: NodeDefinition) -> tuple[str, ...]:
         """Returns one output for each rule, or as many as set, and the fallback's."""
+        cases = tuple(f"case:{number}" for number in range(self._case_count(node)))
+        has_rules = node.version >= 3 and node.get("mode", "rules") != "expression"
+        if has_rules and node.get("options.fallbackOutput") == "extra":
+            return (*cases, "fallback")
+        return cases
+
+    def _case_count(self, node: NodeDefinition) -> int:
         if node.version < 2:
-            return tuple(f"case:{number}" for number in range(4))
+            return 4
         if node.get("mode", "rules") == "expression":
-            name = "outputsAmount" if node.version < 3 else "numberOutputs"
-            count = node.literal(name, 4)
-            return tuple(
-                f"case:{number}" for number in range(min(count, MAX_OUTPUTS) if isinstance(count, int) else 4)
-            )
+            count = node.literal("outputsAmount" if node.version < 3 else "numberOutputs", 4)
+            return min(count, MAX_OUTPUTS) if isinstance(count, int) else 4
         rows = node.get("rules.rules" if node.version < 3 else "rules.values", [])
-        count = len(rows) if isinstance(rows, list) else 0
-        ports = tuple(f"case:{number}" for number in range(count))
-        if node.version >= 3 and node.get("options.fallbackOutput") == "extra":
-            return (*ports, "fallback")
-        return ports
+        return len(rows) if isinstance(rows, list) else 0
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a problem if the number of outputs depends on data."""

@@ -196,23 +196,30 @@ _ROUNDED |= {"week": (7, "day"), "day": (1, "day")}
 
 def _older(params: Params, index: int, item: Item) -> Item:
     value = params.get("value", "")
-    into: dict[str, Any] = js.deep_copy(item.json)
+    fields: dict[str, Any] = js.deep_copy(item.json)
     name = params.text("dataPropertyName", "data")
     if params.text("action", "format") == "calculate":
-        date = _older_date(value, params.text("options.fromFormat"), UTC)
-        amount = js.number(params.get("duration", 0))
-        if amount != amount:
-            raise ItemFailed("The duration is not a number.")
-        unit = params.text("timeUnit", "days").rstrip("s")
-        if unit in _ROUNDED:  # this version has no part of a day or month; half a year is 6 months
-            amount, unit = math.floor(abs(amount * _ROUNDED[unit][0]) + 0.5), _ROUNDED[unit][1]
-            amount = amount if js.number(params.get("duration", 0)) >= 0 else -amount
-        sign = -1 if params.text("operation", "add") == "subtract" else 1
-        moved = shifted(date, unit, sign * amount)
-        js.set_path(into, name, js_dates.utc_iso(moved))
-        return Item(into, paired_with(index))
-    if js.is_missing(value) or value == "":
-        return Item(into, paired_with(index))
+        js.set_path(fields, name, js_dates.utc_iso(_older_shifted(params, value)))
+    elif not js.is_missing(value) and value != "":
+        js.set_path(fields, name, _older_formatted(params, value))
+    return Item(fields, paired_with(index))
+
+
+def _older_shifted(params: Params, value: Any) -> datetime:
+    date = _older_date(value, params.text("options.fromFormat"), UTC)
+    amount = js.number(params.get("duration", 0))
+    if amount != amount:
+        raise ItemFailed("The duration is not a number.")
+    unit = params.text("timeUnit", "days").rstrip("s")
+    if unit in _ROUNDED:  # this version has no part of a day or month; half a year is 6 months
+        factor, unit = _ROUNDED[unit]
+        rounded = math.floor(abs(amount * factor) + 0.5)
+        amount = rounded if amount >= 0 else -rounded
+    sign = -1 if params.text("operation", "add") == "subtract" else 1
+    return shifted(date, unit, sign * amount)
+
+
+def _older_formatted(params: Params, value: Any) -> Any:
     zone = js_dates.zone_of(params.text("options.fromTimezone", "UTC")) or UTC
     date = _older_date(value, params.text("options.fromFormat"), zone)
     target_zone = params.text("options.toTimezone")
@@ -221,8 +228,7 @@ def _older(params: Params, index: int, item: Item) -> Item:
         if target is None:
             raise ItemFailed(f"The timezone “{target_zone}” is not known.")
         date = date.astimezone(target)
-    js.set_path(into, name, _written(date_text.format_moment, date, params.text("toFormat", "MM/DD/YYYY")))
-    return Item(into, paired_with(index))
+    return _written(date_text.format_moment, date, params.text("toFormat", "MM/DD/YYYY"))
 
 
 def _older_date(value: Any, from_format: str, zone: tzinfo) -> datetime:

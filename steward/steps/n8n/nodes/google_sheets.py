@@ -143,12 +143,7 @@ def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
 
 async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     _, table = await location.table()
-    heads = _heads(table)
-    rows = [
-        {"row_number": row.number, **_row(heads, row.cells)}
-        for row in table.rows[1:]
-        if any(cell not in (None, "") for cell in row.cells)
-    ]
+    rows = _filled_rows(table)
     out: Items = []
     for number in range(len(call.items)):
         params = call.params(number)
@@ -166,6 +161,16 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
         if not filters:
             break  # a read without filters is made once
     return NodeResult([out], counts=Counts(read=len(rows)))
+
+
+def _filled_rows(table: SheetTable) -> list[dict[str, Any]]:
+    """Returns the fields of each row below the header that has any cell."""
+    heads = _heads(table)
+    return [
+        {"row_number": row.number, **_row(heads, row.cells)}
+        for row in table.rows[1:]
+        if any(cell not in (None, "") for cell in row.cells)
+    ]
 
 
 def _filters(params: Params) -> list[tuple[str, Any]]:
@@ -246,6 +251,12 @@ class _Row:
     row_number: int | None
 
 
+def _columns_to_match(params: Params) -> list[str]:
+    columns = params.get("columns.matchingColumns", [])
+    names = [js.text(column) for column in columns] if js.is_list(columns) else []
+    return names or [js.text(params.get("columnToMatchOn", params.get("key", "")))]
+
+
 @dataclass(slots=True)
 class _Writing:
     """Collects the changes of one run of a writing step."""
@@ -264,10 +275,7 @@ class _Writing:
 
     def match(self, number: int, row: Mapping[str, Any], operation: str) -> int | None:
         """Returns the number of the sheet's row that matches an item, or None. Raises ItemFailed."""
-        params = self.call.params(number)
-        columns = params.get("columns.matchingColumns", [])
-        names = [js.text(column) for column in columns] if js.is_list(columns) else []
-        names = names or [js.text(params.get("columnToMatchOn", params.get("key", "")))]
+        names = _columns_to_match(self.call.params(number))
         values = [row.get(name, self.call.items[number].json.get(name)) for name in names]
         if "row_number" in names:
             return int(js.number(self.call.items[number].json.get("row_number", row.get("row_number", 0))))
@@ -324,6 +332,10 @@ class _Writing:
                 words = f"The sheet has no column “{missing[0][:80]}”. Add it, or do not map it."
                 self.effects.fail_item(row.item_index, words)
             return
+        self._propose_append(fresh)
+
+    def _propose_append(self, fresh: Sequence[_Row]) -> None:
+        heads = self.columns.heads
         rows = tuple(tuple(_cell(row.cells.get(head)) for head in heads) for row in fresh)
         ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.location.document)
         planned = self.location.account.changes["sheet.append_rows"].plan(

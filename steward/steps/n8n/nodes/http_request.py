@@ -223,16 +223,7 @@ def _address(params: Params, version: float) -> str:
 def _body(params: Params, version: float) -> tuple[bytes, str | None]:
     """Returns the body and its content type. Raises ItemFailed."""
     if version < 3:
-        fields = (
-            parse_json_object(params.get("bodyParametersJson", ""), "body")
-            if params.flag("jsonParameters")
-            else name_value_rows(params, "bodyParametersUi.parameter")
-        )
-        if params.text("options.bodyContentType", "json") == "form-urlencoded":
-            return urlencode(
-                {name: js.text(field_value) for name, field_value in fields.items()}
-            ).encode(), FORM
-        return js.json_text(fields).encode(), JSON
+        return _older_body(params)
     if not params.flag("sendBody"):
         return b"", None
     kind = params.text("contentType", "json")
@@ -241,11 +232,7 @@ def _body(params: Params, version: float) -> tuple[bytes, str | None]:
     if kind == "form-urlencoded":
         if params.text("specifyBody", "keypair") == "string":
             return js.text(params.get("body", "")).encode(), FORM
-        pairs = {
-            name: js.text(field_value)
-            for name, field_value in name_value_rows(params, "bodyParameters.parameters").items()
-        }
-        return urlencode(pairs).encode(), FORM
+        return _form(name_value_rows(params, "bodyParameters.parameters")), FORM
     if params.text("specifyBody", "keypair") == "json":
         given_json = params.get("jsonBody", "")
         value = js.parse_json(given_json) if isinstance(given_json, str) else given_json
@@ -253,6 +240,21 @@ def _body(params: Params, version: float) -> tuple[bytes, str | None]:
             raise ItemFailed("The JSON body of this step cannot be read.")
         return js.json_text(value).encode(), JSON
     return js.json_text(name_value_rows(params, "bodyParameters.parameters")).encode(), JSON
+
+
+def _older_body(params: Params) -> tuple[bytes, str]:
+    fields = (
+        parse_json_object(params.get("bodyParametersJson", ""), "body")
+        if params.flag("jsonParameters")
+        else name_value_rows(params, "bodyParametersUi.parameter")
+    )
+    if params.text("options.bodyContentType", "json") == "form-urlencoded":
+        return _form(fields), FORM
+    return js.json_text(fields).encode(), JSON
+
+
+def _form(fields: Mapping[str, Any]) -> bytes:
+    return urlencode({name: js.text(field_value) for name, field_value in fields.items()}).encode()
 
 
 def _shaped(params: Params, version: float) -> Params:

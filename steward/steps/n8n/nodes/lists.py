@@ -57,15 +57,21 @@ class SplitOutNode(StepType):
         return for_each_item(call, lambda index, item: split_out(call.params(index), index, item))
 
 
-def split_out(params: Params, item_index: int, item: Item) -> Items:
-    """Returns the elements of one item's lists as items."""
-    dots = not params.flag("options.disableDotNotation")
+def _fields_to_split(params: Params) -> tuple[list[str], list[str]]:
+    """Returns the fields with the lists, and the fields of their elements if they get other names."""
     fields = names_of(params.get("fieldToSplitOut", ""))
     if not fields:
         raise ItemFailed("Name the field to split out.")
     renamed = names_of(params.get("options.destinationFieldName", ""))
     if renamed and len(renamed) != len(fields):
         raise ItemFailed("Name as many destination fields as fields to split out.")
+    return fields, renamed
+
+
+def split_out(params: Params, item_index: int, item: Item) -> Items:
+    """Returns the elements of one item's lists as items."""
+    dots = not params.flag("options.disableDotNotation")
+    fields, renamed = _fields_to_split(params)
     include = params.text("include", "noOtherFields")
     lists = [_elements(field_at(item.json, field, dots=dots)) for field in fields]
     rest = _rest(params, item, fields, include, dots=dots)
@@ -178,6 +184,20 @@ def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
     return {params.text("destinationFieldName", "data"): rows}
 
 
+def _field_values(params: Params, items: Items, field: str, *, dots: bool) -> list[Any]:
+    values: list[Any] = []
+    for item in items:
+        value = field_at(item.json, field, dots=dots)
+        if js.is_missing(value) and not params.flag("options.keepMissing"):
+            continue
+        value = None if value is js.UNDEFINED else value
+        if params.flag("options.mergeLists") and js.is_list(value):
+            values += list(value)
+        else:
+            values.append(value)
+    return values
+
+
 def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
     """Returns the values of each named field as a list."""
     dots = not params.flag("options.disableDotNotation")
@@ -194,16 +214,7 @@ def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
         if name in named:
             raise ItemFailed(f"The output field “{name}” is named twice.")
         named.add(name)
-        values: list[Any] = []
-        for item in items:
-            value = field_at(item.json, field, dots=dots)
-            if js.is_missing(value) and not params.flag("options.keepMissing"):
-                continue
-            value = None if value is js.UNDEFINED else value
-            if params.flag("options.mergeLists") and js.is_list(value):
-                values += list(value)
-            else:
-                values.append(value)
+        values = _field_values(params, items, field, dots=dots)
         if dots:
             js.set_path(into, name, values)
         else:

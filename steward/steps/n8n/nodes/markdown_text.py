@@ -137,18 +137,19 @@ return input.map(([text, options]) => {{
 }}"""
 
 
+def _text_and_options(call: StepCall, index: int) -> list[Any]:
+    """Returns an item's Markdown, None if it is too large, and the options that are supported."""
+    try:
+        params = call.params(index)
+        text, options = params.text("markdown"), params.get("options", {})
+    except ItemFailed:
+        text, options = "", {}
+    supported = {name: options[name] for name in TO_HTML & options.keys()} if js.is_object(options) else {}
+    return [text if len(text) <= LARGEST else None, supported]
+
+
 async def _pages(call: StepCall) -> list[str | None]:
-    texts: list[list[Any]] = []
-    for index in range(len(call.items)):
-        try:
-            params = call.params(index)
-            text, options = params.text("markdown"), params.get("options", {})
-        except ItemFailed:
-            text, options = "", {}
-        supported = (
-            {name: options[name] for name in TO_HTML & options.keys()} if js.is_object(options) else {}
-        )
-        texts.append([text if len(text) <= LARGEST else None, supported])
+    texts = [_text_and_options(call, index) for index in range(len(call.items))]
     if not texts:
         return []
     try:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from steward.model.plan import PlanStep
+from steward.steps.n8n.nodes.lists import names_of
 from steward.steps.workflow.items import Item, Items, Link
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -230,8 +231,6 @@ def _links(*places: tuple[int, int]) -> tuple[Link, ...]:
 def _by_position(call: StepCall, params: Params) -> Items:
     clash = _clash(params, "preferLast")
     inputs = call.inputs
-    if any(not items for items in inputs) and not params.flag("options.includeUnpaired"):
-        return []
     lengths = [len(items) for items in inputs]
     count = max(lengths) if params.flag("options.includeUnpaired") else min(lengths)
     out: Items = []
@@ -290,8 +289,7 @@ class Matches:
 def fields_to_match(params: Params) -> list[tuple[str, str]]:
     """Returns the pairs of field names by which lists are joined. Raises ItemFailed if there are none."""
     if params.has("fieldsToMatchString") and not params.flag("advanced"):
-        names = [name.strip() for name in params.text("fieldsToMatchString").split(",")]
-        pairs = [(name, name) for name in names if name]
+        pairs = [(name, name) for name in names_of(params.text("fieldsToMatchString"))]
     else:
         rows = params.rows("mergeByFields.values")
         pairs = [(row.text("field1"), row.text("field2")) for row in rows]
@@ -318,17 +316,23 @@ def matched(
     only_first: bool,
 ) -> Matches:
     """Returns which items match."""
-    keys = [_key(item, [two for _, two in pairs], fuzzy=fuzzy, dots=dots) for item in second]
-    places: dict[str, list[int]] = {}
-    for index, key in enumerate(keys):
-        if key is not None:
-            places.setdefault(key, []).append(index)
+    first_names, second_names = [name for name, _ in pairs], [name for _, name in pairs]
+    indexes_by_key = _indexes_by_key(second, second_names, fuzzy=fuzzy, dots=dots)
     of_first: list[Sequence[int]] = []
     for item in first:
-        key = _key(item, [name for name, _ in pairs], fuzzy=fuzzy, dots=dots)
-        there = places.get(key, []) if key is not None else []
-        of_first.append(there[:1] if only_first else there)
-    return Matches(of_first, frozenset(index for there in of_first for index in there))
+        key = _key(item, first_names, fuzzy=fuzzy, dots=dots)
+        indexes = indexes_by_key.get(key, []) if key is not None else []
+        of_first.append(indexes[:1] if only_first else indexes)
+    return Matches(of_first, frozenset(index for indexes in of_first for index in indexes))
+
+
+def _indexes_by_key(items: Items, names: Sequence[str], *, fuzzy: bool, dots: bool) -> dict[str, list[int]]:
+    indexes: dict[str, list[int]] = {}
+    for index, item in enumerate(items):
+        key = _key(item, names, fuzzy=fuzzy, dots=dots)
+        if key is not None:
+            indexes.setdefault(key, []).append(index)
+    return indexes
 
 
 def _field(item: Item, name: str, *, dots: bool) -> Any:

@@ -1,7 +1,7 @@
 """The nodes noOp, respondToWebhook, wait and stopAndError."""
 
 from collections.abc import Iterable
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 
 from steward.model.plan import StepKind
 from steward.steps.workflow.items import Item, Items
@@ -97,13 +97,7 @@ class WaitNode(StepType):
         if resume not in ("timeInterval", "specificTime"):
             words = "It waits for a call or a form, which cannot reach it here. Wait for a time instead."
             yield StepProblem("error", "parameter", words)
-        amount = node.get("amount", 5 if node.version > 1 else 1)
-        unit = str(node.get("unit", "seconds" if node.version > 1 else "hours"))
-        is_interval = resume == "timeInterval" and js.is_number(amount) and unit in _UNITS
-        if is_interval and amount * _UNITS[unit] > LONGEST_WAIT.total_seconds():
-            yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
-        if not is_expression(unit) and unit not in _UNITS:
-            yield StepProblem("error", "parameter", "The unit of its time is not known. Choose another one.")
+        yield from _duration_problems(node, resume)
         date_time = node.get("dateTime", "=")
         if (
             resume == "specificTime"
@@ -116,18 +110,33 @@ class WaitNode(StepType):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes the items on and returns until when the run sleeps."""
-        params, now = call.first, call.environment.now
-        if params.text("resume", "timeInterval") == "specificTime":
-            zone = js_dates.zone_of(call.environment.zone) or UTC
-            until = js_dates.parse(params.text("dateTime"), zone)
-            if until is None:
-                raise ItemFailed("The time to wait for cannot be read.")
-        else:
-            unit = params.text("unit", "seconds" if call.version > 1 else "hours")
-            amount = js.number(params.get("amount", 5 if call.version > 1 else 1))
-            if amount != amount or amount < 0 or unit not in _UNITS:
-                raise ItemFailed("How long to wait cannot be read.")
-            until = now + timedelta(seconds=min(amount * _UNITS[unit], 10 * LONGEST_WAIT.total_seconds()))
+        now = call.environment.now
+        until = _end_of_wait(call, now)
         if until - now > LONGEST_WAIT:
             raise WorkflowStepFailed("This step would wait longer than 90 days.")
         return NodeResult([passed(call.items)], wait_until=until if until > now else None)
+
+
+def _duration_problems(node: NodeDefinition, resume: object) -> Iterable[StepProblem]:
+    amount = node.get("amount", 5 if node.version > 1 else 1)
+    unit = str(node.get("unit", "seconds" if node.version > 1 else "hours"))
+    is_interval = resume == "timeInterval" and js.is_number(amount) and unit in _UNITS
+    if is_interval and amount * _UNITS[unit] > LONGEST_WAIT.total_seconds():
+        yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
+    if not is_expression(unit) and unit not in _UNITS:
+        yield StepProblem("error", "parameter", "The unit of its time is not known. Choose another one.")
+
+
+def _end_of_wait(call: StepCall, now: datetime) -> datetime:
+    """Returns until when the step waits. Raises ItemFailed."""
+    params = call.first
+    if params.text("resume", "timeInterval") == "specificTime":
+        until = js_dates.parse(params.text("dateTime"), js_dates.zone_of(call.environment.zone) or UTC)
+        if until is None:
+            raise ItemFailed("The time to wait for cannot be read.")
+        return until
+    unit = params.text("unit", "seconds" if call.version > 1 else "hours")
+    amount = js.number(params.get("amount", 5 if call.version > 1 else 1))
+    if amount != amount or amount < 0 or unit not in _UNITS:
+        raise ItemFailed("How long to wait cannot be read.")
+    return now + timedelta(seconds=min(amount * _UNITS[unit], 10 * LONGEST_WAIT.total_seconds()))

@@ -1,7 +1,7 @@
 """The node set: sets fields one by one or as JSON."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -84,13 +84,8 @@ class SetNode(StepType):
             yield StepProblem(
                 "error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off."
             )
-        for path, known_types in (("assignments.assignments", _CONVERT), ("fields.values", _KINDS)):
-            rows = node.get(path, [])
-            for row in rows if isinstance(rows, list) else ():
-                kind = row.get("type") if isinstance(row, Mapping) else None
-                if kind is not None and not is_expression(kind) and kind not in known_types:
-                    words = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
-                    yield StepProblem("error", "parameter", words)
+        yield from _type_problems(node.get("assignments.assignments", []), _CONVERT)
+        yield from _type_problems(node.get("fields.values", []), _KINDS)
         if node.get("mode") == "raw" and not node.get("jsonOutput"):
             return
         if node.literal("mode", "manual") not in ("manual", "raw"):
@@ -101,6 +96,14 @@ class SetNode(StepType):
         if call.version < 3:
             return NodeResult([[_old(call, index, item) for index, item in enumerate(call.items)]])
         return for_each_item(call, lambda index, item: [_new(call, index, item)])
+
+
+def _type_problems(rows: Any, known_types: Container[str]) -> Iterable[StepProblem]:
+    for row in rows if isinstance(rows, list) else ():
+        kind = row.get("type") if isinstance(row, Mapping) else None
+        if kind is not None and not is_expression(kind) and kind not in known_types:
+            words = f"It sets a field of type “{str(kind)[:40]}”, which is not known. Choose another."
+            yield StepProblem("error", "parameter", words)
 
 
 def _old(call: StepCall, index: int, item: Item) -> Item:

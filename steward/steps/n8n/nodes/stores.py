@@ -3,6 +3,7 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from datetime import UTC
 from typing import Any
 
 from steward.connectors.base.queries import (
@@ -17,7 +18,7 @@ from steward.connectors.base.records import Order, Product
 from steward.model.change import Proposal
 from steward.model.plan import PlanStep, StepKind
 from steward.steps.base import StoreAccess
-from steward.steps.n8n.store_fields import SHOPIFY, WOO, ask_for, object_of
+from steward.steps.n8n.store_fields import SHOPIFY, WOO, command_for, object_of
 from steward.steps.workflow.effects import Effects, read_all, read_each_item, store_of
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import dates as js_dates
@@ -157,7 +158,7 @@ class _StoreNode(StepType, ABC):
         faults: list[str] = []
         after: dict[str, Any] = {"id": int(number) if number.isdigit() else number}
         for operation, values in self._by_operation(resource, params.get("updateFields", {})).items():
-            ask = await ask_for(operation, current, values, store)
+            ask = await command_for(operation, current, values, store)
             number_of = store.connection.integration_id
             planned = store.changes[operation].plan([ask], integration_id=number_of)
             proposals += planned.proposals
@@ -265,12 +266,11 @@ class ShopifyNode(_StoreNode):
         if resource == "product":
             query = ProductsQuery(ids=ids)
             return [_product(record) for record in await read_all(store.reader.read(PRODUCTS, query), limit)]
-        zone = js_dates.zone_of("UTC")
         after, before = (params.text(f"options.createdAt{end}") for end in ("Min", "Max"))
         orders = OrdersQuery(
             ids=ids,
-            created_after=js_dates.parse(after, zone) if after and zone else None,
-            created_before=js_dates.parse(before, zone) if before and zone else None,
+            created_after=js_dates.parse(after, UTC),
+            created_before=js_dates.parse(before, UTC),
             open_only=params.text("options.status", "any") == "open",
         )
         return [_order(record) for record in await read_all(store.reader.read(ORDERS, orders), limit)]

@@ -110,19 +110,7 @@ class _Builder:
     def end(self, name: str) -> None:
         """Closes an element."""
         element = self.stack.pop()
-        fields, whole = element.fields, "".join(element.texts)
-        if self.characters in fields:
-            raise ItemFailed(
-                f"The XML has a field “{self.characters}”, which stands for text. Choose another."
-            )
-        value: Any = fields
-        if whole.strip() or element.marked:
-            text = whole.strip() if self.trim else whole
-            if self.normalize:
-                text = re.sub(r"\s{2,}", " ", text).strip()
-            value = {self.characters: text, **fields} if fields else text
-        elif not fields:
-            value = whole  # blanks alone are the text of an element that has nothing else
+        value = self._value_of(element)
         if not self.stack:
             self.root = (element.name, value)
             return
@@ -133,6 +121,20 @@ class _Builder:
             into[element.name].append(value)
         else:
             into[element.name] = [into[element.name], value]
+
+    def _value_of(self, element: "_Element") -> Any:
+        """Returns the fields of an element, its text, or both. Raises ItemFailed."""
+        fields, whole = element.fields, "".join(element.texts)
+        if self.characters in fields:
+            raise ItemFailed(
+                f"The XML has a field “{self.characters}”, which stands for text. Choose another."
+            )
+        if whole.strip() or element.marked:
+            text = whole.strip() if self.trim else whole
+            if self.normalize:
+                text = re.sub(r"\s{2,}", " ", text).strip()
+            return {self.characters: text, **fields} if fields else text
+        return fields or whole  # blanks alone are the text of an element that has nothing else
 
 
 @dataclass(slots=True)
