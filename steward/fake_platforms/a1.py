@@ -11,10 +11,10 @@ class Area:
     """A rectangle of one tab, counted from 0, ends excluded; null means to the end of the tab."""
 
     tab: str
-    top: int = 0
-    left: int = 0
-    bottom: int | None = None
-    right: int | None = None
+    first_row: int = 0
+    first_column: int = 0
+    end_row: int | None = None
+    end_column: int | None = None
 
 
 def column_number(letters: str) -> int:
@@ -41,10 +41,10 @@ def quoted(tab: str) -> str:
 
 def written(area: Area, rows: int, columns: int) -> str:
     """Returns the area in A1 notation, limited by the tab's size."""
-    bottom = min(area.bottom or rows, max(rows, area.top + 1))
-    right = min(area.right or columns, max(columns, area.left + 1))
-    first = f"{column_letters(area.left)}{area.top + 1}"
-    last = f"{column_letters(right - 1)}{bottom}"
+    end_row = min(area.end_row or rows, max(rows, area.first_row + 1))
+    end_column = min(area.end_column or columns, max(columns, area.first_column + 1))
+    first = f"{column_letters(area.first_column)}{area.first_row + 1}"
+    last = f"{column_letters(end_column - 1)}{end_row}"
     return f"{quoted(area.tab)}!{first}" + ("" if first == last else f":{last}")
 
 
@@ -82,13 +82,13 @@ def _single_cell(tab: str, letters: str, digits: str) -> Area | None:
 def _cell_range(tab: str, letters: str, digits: str, letters_to: str, digits_to: str) -> Area | None:
     if not letters_to and not digits_to:
         return None
-    top = int(digits) - 1 if digits else 0
-    left = column_number(letters) if letters else 0
-    bottom = int(digits_to) if digits_to else None
-    right = column_number(letters_to) + 1 if letters_to else None
-    if top < 0 or _is_empty(top, bottom) or _is_empty(left, right):
+    first_row = int(digits) - 1 if digits else 0
+    first_column = column_number(letters) if letters else 0
+    end_row = int(digits_to) if digits_to else None
+    end_column = column_number(letters_to) + 1 if letters_to else None
+    if first_row < 0 or _is_empty(first_row, end_row) or _is_empty(first_column, end_column):
         return None
-    return Area(tab, top, left, bottom, right)
+    return Area(tab, first_row, first_column, end_row, end_column)
 
 
 def _is_empty(start: int, end: int | None) -> bool:

@@ -57,8 +57,8 @@ def _price(chance: random.Random) -> str:
 
 
 def _term(shop: FakeShop, kind: str, name: str) -> Row:
-    found = next(term for term in shop.terms[kind].values() if term["name"] == name)
-    return {column: found[column] for column in ("id", "name", "slug")}
+    category_or_tag = next(term for term in shop.terms[kind].values() if term["name"] == name)
+    return {column: category_or_tag[column] for column in ("id", "name", "slug")}
 
 
 def _fill_products(shop: FakeShop, chance: random.Random, start: datetime) -> None:

@@ -115,11 +115,11 @@ class WebhookSender:
         hooks = self._shop.webhooks.values()
         return [hook for hook in hooks if hook["status"] == "active" and hook["topic"] == topic]
 
-    async def send_pings(self, happened: tuple[ShopEvent, ...]) -> None:
+    async def send_pings(self, events: tuple[ShopEvent, ...]) -> None:
         """Sends the pings a write caused; the real shop does so before it answers."""
-        for one in happened:
-            if one.topic == PING and one.object_id in self._shop.webhooks:
-                await self._ping(self._shop.webhooks[one.object_id])
+        for event in events:
+            if event.topic == PING and event.object_id in self._shop.webhooks:
+                await self._ping(self._shop.webhooks[event.object_id])
 
     async def _ping(self, hook: Row) -> None:
         headers = {"content-type": "application/x-www-form-urlencoded", "user-agent": _AGENT}

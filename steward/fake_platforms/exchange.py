@@ -31,8 +31,8 @@ class FakeRequest:
 
     def first(self, name: str) -> str | None:
         """Returns the last value of a query parameter, as PHP reads it, or null."""
-        found = [value for key, value in self.query if key == name]
-        return found[-1] if found else None
+        values = [value for key, value in self.query if key == name]
+        return values[-1] if values else None
 
     def json(self) -> Any:
         """Returns the body read as JSON, or null when it is not JSON."""

@@ -17,7 +17,7 @@ class LedgerEntry:
     """One request; `applied` and `answered` are set when it is over."""
 
     seq: int
-    at: datetime
+    arrived_at: datetime
     service: str
     kind: str
     request: FakeRequest
@@ -31,11 +31,13 @@ class LedgerEntry:
         """Returns the form the control surface shows."""
         query: Row = {}
         for name, value in self.request.query:
-            held = query.get(name)
-            query[name] = value if held is None else [*(held if isinstance(held, list) else [held]), value]
+            earlier = query.get(name, [])
+            values = [*(earlier if isinstance(earlier, list) else [earlier]), value]
+            query[name] = values if name in query else value
         return {
             "seq": self.seq,
-            "at": self.at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{self.at.microsecond // 1000:03d}Z",
+            "at": self.arrived_at.strftime("%Y-%m-%dT%H:%M:%S.")
+            + f"{self.arrived_at.microsecond // 1000:03d}Z",
             "service": self.service,
             "kind": self.kind,
             "method": self.request.method,
@@ -89,11 +91,11 @@ class Ledger:
         """Returns the number of the newest entry, 0 when there is none."""
         return len(self._entries)
 
-    def record_arrival(self, request: FakeRequest, service: str, *, at: datetime) -> LedgerEntry:
+    def record_arrival(self, request: FakeRequest, service: str, *, arrived_at: datetime) -> LedgerEntry:
         """Records a complete request before it is served."""
         kind = "read" if request.method in READS else "write"
         body = request.json() if request.body else None
-        entry = LedgerEntry(len(self._entries) + 1, at, service, kind, request, body)
+        entry = LedgerEntry(len(self._entries) + 1, arrived_at, service, kind, request, body)
         self._entries.append(entry)
         if kind == "write":
             self.writes_total += 1

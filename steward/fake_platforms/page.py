@@ -87,7 +87,7 @@ def _ledger(state: PlatformState) -> str:
     rows = [
         (
             entry.seq,
-            entry.at.strftime("%Y-%m-%d %H:%M:%S"),
+            entry.arrived_at.strftime("%Y-%m-%d %H:%M:%S"),
             entry.service,
             f"{entry.request.method} {entry.request.path}",
             "yes" if entry.applied else "no",

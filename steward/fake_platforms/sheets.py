@@ -46,18 +46,18 @@ class FakeTab:
 
     def read(self, area: a1.Area) -> list[list[Any]]:
         """Returns the rows of an area without empty ends of rows and of the area, as the service does."""
-        bottom = min(area.bottom or self.rows, self.rows)
-        right = min(area.right or self.columns, self.columns)
+        bottom = min(area.end_row or self.rows, self.rows)
+        right = min(area.end_column or self.columns, self.columns)
         inside = [
             (row, column)
             for (row, column), value in self.cells.items()
-            if value != "" and area.top <= row < bottom and area.left <= column < right
+            if value != "" and area.first_row <= row < bottom and area.first_column <= column < right
         ]
-        last = max((row for row, _ in inside), default=area.top - 1)
-        lines: list[list[Any]] = [[] for _ in range(last + 1 - area.top)]
+        last = max((row for row, _ in inside), default=area.first_row - 1)
+        lines: list[list[Any]] = [[] for _ in range(last + 1 - area.first_row)]
         for row, column in sorted(inside):
-            line = lines[row - area.top]
-            line.extend([""] * (column - area.left - len(line)))
+            line = lines[row - area.first_row]
+            line.extend([""] * (column - area.first_column - len(line)))
             line.append(self.cells[row, column])
         return lines
 
@@ -95,7 +95,7 @@ class FakeSpreadsheet:
         if area is None:
             raise invalid(f"Unable to parse range: {text}")
         tab = self.tab(area.tab)
-        if area.top >= tab.rows or area.left >= tab.columns:
+        if area.first_row >= tab.rows or area.first_column >= tab.columns:
             limit = a1.written(a1.Area(tab.title), tab.rows, tab.columns)
             raise invalid(f"Range ({text}) exceeds grid limits. Max range: {limit}")
         return area
@@ -183,7 +183,13 @@ def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row
     tab, rows = book.tab(area.tab), _rows_of(body)
     height, width = len(rows), _width(rows)
     _refuse_overflow(tab, area, height, width)
-    filled = a1.Area(tab.title, area.top, area.left, area.top + max(height, 1), area.left + max(width, 1))
+    filled = a1.Area(
+        tab.title,
+        area.first_row,
+        area.first_column,
+        area.first_row + max(height, 1),
+        area.first_column + max(width, 1),
+    )
     before = tab.read(filled)
     stored = [[None if value is None else entered(value, option) for value in row] for row in rows]
     _store(tab, filled, stored)
@@ -207,18 +213,18 @@ def _written_area(book: FakeSpreadsheet, text: str, body_range: Any) -> a1.Area:
 
 def _refuse_overflow(tab: FakeTab, area: a1.Area, height: int, width: int) -> None:
     limit = a1.written(area, tab.rows, tab.columns)
-    if height > min(area.bottom or tab.rows, tab.rows) - area.top:
-        reached = f"row [{area.top + height}]"
+    if height > min(area.end_row or tab.rows, tab.rows) - area.first_row:
+        reached = f"row [{area.first_row + height}]"
         raise invalid(f"Requested writing within range [{limit}], but tried writing to {reached}")
-    if width > min(area.right or tab.columns, tab.columns) - area.left:
-        column = a1.column_letters(area.left + width - 1)
+    if width > min(area.end_column or tab.columns, tab.columns) - area.first_column:
+        column = a1.column_letters(area.first_column + width - 1)
         raise invalid(f"Requested writing within range [{limit}], but tried writing to column [{column}]")
 
 
 def _store(tab: FakeTab, area: a1.Area, rows: list[list[Any]]) -> None:
     """Writes the values that are not null into the tab, from the area's first cell."""
-    for row_number, row in enumerate(rows, area.top):
-        for column, value in enumerate(row, area.left):
+    for row_number, row in enumerate(rows, area.first_row):
+        for column, value in enumerate(row, area.first_column):
             if value is not None:
                 tab.cells[row_number, column] = value
 
@@ -230,21 +236,21 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
     area, rows = book.area(text), _rows_of(body)
     tab = book.tab(area.tab)
     last = tab.last_row()
-    start = last if last > area.top else area.top
+    start = last if last > area.first_row else area.first_row
     if start + len(rows) > tab.rows:
         if (start + len(rows)) * tab.columns > MAX_CELLS:
             words = "This action would increase the number of cells in the workbook above the limit of"
             raise invalid(f"{words} {MAX_CELLS} cells.")
         tab.rows = start + len(rows)
-    tab.columns = max(tab.columns, area.left + _width(rows))
-    target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.left)}{start + 1}"
-    target += f":{a1.column_letters(area.left + max(_width(rows), 1) - 1)}{start + max(len(rows), 1)}"
+    tab.columns = max(tab.columns, area.first_column + _width(rows))
+    target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.first_column)}{start + 1}"
+    target += f":{a1.column_letters(area.first_column + max(_width(rows), 1) - 1)}{start + max(len(rows), 1)}"
     updates, touched = write(book, target, {"values": rows}, option)
     answered: Row = {"spreadsheetId": book.id}
-    if last > area.top:
-        table = a1.Area(tab.title, area.top, area.left, last, None)
+    if last > area.first_row:
+        table = a1.Area(tab.title, area.first_row, area.first_column, last, None)
         wide = max((len(row) for row in tab.read(table)), default=1)
-        area_of_table = a1.Area(tab.title, area.top, area.left, last, area.left + wide)
+        area_of_table = a1.Area(tab.title, area.first_row, area.first_column, last, area.first_column + wide)
         answered["tableRange"] = a1.written(area_of_table, tab.rows, tab.columns)
     return {**answered, "updates": updates}, touched
 
@@ -254,9 +260,9 @@ def clear(book: FakeSpreadsheet, text: str) -> tuple[Row, ChangedObject]:
     area = book.area(text)
     tab = book.tab(area.tab)
     before = tab.read(area)
-    bottom, right = area.bottom or tab.rows, area.right or tab.columns
+    bottom, right = area.end_row or tab.rows, area.end_column or tab.columns
     for row, column in list(tab.cells):
-        if area.top <= row < bottom and area.left <= column < right:
+        if area.first_row <= row < bottom and area.first_column <= column < right:
             del tab.cells[row, column]
     where = a1.written(area, tab.rows, tab.columns)
     return {"spreadsheetId": book.id, "clearedRange": where}, _touched(book, tab, where, before, [])

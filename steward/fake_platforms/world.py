@@ -156,7 +156,7 @@ class FakePlatforms:
     ) -> None:
         state = self.state
         service = next((name for start, name in _SERVICES if _is_below(request.path, start)), None)
-        entry = state.ledger.record_arrival(request, service, at=self._now()) if service else None
+        entry = state.ledger.record_arrival(request, service, arrived_at=self._now()) if service else None
         fault = state.faults.match_request(request.method, request.path)
         if entry is not None and fault is not None:
             entry.fault = fault.id

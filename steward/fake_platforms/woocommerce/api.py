@@ -67,10 +67,10 @@ def _route(path: str, *, created_path: str | None = None, **acts: Act) -> Route:
 
 
 def _term_routes(kind: str) -> list[Route]:
-    def made(call: RouteCall, body: Row) -> Row:
+    def create_term(call: RouteCall, body: Row) -> Row:
         return terms.show_one(call.shop, kind, terms.create(call.shop, kind, body))
 
-    def changed(call: RouteCall, term_id: int, body: Row) -> Row:
+    def update_term(call: RouteCall, term_id: int, body: Row) -> Row:
         return terms.show_one(call.shop, kind, terms.update(call.shop, kind, term_id, body))
 
     return [
@@ -78,12 +78,12 @@ def _term_routes(kind: str) -> list[Route]:
             f"products/{kind}",
             created_path=f"products/{kind}/",
             get=lambda c: terms.listed(c.shop, kind, c.query),
-            post=lambda c: made(c, c.body),
+            post=lambda c: create_term(c, c.body),
         ),
         _route(
             f"products/{kind}/{{id}}",
             get=lambda c: terms.show_one(c.shop, kind, terms.find(c.shop, kind, c.ids[0])),
-            update=lambda c: changed(c, c.ids[0], c.body),
+            update=lambda c: update_term(c, c.ids[0], c.body),
             delete=lambda c: terms.delete(c.shop, kind, c.ids[0], force=c.force),
         ),
         _route(
@@ -91,9 +91,9 @@ def _term_routes(kind: str) -> list[Route]:
             batch=lambda c: batch(
                 c.body,
                 c.query,
-                create=lambda item: made(c, item),
-                update=lambda one, item: changed(c, one, item),
-                delete=lambda one: terms.delete(c.shop, kind, one, force=True),
+                create=lambda item: create_term(c, item),
+                update=lambda term_id, item: update_term(c, term_id, item),
+                delete=lambda term_id: terms.delete(c.shop, kind, term_id, force=True),
             ),
         ),
     ]

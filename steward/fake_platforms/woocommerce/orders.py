@@ -196,16 +196,16 @@ def _set_lines(shop: FakeShop, row: Row, requested: list[Row]) -> None:
     lines: list[Row] = [dict(line) for line in row["line_items"]]
     for ask in requested:
         is_removed = _is_removal(ask)
-        held = next((existing for existing in lines if existing["id"] == ask.get("id")), None)
-        if held is None and (ask.get("id") or is_removed):
+        current_line = next((existing for existing in lines if existing["id"] == ask.get("id")), None)
+        if current_line is None and (ask.get("id") or is_removed):
             words = "Order item ID provided is not associated with order."
             raise errors.ShopError(400, "woocommerce_rest_invalid_item_id", words)
-        if held is None:
+        if current_line is None:
             lines.append(line(shop, ask))
         elif is_removed:
-            lines.remove(held)
+            lines.remove(current_line)
         else:
-            _change_line(held, ask)
+            _change_line(current_line, ask)
     row["line_items"] = lines
 
 
@@ -213,15 +213,15 @@ def _is_removal(ask: Row) -> bool:
     return ask.get("quantity") == 0 or None in (ask.get("product_id", 0), ask.get("name", ""))
 
 
-def _change_line(held: Row, ask: Row) -> None:
+def _change_line(order_line: Row, ask: Row) -> None:
     """Takes over what an ask names of a line; a quantity alone leaves the total as it was."""
-    total = _amount(ask, "total", float(held["total"]))
-    subtotal = max(_amount(ask, "subtotal", float(held["subtotal"])), total)
-    quantity = int(ask["quantity"] if "quantity" in ask else held["quantity"])
-    held |= {"quantity": quantity, "total": money(total), "subtotal": money(subtotal)}
-    held["price"] = _unit(total, quantity)
+    total = _amount(ask, "total", float(order_line["total"]))
+    subtotal = max(_amount(ask, "subtotal", float(order_line["subtotal"])), total)
+    quantity = int(ask["quantity"] if "quantity" in ask else order_line["quantity"])
+    order_line |= {"quantity": quantity, "total": money(total), "subtotal": money(subtotal)}
+    order_line["price"] = _unit(total, quantity)
     if ask.get("name"):
-        held["name"] = str(ask["name"])
+        order_line["name"] = str(ask["name"])
 
 
 def needs_processing(shop: FakeShop, row: Row) -> bool:

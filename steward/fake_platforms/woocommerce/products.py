@@ -186,11 +186,11 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
     listing = Listing(_LIST, _SORT, "date", shop.zone, ("name", "description", "sku"))
     arguments = listing.read(query)
 
-    def shown(row: Row) -> Row:
+    def show_any(row: Row) -> Row:
         return variation_as_product(shop, row) if row["type"] == "variation" else show(shop, row)
 
     url = f"{shop.url}/wp-json/wc/v3/products"
-    return listing.answer(_filtered(shop, arguments), arguments, query, url=url, show=shown)
+    return listing.answer(_filtered(shop, arguments), arguments, query, url=url, show=show_any)
 
 
 def get(shop: FakeShop, product_id: int) -> Row:

@@ -123,18 +123,18 @@ class FakeShop:
 
     def merge_meta(self, row: Row, entries: list[Row]) -> None:
         """Writes `meta_data`: an existing key is replaced, null removes, another key is added."""
-        held: list[Row] = [dict(entry) for entry in row["meta_data"]]
-        row["meta_data"] = held
+        stored: list[Row] = [dict(entry) for entry in row["meta_data"]]
+        row["meta_data"] = stored
         for entry in entries:
             key, value = entry.get("key"), entry.get("value")
-            same = _same_meta(held, entry)
+            same = _same_meta(stored, entry)
             if value is None:
                 for old in same:
-                    held.remove(old)
+                    stored.remove(old)
             elif same:
                 same[0].update(value=value, **({"key": key} if key else {}))
             elif key:
-                held.append({"id": self.next_id("meta"), "key": str(key), "value": value})
+                stored.append({"id": self.next_id("meta"), "key": str(key), "value": value})
 
     def sellable(self, product_id: int, variation_id: int = 0) -> Row | None:
         """Returns the variation or product of an order line."""
@@ -157,10 +157,10 @@ class FakeShop:
             raise errors.invalid_sku(other["id"], f"{sku}-{number}")
 
 
-def _same_meta(held: list[Row], entry: Row) -> list[Row]:
+def _same_meta(stored: list[Row], entry: Row) -> list[Row]:
     """Returns the stored entries of the entry's id, else of its key."""
-    same_id = [stored for stored in held if stored["id"] == entry.get("id")]
-    return same_id or [stored for stored in held if stored["key"] == entry.get("key")]
+    same_id = [meta for meta in stored if meta["id"] == entry.get("id")]
+    return same_id or [meta for meta in stored if meta["key"] == entry.get("key")]
 
 
 def slug(text: str) -> str:

@@ -70,13 +70,13 @@ def listed(shop: FakeShop, kind: str, query: Row) -> RouteResult:
 def _filtered(shop: FakeShop, kind: str, arguments: Row) -> Iterator[Row]:
     """Yields the terms that pass the list's filters, with their counts."""
     seen = counts(shop, kind)
-    product = shop.products.get(arguments["product"], {}) if "product" in arguments else None
-    product_terms = (
-        {term["id"] for term in product.get(kind, [])} if product is not None else shop.terms[kind]
-    )
-    for term in shop.terms[kind].values():
-        row = {**term, "count": seen[term["id"]]}
-        if row["id"] in product_terms and _is_selected(row, arguments):
+    listed_ids = set(shop.terms[kind])
+    if "product" in arguments:
+        product = shop.products.get(arguments["product"], {})
+        listed_ids &= {term["id"] for term in product.get(kind, [])}
+    for term_id, term in shop.terms[kind].items():
+        row = {**term, "count": seen[term_id]}
+        if term_id in listed_ids and _is_selected(row, arguments):
             yield row
 
 
@@ -172,7 +172,7 @@ def delete(shop: FakeShop, kind: str, term_id: int, *, force: bool) -> Row:
     answered = show_one(shop, kind, term)
     del shop.terms[kind][term_id]
     for product in shop.products.values():
-        product[kind] = [held for held in product[kind] if held["id"] != term_id]
+        product[kind] = [product_term for product_term in product[kind] if product_term["id"] != term_id]
     shop.record_change(_word(kind), term_id, term, None, ("name",))
     return answered
 

@@ -190,7 +190,7 @@ class ShopifyFake(Goods):
             body,
             "https",
         )
-        return self.ledger.record_arrival(heard, service, at=self.now())
+        return self.ledger.record_arrival(heard, service, arrived_at=self.now())
 
     def _failed(self, entry: LedgerEntry, fault: InjectedFault, version: str) -> Response:
         if fault.kind == "drop_before":
