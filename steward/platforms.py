@@ -5,8 +5,8 @@ from typing import Any
 
 from steward import connectors
 from steward.config import Environment, Settings
-from steward.connectors import Options
 from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.options import Options
 
 
 def operations(settings: Settings) -> dict[str, Mapping[str, WriteOperation[Any]]]:

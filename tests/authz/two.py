@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from steward.connections.vault import Vault
-from steward.connectors import Options, build
+from steward.connectors import build
+from steward.connectors.base.options import Options
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, changes, transitions, workers

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 
 import httpx
 
-from steward.connectors import Options, build
+from steward.connectors import build
 from steward.connectors.base.connector import Connector, PlannedChanges, Reader
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState

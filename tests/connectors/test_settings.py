@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from steward.connectors import ALL, Options, build
+from steward.connectors import ALL, build
+from steward.connectors.base.options import Options
 from steward.connectors.base.settings import BadSettings
 from steward.model.change import Recovery
 from steward.telemetry.redact import Secret

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from steward.connectors import ALL, Options, build
+from steward.connectors import ALL, build
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteState

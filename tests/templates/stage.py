@@ -23,7 +23,7 @@ from steward.connectors.base.records import (
     Tag,
     Variant,
 )
-from steward.connectors.teams.connector import TeamsPostOperation
+from steward.connectors.teams.connector import TeamsConnector
 from steward.connectors.woocommerce.operations import MAKE_TAG, SET_PRICE, SET_TAGS, SET_VISIBLE
 from steward.model.change import Outcome, Proposal
 from steward.model.connection import Auth, Connection, ConnectionState
@@ -344,7 +344,7 @@ class Stage:
     def _context(
         self, inputs: Mapping[str, Any], ran: Ran, mode: Mode, event: StoreEvent | None
     ) -> StepContext:
-        posting = {"teams.post": TeamsPostOperation()}
+        posting = {"teams.post": TeamsConnector.operation}
         return StepContext(
             org=OrgId(1),
             run_id=RunId("01KAH1B0M4N7P9Q2R5S8T1V3W6"),

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import (
     ReadOp,
     RecordPage,
@@ -40,6 +41,28 @@ class ConnectionKind(StrEnum):
     ACCOUNT = "account"
 
 
+class Receivable(StrEnum):
+    """What a step can send to a connection."""
+
+    MESSAGE = "message"
+    TABLE = "table"
+    FILE = "file"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a connector can do; steps, templates and forms choose connections by it.
+
+    `receives` is what a step can send to it; `sign_in`: a person can sign in instead of giving a key.
+    """
+
+    reads: bool = False
+    writes: bool = False
+    receives: frozenset[Receivable] = frozenset()
+    sends_events: bool = False
+    sign_in: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
     """Constants of a connector, checked when it is loaded."""
@@ -51,6 +74,7 @@ class ConnectorFacts:
     rate_limit: RateLimit
     timeouts: Timeouts
     settings_schema: JsonObject
+    capabilities: Capabilities
     versions: tuple[str, ...] = ()
     max_event_bytes: int = 0
 
@@ -223,6 +247,13 @@ class Reader(Protocol):
 
 class Connector(Protocol):
     """One platform."""
+
+    capabilities: ClassVar[Capabilities]
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        ...
 
     @property
     def facts(self) -> ConnectorFacts:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, Self, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from steward.connectors.base.connector import (
+    Capabilities,
     ConnectionKind,
     ConnectorFacts,
     CurrentValue,
@@ -15,6 +16,7 @@ from steward.connectors.base.connector import (
     WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import FILE, FILES, FileQuery, FilesQuery, ReadOp, RecordPage
 from steward.connectors.base.records import CloudFile, FileContent
 from steward.connectors.base.settings import (
@@ -163,14 +165,27 @@ class CloudS3Connector:
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
     writes: Mapping[str, WriteOperation[Any]] = {}
+    capabilities: ClassVar[Capabilities] = Capabilities(reads=True)
 
     def __init__(self, *, private_hosts: Collection[str], read_s: float, bounded: bool = False) -> None:
         self._private = frozenset(private_hosts)
         self._times = Timeouts.of_kind(read_s, bounded=bounded)
         self.facts = ConnectorFacts(
-            "cloud_s3", "Cloud storage (S3)", ConnectionKind.ACCOUNT, (Auth.KEY,), _PACE, self._times, _SCHEMA
+            "cloud_s3",
+            "Cloud storage (S3)",
+            ConnectionKind.ACCOUNT,
+            (Auth.KEY,),
+            _PACE,
+            self._times,
+            _SCHEMA,
+            self.capabilities,
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in (FILES, FILE)}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        return cls(private_hosts=options.private_hosts, read_s=options.read_s, bounded=options.bounded)
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates endpoint_url, region, bucket, keys and the optional prefix. Raises BadSettings."""
@@ -304,3 +319,6 @@ def _signed(access_key: str, region: str, secret: str, request: UnsignedRequest)
         region=region,
         now=request.sent_at,
     )
+
+
+CONNECTOR = CloudS3Connector

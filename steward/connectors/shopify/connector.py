@@ -4,9 +4,10 @@
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from steward.connectors.base.connector import (
+    Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
@@ -14,6 +15,7 @@ from steward.connectors.base.connector import (
     WriteOperation,
 )
 from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import (
     CUSTOMER,
     CUSTOMERS,
@@ -87,6 +89,7 @@ class Shopify:
     """
 
     topics: Mapping[str, TopicSpec] = TOPICS
+    capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sends_events=True)
 
     def __init__(self, *, version: str, url: str | None, read_s: float, bounded: bool = False) -> None:
         if version < VERSIONS[0]:
@@ -107,6 +110,7 @@ class Shopify:
             _RATE_LIMIT,
             self._times,
             SCHEMA,
+            self.capabilities,
             VERSIONS,
             EVENT_BODY,
         )
@@ -123,6 +127,16 @@ class Shopify:
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        return cls(
+            version=options.shopify_version,
+            url=options.shopify_url,
+            read_s=options.read_s,
+            bounded=options.bounded,
+        )
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates shop_domain, and client_id with client_secret or access_token. Raises BadSettings."""
@@ -165,3 +179,6 @@ class Shopify:
     ) -> list[Destination]:
         """A store has no destinations."""
         return []
+
+
+CONNECTOR = Shopify

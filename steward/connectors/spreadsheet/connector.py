@@ -2,19 +2,22 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from steward.connectors.base.connector import (
+    Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
     Health,
+    Receivable,
     WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import TABS, VALUES, ReadOp, TabsQuery
 from steward.connectors.base.settings import (
     BadSettings,
@@ -53,6 +56,9 @@ class SpreadsheetConnector:
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        reads=True, writes=True, receives=frozenset((Receivable.TABLE,)), sign_in=True
+    )
 
     def __init__(
         self,
@@ -71,11 +77,22 @@ class SpreadsheetConnector:
         self.facts = ConnectorFacts(
             "spreadsheet", "Google Sheets", ConnectionKind.ACCOUNT,
             (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
-            self._times, _SCHEMA, ("v4",),
+            self._times, _SCHEMA, self.capabilities, ("v4",),
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
         changes: tuple[WriteOperation[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        return cls(
+            sheets_url=options.sheets_url,
+            token_url=options.token_url,
+            client=(options.google_client_id, options.google_client_secret),
+            read_s=options.read_s,
+            bounded=options.bounded,
+        )
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates service_account and spreadsheet_id. Raises BadSettings."""
@@ -200,3 +217,6 @@ def _is_key(text: object) -> bool:
     except (ValueError, TypeError):
         return False
     return isinstance(key, RSAPrivateKey) and key.key_size >= 2048
+
+
+CONNECTOR = SpreadsheetConnector

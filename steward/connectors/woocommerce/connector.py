@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import (
+    Capabilities,
     ConnectionKind,
     ConnectorFacts,
     Destination,
@@ -14,6 +15,7 @@ from steward.connectors.base.connector import (
     WriteOperation,
 )
 from steward.connectors.base.deliveries import CHANGED, IDS, EventSource, TopicSpec
+from steward.connectors.base.options import Options
 from steward.connectors.base.queries import (
     CATEGORIES,
     CUSTOMER,
@@ -95,6 +97,7 @@ class WooCommerceConnector:
 
     topics: Mapping[str, TopicSpec] = TOPICS
     events: EventSource | None = WooCommerceWebhooks()
+    capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sends_events=True)
 
     def __init__(
         self,
@@ -115,10 +118,21 @@ class WooCommerceConnector:
             _PACE,
             self._times,
             _SCHEMA,
+            self.capabilities,
             ("wc/v3",),
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in _READS}
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in _CHANGES}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        return cls(
+            private_hosts=options.private_hosts,
+            read_s=options.read_s,
+            bounded=options.bounded,
+            own_address=options.own_address,
+        )
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates url, consumer_key and consumer_secret. Raises BadSettings."""
@@ -205,3 +219,6 @@ def _is_key(text: str) -> bool:
 
 def _domain(base: str) -> str:
     return base.partition("://")[2]
+
+
+CONNECTOR = WooCommerceConnector

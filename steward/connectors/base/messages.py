@@ -1,0 +1,270 @@
+"""A base for connectors that post messages to an address which is itself the secret."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Self
+
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.connector import (
+    Capabilities,
+    ConnectionKind,
+    ConnectorFacts,
+    CurrentValue,
+    Destination,
+    Guard,
+    Health,
+    ItemProblem,
+    PlannedChanges,
+    Receivable,
+    WriteOperation,
+)
+from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.options import Options
+from steward.connectors.base.queries import ReadOp
+from steward.connectors.base.settings import (
+    BadSettings,
+    ConnectionSecrets,
+    ConnectionSettings,
+    unknown_settings,
+)
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.connection import Auth
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.address import UrlOrigin, origin_of
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import PlatformEndpoint, RateLimit, SecretUrl, Timeouts
+from steward.outbound.errors import CallRefused, Invalid, PlatformUnavailable, Unauthorized, WriteFailed
+from steward.outbound.response import PlatformResponse
+from steward.telemetry.redact import Secret
+
+_RATE_LIMIT = RateLimit(max_concurrency=1, min_interval_s=1.0)
+_SETTING = "webhook_url"
+_MAX_URL = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class PostMessage:
+    """The one operation: posts a message. Nothing can be read back, so it is sent at most once.
+
+    `body` returns the request's body, as JSON, for the command.
+    """
+
+    name: str
+    body: Callable[[PostCard], JsonObject]
+    action: Action = Action.SEND
+    recovery: Recovery = Recovery.AT_MOST_ONCE
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Returns `at_most_once` for every part."""
+        return self.recovery
+
+    def plan(self, commands: Sequence[PostCard], *, integration_id: IntegrationId) -> PlannedChanges:
+        """Plans one message per command; a message without a title is a problem."""
+        proposals: list[Proposal] = []
+        problems: list[ItemProblem] = []
+        for command in commands:
+            if not command.title.strip():
+                problems.append(ItemProblem("message", "empty", "A message needs a title.", "title"))
+                continue
+            part = Part(self.name, integration_id, "channel", self.body(command), None, None)
+            lines = len(command.text) + len(command.facts)
+            fields = (FieldChange("lines", "Lines", None, lines, FieldKind.NUMBER),)
+            ref = ObjectRef("message", None, command.title[:200])
+            proposals.append(
+                Proposal(ref, self.action, fields, (part,), integration_id, False, command.message)
+            )
+        return PlannedChanges(tuple(proposals), tuple(problems))
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """Returns the message itself."""
+        return arguments, ()
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """Sends each message in a call of its own."""
+        return [(part,) for part in parts]
+
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
+        """Returns false: a message cannot be read back."""
+        return False
+
+
+def message_operation(operations: Mapping[str, WriteOperation[Any]]) -> WriteOperation[Any]:
+    """Returns the operation that posts a message. Raises LookupError when the connection has none."""
+    for operation in operations.values():
+        if isinstance(operation, PostMessage):
+            return operation
+    raise LookupError("This connection receives no messages.")
+
+
+class MessageReader:
+    """Has no reads: a message does not exist before it is sent and cannot be looked up afterwards."""
+
+    def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
+        """Raises KeyError: the connector has no reads."""
+        raise KeyError(op.name)
+
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
+        """Returns no values."""
+        return [CurrentValue(part, None) for part in parts]
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Returns unknown: only a person may send the message again."""
+        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the message was sent.")
+
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Returns false: messages cannot be searched."""
+        return False
+
+
+class MessageWriter:
+    """Posts one message."""
+
+    def __init__(self, connector: "MessageConnector", http: WriteClient) -> None:
+        self._connector = connector
+        self._http = http
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Sends the one POST; applied means accepted, not displayed. Never raises a call's error."""
+        [part] = batch.parts
+        try:
+            response = await self._http.send(
+                "POST",
+                "",
+                self._connector.marked(part.arguments, batch.effect_keys[0]),
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+                operation=part.operation,
+            )
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
+        return [self._connector.outcome(response)]
+
+
+class MessageConnector:
+    """Connects an address that messages are posted to; a subclass names the platform and its operation.
+
+    `short_title` is the platform in sentences, `setting_title` the label of the address in the form,
+    and `address_source` what shows the address to the person who copies it.
+    """
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    short_title: ClassVar[str]
+    setting_title: ClassVar[str] = "Address of the webhook"
+    address_source: ClassVar[str] = "the platform"
+    operation: ClassVar[PostMessage]
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        writes=True, receives=frozenset((Receivable.MESSAGE,))
+    )
+    topics: Mapping[str, TopicSpec] = {}
+    events: EventSource | None = None
+    reads: Mapping[str, ReadOp[Any, Any]] = {}
+
+    def __init__(self, options: Options) -> None:
+        self._private_hosts = options.private_hosts
+        timeouts = Timeouts.of_kind(options.read_s, bounded=options.bounded)
+        self.facts = ConnectorFacts(
+            self.id,
+            self.title,
+            ConnectionKind.ACCOUNT,
+            (Auth.KEY,),
+            _RATE_LIMIT,
+            timeouts,
+            _schema(self.setting_title),
+            self.capabilities,
+        )
+        self.writes: Mapping[str, WriteOperation[Any]] = {self.operation.name: self.operation}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        return cls(options)
+
+    def settings(self, form: JsonObject) -> ConnectionSettings:
+        """Validates webhook_url, which is the secret itself. Raises BadSettings."""
+        url = form.get(_SETTING)
+        unknown = unknown_settings(form, (_SETTING,), f"This is no setting of {self.short_title}.")
+        if unknown:
+            raise BadSettings(unknown)
+        if not isinstance(url, str) or not 1 <= len(url.strip()) <= _MAX_URL or not url.strip().isprintable():
+            raise BadSettings({_SETTING: ["This is needed."]})
+        url = url.strip()
+        origin = self.allowed_origin(url)
+        self.check_address(url)
+        number = hashlib.sha256(url.encode("utf-8")).hexdigest()[:24]
+        plain = {"host": origin.host, "origin": f"{origin.scheme}://{origin.entry}"}
+        return ConnectionSettings(plain, {_SETTING: Secret(url)}, Auth.KEY, subject=f"{origin.host} {number}")
+
+    def allowed_origin(self, url: str) -> UrlOrigin:
+        """Returns the origin of an address that may be called. Raises BadSettings."""
+        try:
+            return origin_of(url, self._private_hosts)
+        except CallRefused:
+            raise BadSettings({_SETTING: [f"Give the https address {self.address_source} shows."]}) from None
+
+    def check_address(self, url: str) -> None:
+        """Checks that a new address is complete. Raises BadSettings."""
+
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
+        """Returns the endpoint; only the host of the secret address is displayed. Raises BadSettings."""
+        origin = secrets.plain["origin"]
+        self.allowed_origin(origin)
+        credentials = SecretUrl(secrets.sealed[_SETTING])
+        scope = f"{self.id} {secrets.integration_id}"
+        return PlatformEndpoint(self.id, origin, credentials, self.facts.timeouts, _RATE_LIMIT, scope)
+
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> MessageReader:
+        """Returns a reader without reads."""
+        return MessageReader()
+
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> MessageWriter:
+        """Returns a writer to the one channel."""
+        return MessageWriter(self, http)
+
+    def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
+        """Returns the message as sent; a platform that keeps an id of the sender's adds `effect_key`."""
+        return arguments
+
+    def outcome(self, response: PlatformResponse) -> WriteOutcome:
+        """Returns what a response means for the message."""
+        if response.ok:
+            return WriteOutcome(WriteState.APPLIED)
+        if response.status in (401, 403, 404):
+            unknown_address = f"{self.short_title} does not know this address any more. Reconnect it."
+            return WriteOutcome.of_error(WriteState.REFUSED, Unauthorized(unknown_address))
+        if response.status < 500:
+            refusal = Invalid([], f"{self.short_title} refused the message (status {response.status}).")
+            return WriteOutcome.of_error(WriteState.REFUSED, refusal)
+        failure = PlatformUnavailable(f"{self.short_title} failed to answer.")
+        return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
+
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
+        """Checks the form of the address alone, without sending anything."""
+        try:
+            host = self.allowed_origin(secrets.plain["origin"]).host
+        except BadSettings as bad:
+            words = " ".join(bad.errors[_SETTING])
+            return Health(ok=False, error=CallRefused(words, words), error_field=_SETTING)
+        return Health(ok=True, account_label=host, name=host, rights=("write",))
+
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
+        """Returns the one channel."""
+        host = secrets.plain["host"]
+        return [Destination(host, "channel", host)] if parent is None else []
+
+
+def _schema(title: str) -> JsonObject:
+    address: JsonObject = {"type": "string", "title": title, "maxLength": _MAX_URL, "secret": True}
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": [_SETTING],
+        "properties": {_SETTING: address},
+    }
