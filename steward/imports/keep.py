@@ -13,7 +13,7 @@ from steward.model import kept_plan
 from steward.model.account import Actor, maker
 from steward.model.ids import new_id
 from steward.model.json import JsonObject
-from steward.model.plan import Plan
+from steward.model.plan import Plan, PlanStep
 from steward.model.refusals import AllowanceSpent, NotFound, ValidationFailed
 from steward.steps.workflow.expressions.evaluate import Evaluator
 
@@ -123,30 +123,26 @@ def shown_plan(encoded_plan: JsonObject) -> JsonObject:
     """The plan as the API shows it."""
     plan = kept_plan.from_kept(encoded_plan)
     names = {step.name for step in plan.steps}
-    before: dict[str, list[str]] = {name: [] for name in names}
-    for edge in plan.edges:
-        if edge.source in names and edge.target in names:
-            before[edge.target].append(edge.source)
-    edges = [
-        {"from": edge.source, "port": edge.port, "to": edge.target}
-        for edge in plan.edges
-        if edge.source in names
-    ]
+    edges = [edge for edge in plan.edges if edge.source in names]
+    sources: dict[str, list[str]] = {}
+    for edge in edges:
+        sources.setdefault(edge.target, []).append(edge.source)
     trigger = shown_trigger(plan)
     return {
         "trigger": trigger and {name: trigger[name] for name in ("kind", "topics", "schedule")},
-        "steps": [
-            {
-                "name": step.name,
-                "title": step.title,
-                "kind": "unsupported" if step.operation == "unsupported" else str(step.kind),
-                "operation": step.operation,
-                "needs": step.origin.needs if step.origin is not None else None,
-                "supported": step.origin is None or step.origin.supported,
-                "after": list(dict.fromkeys(before[step.name])),
-                "target": step.origin.target if step.origin is not None else None,
-            }
-            for step in plan.steps
-        ],
-        "edges": edges,
+        "steps": [_shown_step(step, sources.get(step.name, [])) for step in plan.steps],
+        "edges": [{"from": edge.source, "port": edge.port, "to": edge.target} for edge in edges],
+    }
+
+
+def _shown_step(step: PlanStep, sources: list[str]) -> JsonObject:
+    return {
+        "name": step.name,
+        "title": step.title,
+        "kind": "unsupported" if step.operation == "unsupported" else str(step.kind),
+        "operation": step.operation,
+        "needs": step.origin.needs if step.origin is not None else None,
+        "supported": step.origin is None or step.origin.supported,
+        "after": list(dict.fromkeys(sources)),
+        "target": step.origin.target if step.origin is not None else None,
     }

@@ -116,54 +116,73 @@ def _references(plan: Plan) -> list[tuple[str, str]]:
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
     missing: list[tuple[str, str]] = []
     for step in plan.steps:
-        if step.origin is None or not step.origin.supported:
-            continue
-        referenced: set[str] = set()
-        for _, template_ in templates_of(step):
-            guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in template_.parts)
-            referenced |= set() if guarded or template_.steps is None else set(template_.steps)
-        if step.origin.source_type in _SCRIPTS:
-            text = script_of(step.origin.source_type, raw_parameters(step.config)).text
-            names_in_script, _ = template.names_in([text])
-            referenced |= set() if names_in_script is None or "isExecuted" in text else set(names_in_script)
-        if step.origin.on_error is OnError.STOP:
+        source = step.origin
+        if source is not None and source.supported and source.on_error is OnError.STOP:
+            referenced = _referenced_steps(step, source.source_type)
             missing += [(step.name, name) for name in sorted(referenced - names)]
     return missing
 
 
+def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
+    """The names of the steps that a step's expressions and its script cannot do without."""
+    referenced: set[str] = set()
+    for _, template_ in templates_of(step):
+        guarded = any(isinstance(part, Chunk) and "isExecuted" in part.code for part in template_.parts)
+        if not guarded and template_.steps is not None:
+            referenced.update(template_.steps)
+    if source_type in _SCRIPTS:
+        text = script_of(source_type, raw_parameters(step.config)).text
+        names_in_script, _ = template.names_in([text])
+        if names_in_script is not None and "isExecuted" not in text:
+            referenced.update(names_in_script)
+    return referenced
+
+
 async def _compiled(plan: Plan, evaluator: Evaluator) -> list[Finding]:
     """What compiling every expression and script found; nothing is run."""
-    templates: list[tuple[PlanStep, str, ParameterTemplate]] = []
-    liquid: list[tuple[PlanStep, str, ParameterTemplate]] = []
-    scripts: list[tuple[PlanStep, Script]] = []
-    for step in plan.steps:
-        if step.origin is None or not step.origin.supported:
-            continue
-        for path, template_ in templates_of(step):
-            if template_.lang is not Lang.LITERAL:
-                (liquid if template_.lang is Lang.LIQUID else templates).append((step, path, template_))
-        if (script := _script_of(step, plan)) is not None:
-            scripts.append((step, script))
+    templates, liquid, scripts = _code_in(plan)
     if not templates and not scripts and not liquid:
         return []
     try:
         checked = await evaluator.check(
             CheckRequest(
                 templates=[template_ for _, _, template_ in templates],
-                scripts=[script for _, script in scripts],
+                scripts=[script for _, _, script in scripts],
                 liquid=[template_ for _, _, template_ in liquid],
             )
         )
     except CodeStopped as stopped:
         words = f"Its expressions could not be checked: {stopped.message}"
         return [Finding(None, FindingLevel.ERROR, "expression_feature", words)]
+    code = [*templates, *liquid, *scripts]
+    code_problems = [*checked.templates, *checked.liquid, *checked.scripts]
     findings: list[Finding] = []
-    results = [*checked.templates, *checked.liquid]
-    for (step, path, _), problems in zip([*templates, *liquid], results, strict=True):
+    for (step, path, _), problems in zip(code, code_problems, strict=True):
         findings += [_finding(step, problem, path) for problem in problems]
-    for (step, _), problems in zip(scripts, checked.scripts, strict=True):
-        findings += [_finding(step, problem, "its code") for problem in problems]
     return list(dict.fromkeys(findings))
+
+
+_LocatedTemplates = list[tuple[PlanStep, str, ParameterTemplate]]
+
+
+def _code_in(
+    plan: Plan,
+) -> tuple[_LocatedTemplates, _LocatedTemplates, list[tuple[PlanStep, str, Script]]]:
+    """The JavaScript templates, the Liquid templates and the scripts of the supported steps."""
+    templates: _LocatedTemplates = []
+    liquid: _LocatedTemplates = []
+    scripts: list[tuple[PlanStep, str, Script]] = []
+    for step in plan.steps:
+        if step.origin is None or not step.origin.supported:
+            continue
+        for path, template_ in templates_of(step):
+            if template_.lang is Lang.LIQUID:
+                liquid.append((step, path, template_))
+            elif template_.lang is not Lang.LITERAL:
+                templates.append((step, path, template_))
+        if (script := _script_of(step, plan)) is not None:
+            scripts.append((step, "its code", script))
+    return templates, liquid, scripts
 
 
 def _script_of(step: PlanStep, plan: Plan) -> Script | None:

@@ -90,20 +90,12 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     raw = [row for row in root["steps"] if isinstance(row, Mapping)]
     if len(raw) > MAX_STEPS:
         raise Unreadable(f"This export has {len(raw)} steps; at most {MAX_STEPS} can be imported.")
-    tasks = [_task(row, number) for number, row in enumerate(raw, 1)]
-    triggers = [task for task in tasks if task.type == TRIGGER]
-    if len(triggers) != 1:
-        words = "no trigger" if not triggers else f"{len(triggers)} triggers"
-        raise Unreadable(f"This export has {words}; a flow has exactly one. Export it again.")
-    if len(tasks) < 2:
-        raise Unreadable("This export holds only a trigger. Add a step in Shopify Flow and export it again.")
-    if not any(task.task for task in tasks if task.type != TRIGGER):
-        raise Unreadable("No step of this export says what it does. Export it from Shopify Flow again.")
+    trigger, tasks = _trigger_and_tasks([_task(row, number) for number, row in enumerate(raw, 1)])
     flow = Flow(
         name=plain(_text(root.get("workflow_name"))),
         version=_version(_mapping(value.get("__metadata")).get("version")),
-        trigger=triggers[0],
-        tasks=[task for task in tasks if task.type != TRIGGER],
+        trigger=trigger,
+        tasks=tasks,
         links=_links(root.get("links")),
         patched=[],
     )
@@ -113,6 +105,20 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     if len(raw) != len(root["steps"]):
         flow.strange.append("Some of its steps are no steps at all and were left out.")
     return flow
+
+
+def _trigger_and_tasks(steps: list[Task]) -> tuple[Task, list[Task]]:
+    """The one trigger and the tasks. Raises Unreadable: not exactly one trigger, no task that is named."""
+    triggers = [step for step in steps if step.type == TRIGGER]
+    if len(triggers) != 1:
+        words = "no trigger" if not triggers else f"{len(triggers)} triggers"
+        raise Unreadable(f"This export has {words}; a flow has exactly one. Export it again.")
+    tasks = [step for step in steps if step.type != TRIGGER]
+    if not tasks:
+        raise Unreadable("This export holds only a trigger. Add a step in Shopify Flow and export it again.")
+    if not any(task.task for task in tasks):
+        raise Unreadable("No step of this export says what it does. Export it from Shopify Flow again.")
+    return triggers[0], tasks
 
 
 def plain(text: str) -> str:

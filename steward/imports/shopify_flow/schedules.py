@@ -19,7 +19,13 @@ _DAYS: Final = {name: number for number, name in enumerate(("MO", "TU", "WE", "T
 _SUPPORTED_PARTS: Final = frozenset(
     ("FREQ", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYHOUR", "BYMINUTE", "BYSECOND", "BYSETPOS", "WKST")
 )
-_NEAREST: Final = {"HOURLY": "hourly", "DAILY": "daily", "WEEKLY": "weekly", "MONTHLY": "monthly"}
+_NEAREST: Final = {
+    "HOURLY": "hourly",
+    "DAILY": "daily",
+    "WEEKLY": "weekly",
+    "MONTHLY": "monthly",
+    "YEARLY": "monthly",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +48,37 @@ class _Start:
 
 def read_recurrence(text: str) -> Recurrence:
     """The schedule of a `recurrence` field: a list of rules, of which one alone can be a cadence."""
-    parsed = inner(text)
-    rules = [rule for rule in parsed if isinstance(rule, str)] if isinstance(parsed, list) else [text]
+    rules = _rules_in(text)
     if not rules:
         return Recurrence(None, "daily", None)
     lines = [line.strip() for line in rules[0].replace("\\n", "\n").splitlines() if line.strip()]
+    start = _start_in(lines)
+    start_zone = start.zone if start is not None else None
+    parts = _rule_parts(lines)
+    if parts is None:
+        return Recurrence(None, "daily", start_zone)
+    nearest = _NEAREST.get(parts.get("FREQ", ""), "hourly")
+    is_one_rule = len(rules) == 1 and len(lines) == 2
+    schedule = _schedule(parts, start) if is_one_rule and start is not None else None
+    return Recurrence(schedule, nearest, start_zone)
+
+
+def _rules_in(text: str) -> list[str]:
+    parsed = inner(text)
+    return [rule for rule in parsed if isinstance(rule, str)] if isinstance(parsed, list) else [text]
+
+
+def _start_in(lines: list[str]) -> _Start | None:
     starts = [line for line in lines if line.startswith("DTSTART")]
+    return _start(starts[0]) if len(starts) == 1 else None
+
+
+def _rule_parts(lines: list[str]) -> dict[str, str] | None:
+    """The parts of the one RRULE among the lines; None: there is none, or more than one."""
     rrules = [line.removeprefix("RRULE:") for line in lines if line.startswith("RRULE:")]
-    start = _start(starts[0]) if len(starts) == 1 else None
     if len(rrules) != 1:
-        return Recurrence(None, "daily", start.zone if start else None)
-    parts = dict(part.partition("=")[::2] for part in rrules[0].upper().split(";") if part)
-    nearest = _NEAREST.get(parts.get("FREQ", ""), "monthly" if parts.get("FREQ") == "YEARLY" else "hourly")
-    exact = start is not None and len(rules) == 1 and len(lines) == 2 and set(parts) <= _SUPPORTED_PARTS
-    schedule = _schedule(parts, start) if exact and start is not None else None
-    return Recurrence(schedule, nearest, start.zone if start else None)
+        return None
+    return dict(part.partition("=")[::2] for part in rrules[0].upper().split(";") if part)
 
 
 def _start(line: str) -> _Start | None:
@@ -78,21 +100,29 @@ def _start(line: str) -> _Start | None:
 
 def _schedule(parts: Mapping[str, str], start: _Start) -> JsonObject | None:
     """The cadence equal to the rule; None: there is none."""
+    if not parts.keys() <= _SUPPORTED_PARTS:
+        return None
     frequency, every = parts.get("FREQ"), parts.get("INTERVAL", "1")
     if frequency == "HOURLY":
         return _hourly(parts, start, every)
     time_of_day = _time_of_day(parts, start)
     if time_of_day is None or every != "1":
         return None
-    days = [day_ for day_ in parts.get("BYDAY", "").split(",") if day_]
+    days = [day for day in parts.get("BYDAY", "").split(",") if day]
     if frequency == "MONTHLY":
-        return _monthly(parts, days, start, time_of_day)
-    if "BYMONTHDAY" in parts or "BYSETPOS" in parts or any(day not in _DAYS for day in days):
+        if days:
+            return _on_weekday_of_month(parts, days, time_of_day)
+        return _on_day_of_month(parts, start, time_of_day)
+    return _on_weekdays(parts, days, start, time_of_day) if frequency in ("DAILY", "WEEKLY") else None
+
+
+def _on_weekdays(
+    parts: Mapping[str, str], days: list[str], start: _Start, time_of_day: str
+) -> JsonObject | None:
+    if "BYMONTHDAY" in parts or "BYSETPOS" in parts or not _DAYS.keys() >= set(days):
         return None
-    if frequency == "DAILY" and not days:
+    if parts["FREQ"] == "DAILY" and not days:
         return wire(cadence="daily", run_at=time_of_day)
-    if frequency not in ("DAILY", "WEEKLY"):
-        return None
     numbers = sorted({_DAYS[day] for day in days}) or [start.weekday]
     if len(numbers) == 7:
         return wire(cadence="daily", run_at=time_of_day)
@@ -121,21 +151,21 @@ def _time_of_day(parts: Mapping[str, str], start: _Start) -> str | None:
     return f"{int(hour):02d}:{int(minute):02d}"
 
 
-def _monthly(parts: Mapping[str, str], days: list[str], start: _Start, time_of_day: str) -> JsonObject | None:
-    by_day = parts.get("BYMONTHDAY")
-    if not days:
-        if "BYSETPOS" in parts:
-            return None
-        number = by_day if by_day is not None else str(start.day)
-        if number == "-1":
-            return wire(
-                cadence="monthly", run_at=time_of_day, day_of_month=31
-            )  # here a short month's last day runs
-        if re.fullmatch(r"\d{1,2}", number) and 1 <= int(number) <= 28:
-            return wire(cadence="monthly", run_at=time_of_day, day_of_month=int(number))
+def _on_day_of_month(parts: Mapping[str, str], start: _Start, time_of_day: str) -> JsonObject | None:
+    if "BYSETPOS" in parts:
         return None
+    number = parts.get("BYMONTHDAY", str(start.day))
+    if number == "-1":
+        # here a short month's last day runs
+        return wire(cadence="monthly", run_at=time_of_day, day_of_month=31)
+    if re.fullmatch(r"\d{1,2}", number) and 1 <= int(number) <= 28:
+        return wire(cadence="monthly", run_at=time_of_day, day_of_month=int(number))
+    return None
+
+
+def _on_weekday_of_month(parts: Mapping[str, str], days: list[str], time_of_day: str) -> JsonObject | None:
     weekday = re.fullmatch(r"([+-]?\d)?([A-Z]{2})", days[0])
-    if by_day is not None or len(days) > 1 or weekday is None or weekday[2] not in _DAYS:
+    if "BYMONTHDAY" in parts or len(days) > 1 or weekday is None or weekday[2] not in _DAYS:
         return None
     position = parts.get("BYSETPOS")
     if (weekday[1] is None) == (position is None):

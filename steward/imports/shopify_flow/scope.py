@@ -1,6 +1,6 @@
 """Which names each step of a flow may look at: earlier outputs, and items of loops; pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -48,23 +48,38 @@ class Scopes:
 def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str) -> Scopes:
     """The scopes, each step's out of those of the steps before it."""
     places = {step.name: index for index, step in enumerate(steps)}
+    scopes = Scopes(
+        steps,
+        {name: StepScope() for name in places},
+        _circles(edges, places),
+        {step.origin.alias: step.name for step in steps if step.origin is not None and step.origin.alias},
+        places,
+    )
+    gone = sum(1 << places[step.name] for step in steps if _is_gone_after_wait(step))
+    for edge in _edges_in_order(edges, places, trigger):
+        _propagate(scopes, edge, places, gone)
+    return scopes
+
+
+def _circles(edges: Sequence[PlanEdge], places: Mapping[str, int]) -> list[str]:
+    """The first step of every circle, in the order of the steps."""
+    after: dict[str, list[str]] = {}
+    for edge in edges:
+        after.setdefault(edge.source, []).append(edge.target)
+
+    def place(name: str) -> int:
+        return places.get(name, 0)
+
+    return sorted((min(circle, key=place) for circle in cycles(after)), key=place)
+
+
+def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigger: str) -> Iterator[PlanEdge]:
+    """The edges, those into a step before those out of it; those on and behind a circle are left out."""
     after: dict[str, list[PlanEdge]] = {}
     pending: dict[str, int] = dict.fromkeys(places, 0)
     for edge in edges:
         after.setdefault(edge.source, []).append(edge)
         pending[edge.target] += 1
-    turning = cycles({name: [edge.target for edge in out] for name, out in after.items()})
-    scopes = Scopes(
-        steps,
-        {name: StepScope() for name in places},
-        sorted(
-            (min(circle, key=lambda name: places.get(name, 0)) for circle in turning),
-            key=lambda n: places.get(n, 0),
-        ),
-        {step.origin.alias: step.name for step in steps if step.origin is not None and step.origin.alias},
-        places,
-    )
-    gone = sum(1 << places[step.name] for step in steps if _is_gone_after_wait(step))
     ready = [trigger, *(name for name, count in pending.items() if not count)]
     done: set[str] = set()
     while ready:
@@ -73,11 +88,10 @@ def scopes_of(steps: Sequence[PlanStep], edges: Sequence[PlanEdge], trigger: str
             continue
         done.add(name)
         for edge in after.get(name, ()):
-            _propagate(scopes, edge, places, gone)
+            yield edge
             pending[edge.target] -= 1
             if not pending[edge.target]:
                 ready.append(edge.target)
-    return scopes
 
 
 def _is_gone_after_wait(step: PlanStep) -> bool:
