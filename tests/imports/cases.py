@@ -1,4 +1,4 @@
-"""Runs recorded cases of the workflow tool through the reader, the plan and the walk of a real run.
+"""Runs recorded n8n cases through the reader, the plan and the walk of a real run.
 
 `make n8n-cases DIR=folder`: names each case that differs and ends with 'N of M equal'.
 

@@ -48,7 +48,7 @@ async def approved(shop: Shop, items: str, step: dict[str, Any]) -> None:
 
 
 async def test_rows_are_taken_out_one_item_after_the_other(shop: Shop) -> None:
-    """Each counts without the rows of the one before, as the origin does.
+    """Each deletion counts rows without those deleted before it, as n8n does.
 
     See docs/design/imports-n8n.md#node-types.
     """

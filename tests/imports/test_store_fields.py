@@ -56,7 +56,7 @@ async def test_prices_visibility_and_tags_of_a_woocommerce_product(shop: Shop) -
 async def test_plain_fields_of_a_shopify_product_are_one_change(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """The commonest fields, under the names the origin gives them.
+    """Reading returns the commonest fields under the names that n8n gives them.
 
     See docs/design/imports-n8n.md#node-types.
     """

@@ -1,4 +1,4 @@
-"""One step of the workflow tool, read and run as a whole workflow is, for tables of what it does."""
+"""Reads and runs one n8n node as a workflow of its own, for tables of its results."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

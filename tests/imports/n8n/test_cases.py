@@ -1,4 +1,4 @@
-"""Recorded cases of the workflow tool, run through the reader, the plan and the walk of a real run."""
+"""Recorded n8n cases, run through the reader, the plan and the walk of a real run."""
 
 import json
 from pathlib import Path

@@ -58,7 +58,7 @@ def _html(version: float, **row: Any) -> tuple[str, float, dict[str, Any], dict[
     ],
 )
 async def test_what_a_step_makes_of_an_item(step: tuple[str, float, Any, Any], json: dict[str, Any]) -> None:
-    """As the libraries do that the origin names for these types.
+    """The result equals that of the libraries that n8n uses for these types.
 
     See docs/design/imports-n8n.md#node-types.
     """
@@ -123,7 +123,7 @@ async def test_a_comparison_that_decides_is_the_last_one_made() -> None:
 
 
 async def test_patterns_take_every_blank_for_one() -> None:
-    """As the origin's language reads them, google-re2 does not. See docs/design/imports-n8n.md#conditions."""
+    """`\\s` matches all white space of JavaScript. See docs/design/imports-n8n.md#conditions."""
     row = {
         "leftValue": "={{ $json.s }}",
         "rightValue": "^a\\sb$",
@@ -145,7 +145,7 @@ async def test_patterns_take_every_blank_for_one() -> None:
 async def test_a_comparing_script_that_never_says_before_sorts_nothing(
     comparing: str, order: list[int]
 ) -> None:
-    """As the origin's engine does it. See docs/design/imports-n8n.md#node-types."""
+    """The sort equals that of n8n. See docs/design/imports-n8n.md#node-types."""
     items = [{"n": 3}, {"n": 1}, {"n": 2}]
     found = await outputs_of("sort", 1, {"type": "code", "code": comparing}, items)
     assert found == [[{"n": number} for number in order]]
