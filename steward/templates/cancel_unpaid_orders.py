@@ -1,7 +1,7 @@
 """Cancel unpaid orders: cancels orders that stay unpaid too long."""
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from steward.connectors.base.commands import CancelOrder
@@ -77,14 +77,12 @@ async def pick_old(context: StepContext) -> StepResult:
     """Picks the orders unpaid for too long, and leaves out those that are never cancelled."""
     options = CancelInputs.from_json(context.inputs)
     orders = list(context.output(READ, UnpaidOrders).orders)
-    before = context.now - timedelta(hours=options.older_than_hours)
-    old = [order for order in orders if order.created_at is not None and order.created_at < before]
+    old = _placed_before(orders, context.now - timedelta(hours=options.older_than_hours))
     untouched = [order for order in old if not _is_begun(order)]
     due = [order for order in untouched if not has_any_tag(order.tags, options.except_tags)]
     planned = _plan(context, due)
     plannable = {proposal.object.id for proposal in planned.proposals}
     cancel = [order for order in due if order.id in plannable]
-    reasons = [f"{problem.item}: {problem.message}" for problem in planned.problems]
     output = OldUnpaidOrders(
         checked=len(orders),
         excepted=len(untouched) - len(due),
@@ -98,8 +96,17 @@ async def pick_old(context: StepContext) -> StepResult:
     return output.as_result(
         f"Found {counted(len(cancel), 'order')} unpaid for more than {age}",
         matched=len(cancel),
-        message=f"Left alone: {'; '.join(reasons[:5])}" if reasons else None,
+        message=_problems_message(planned),
     )
+
+
+def _placed_before(orders: Iterable[Order], before: datetime) -> list[Order]:
+    return [order for order in orders if order.created_at is not None and order.created_at < before]
+
+
+def _problems_message(planned: PlannedChanges) -> str | None:
+    reasons = [f"{problem.item}: {problem.message}" for problem in planned.problems[:5]]
+    return f"Left alone: {'; '.join(reasons)}" if reasons else None
 
 
 async def cancel_orders(context: StepContext) -> StepResult:

@@ -1,6 +1,6 @@
 """Hide sold-out products: takes products without stock off the sale channels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from steward.connectors.base.records import Product
 from steward.model.change import Action, Outcome, Proposal
@@ -61,7 +61,7 @@ async def read_stock(context: StepContext) -> StepResult:
 
 async def pick_sold_out(context: StepContext) -> StepResult:
     """Picks the sold-out products that still have to be hidden or marked."""
-    read, options = context.output(READ, ProductStock), VisibilityInputs.from_json(context.inputs)
+    read, threshold = context.output(READ, ProductStock), VisibilityInputs.from_json(context.inputs).threshold
     half_done = await context.memory.all(HALF_DONE)
     products = list(read.products)
     hide: list[tuple[Product, int]] = []
@@ -69,22 +69,14 @@ async def pick_sold_out(context: StepContext) -> StepResult:
     already_hidden = 0
     for product in products:
         number = stock.total_of(product)
-        if number is None or number > options.threshold:
+        if number is None or number > threshold:
             continue
-        is_half_done = context.memory_key(product.id) in half_done
-        is_marked = has_tag(context.home, product, options.marker)
-        if not is_shown(product, read.channels) and (is_marked or not is_half_done):
-            # Hidden before, or by hand: neither is marked again.
+        if _is_hidden_already(context, product, read, half_done):
             already_hidden += 1
         elif _proposal(context, product, number, read) is None:
             unfit.append(product.label)
         else:
             hide.append((product, number))
-    settled = {
-        context.memory_key(product.id)
-        for product in products
-        if is_shown(product, read.channels) or has_tag(context.home, product, options.marker)
-    }
     output = SoldOutProducts(
         checked=len(products),
         sold_out=len(hide) + already_hidden + len(unfit),
@@ -97,7 +89,7 @@ async def pick_sold_out(context: StepContext) -> StepResult:
         f"Found {counted(len(hide), 'product')} to hide",
         matched=len(hide),
         message=f"Left visible, since they cannot be marked: {', '.join(unfit[:10])}." if unfit else None,
-        memory=[MemoryWrite(HALF_DONE, key, None) for key in half_done if key in settled],
+        memory=_settled(context, products, read, half_done),
     )
 
 
@@ -139,6 +131,30 @@ def finish(ended: EndedRun) -> RunSummary:
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     """Refuses vendors and channels the store does not have."""
     return {**base.vendor_errors(values, setup), **visibility.channel_errors(values, setup.store)}
+
+
+def _is_hidden_already(
+    context: StepContext, product: Product, read: ProductStock, half_done: JsonObject
+) -> bool:
+    """Says whether the product was hidden before, or by hand: neither is marked again."""
+    is_half_done = context.memory_key(product.id) in half_done
+    return not is_shown(product, read.channels) and (_is_marked(context, product) or not is_half_done)
+
+
+def _is_marked(context: StepContext, product: Product) -> bool:
+    return has_tag(context.home, product, str(context.inputs["marker"]))
+
+
+def _settled(
+    context: StepContext, products: Sequence[Product], read: ProductStock, half_done: JsonObject
+) -> list[MemoryWrite]:
+    """Forgets half-done products that are shown again or marked by now."""
+    settled = {
+        context.memory_key(product.id)
+        for product in products
+        if is_shown(product, read.channels) or _is_marked(context, product)
+    }
+    return [MemoryWrite(HALF_DONE, key, None) for key in half_done if key in settled]
 
 
 def _memory(

@@ -90,21 +90,12 @@ async def decide_risk(context: StepContext) -> StepResult:
         checked += 1
         if reasons := _reasons(order, context):
             risky.append((order, reasons))
-        is_pending = not reasons and order.risk is Risk.PENDING and order.cancelled_at is None
-        is_recent = context.now - (order.created_at or context.now) < ASSESSED_WITHIN
-        not_assessed += is_pending and not is_recent
-        if (is_pending and is_recent) != (order.id in pending):
-            memory.append(MemoryWrite(PENDING, order.id, order.number if is_pending and is_recent else None))
-    change = [row for row in risky if _proposal(context, *row) is not None]
-    output = RiskyOrders(
-        checked=checked,
-        risky=len(risky),
-        already_held=sum(_is_held(order) and not _open_parts(order) for order, _ in risky),
-        not_assessed=not_assessed,
-        change=OrderTable(order for order, _ in change),
-        orders=tuple(RiskyRow(order.number, total_text(order), reasons) for order, reasons in change),
-        holds=tuple(bool(_open_parts(order)) for order, _ in change),
-    )
+        is_pending = not reasons and _is_pending(order)
+        is_read_again = is_pending and _is_recent(order, context)
+        not_assessed += is_pending and not is_read_again
+        if is_read_again != (order.id in pending):
+            memory.append(MemoryWrite(PENDING, order.id, order.number if is_read_again else None))
+    output = _risky_orders(context, checked, risky, not_assessed)
     title = f"Found {counted(len(risky), 'risky order')}"
     return output.as_result(title, matched=len(risky), memory=memory)
 
@@ -165,6 +156,30 @@ def finish(ended: EndedRun) -> RunSummary:
         "orders": held,
     }
     return base.run_summary(text, result)
+
+
+def _risky_orders(
+    context: StepContext, checked: int, risky: Sequence[tuple[Order, str]], not_assessed: int
+) -> RiskyOrders:
+    change = [row for row in risky if _proposal(context, *row) is not None]
+    return RiskyOrders(
+        checked=checked,
+        risky=len(risky),
+        already_held=sum(_is_held(order) and not _open_parts(order) for order, _ in risky),
+        not_assessed=not_assessed,
+        change=OrderTable(order for order, _ in change),
+        orders=tuple(RiskyRow(order.number, total_text(order), reasons) for order, reasons in change),
+        holds=tuple(bool(_open_parts(order)) for order, _ in change),
+    )
+
+
+def _is_pending(order: Order) -> bool:
+    return order.risk is Risk.PENDING and order.cancelled_at is None
+
+
+def _is_recent(order: Order, context: StepContext) -> bool:
+    """Says whether the platform may still assess the order's risk."""
+    return context.now - (order.created_at or context.now) < ASSESSED_WITHIN
 
 
 def _reasons(order: Order, context: StepContext) -> str:

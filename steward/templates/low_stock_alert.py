@@ -1,6 +1,6 @@
 """Low stock alert: tells a Teams channel which variants are at or under a level."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import field
 
@@ -70,12 +70,10 @@ async def pick_low(context: StepContext) -> StepResult:
     options = LowStockInputs.from_json(context.inputs)
     units = context.output(READ, ReadUnits).units
     reported = await context.memory.all(REPORTED)
-    low = [unit for unit in units if unit.stock is not None and unit.stock <= options.threshold]
+    low = _low_units(units, options.threshold)
     untracked = [unit for unit in units if unit.stock is None]
-    listed = {unit.id: "low" for unit in low}
-    if options.include_untracked:
-        listed |= {unit.id: "untracked" for unit in untracked}
-    new = {unit_id for unit_id, kind in listed.items() if reported.get(context.memory_key(unit_id)) != kind}
+    listed = _listed(low, untracked, options)
+    new = _unreported(context, listed, reported)
     report_ids = new if options.only_new else listed.keys()
     report = tuple(unit for unit in [*low, *untracked] if unit.id in report_ids)
     output = LowStock(
@@ -90,7 +88,7 @@ async def pick_low(context: StepContext) -> StepResult:
     return output.as_result(
         f"Found {counted(len(low), 'variant')} at or under {options.threshold}",
         matched=len(low),
-        memory=[MemoryWrite(REPORTED, key, None) for key in _recovered(context, units, listed, reported)],
+        memory=_recovered(context, units, listed, reported),
     )
 
 
@@ -157,15 +155,34 @@ def _stock_words(number: int | None) -> str:
     return "not tracked" if number is None else f"{number} left"
 
 
+def _low_units(units: Sequence[StockUnit], threshold: int) -> list[StockUnit]:
+    return [unit for unit in units if unit.stock is not None and unit.stock <= threshold]
+
+
+def _listed(
+    low: Sequence[StockUnit], untracked: Sequence[StockUnit], options: LowStockInputs
+) -> dict[str, str]:
+    """Returns the ids of what the inputs ask to report, each with the reason that is remembered."""
+    listed = {unit.id: "low" for unit in low}
+    if options.include_untracked:
+        listed |= {unit.id: "untracked" for unit in untracked}
+    return listed
+
+
+def _unreported(context: StepContext, listed: Mapping[str, str], reported: JsonObject) -> set[str]:
+    """Returns the listed ids that were not reported before, or for another reason."""
+    return {unit_id for unit_id, kind in listed.items() if reported.get(context.memory_key(unit_id)) != kind}
+
+
 def _recovered(
     context: StepContext, units: Sequence[StockUnit], listed: Mapping[str, str], reported: JsonObject
-) -> list[str]:
-    """Returns what to forget: reported before and not listed now; after an event only of what was read."""
+) -> Iterator[MemoryWrite]:
+    """Forgets what was reported before and is not listed now; after an event only what was read."""
     read = {context.memory_key(unit.id) for unit in units}
     listed_keys = {context.memory_key(unit_id) for unit_id in listed}
-    return sorted(
-        key for key in reported if key not in listed_keys and (context.event is None or key in read)
-    )
+    for key in sorted(reported.keys() - listed_keys):
+        if context.event is None or key in read:
+            yield MemoryWrite(REPORTED, key, None)
 
 
 TEMPLATE = base.define(

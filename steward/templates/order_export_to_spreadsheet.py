@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from datetime import datetime
 from itertools import groupby
 from typing import Any
 
@@ -82,7 +83,7 @@ async def read_new(context: StepContext) -> StepResult:
     """
     options = ExportInputs.from_json(context.inputs)
     until = await orders.read_until(context, _memory_key(context))
-    query = OrdersQuery(modified_after=None if until is None else until - orders.OVERLAP)
+    query = _query_since(until)
     exported: frozenset[str] | None = None
     rows: list[list[Cell]] = []
     in_sheet: set[str] = set()
@@ -94,8 +95,8 @@ async def read_new(context: StepContext) -> StepResult:
         if len(rows) >= ROWS_PER_RUN and exported is None:
             # Rows the sheet already has make room, else the rest would never be appended.
             exported = (await _read_tab(context)).ids
-            in_sheet = {str(row[0]) for row in rows} & exported
-            rows = [row for row in rows if row[0] not in exported]
+            in_sheet = _order_ids(rows) & exported
+            rows = _without(rows, exported)
         if exported is not None and order.id in exported:
             in_sheet.add(order.id)
         elif len(rows) >= ROWS_PER_RUN:
@@ -110,7 +111,7 @@ async def read_new(context: StepContext) -> StepResult:
         in_sheet=len(in_sheet),
         rows=tuple(tuple(map(cell_to_json, row)) for row in rows),
     )
-    message = f"{counted(postponed, 'order')} left for the next run." if postponed else None
+    message = if_any(postponed, f"{counted(postponed, 'order')} left for the next run.")
     return output.as_result(f"Read {counted(read, 'order')}", read=read, message=message)
 
 
@@ -125,7 +126,7 @@ async def pick_new(context: StepContext) -> StepResult:
     read, tab = context.output(READ, ReadRows), context.output(SHEET, OrderTab)
     rows = tuple(row for row in read.rows if row[0] not in tab.ids)
     in_sheet = {row[0] for row in read.rows if isinstance(row[0], str)} & tab.ids
-    new = len({str(row[0]) for row in rows})
+    new = len(_order_ids(rows))
     title = f"Found {counted(new, 'order')} the sheet does not have"
     return NewRows(read.in_sheet + len(in_sheet), rows).as_result(title, matched=new)
 
@@ -142,9 +143,7 @@ async def append_rows(context: StepContext) -> StepResult:
     header_proposals = _header_proposals(context, tab, names) if tab.header else []
     header = (*tab.header, *tab.missing(names)) if tab.header else names
     key = header.index(_key_name(header, lines=options.line_items))
-    blocks = [[order_sheet.arrange(row, names, header) for row in block] for block in _blocks(rows)]
-    if not tab.header:
-        blocks[0].insert(0, names)
+    blocks = _arranged_blocks(rows, names, header, with_header=not tab.header)
     appends = [proposal for block in blocks for proposal in _append(context, tab, block, key=key)]
     output = AppendPlan(
         header_calls=len(header_proposals),
@@ -152,7 +151,7 @@ async def append_rows(context: StepContext) -> StepResult:
         blocks=tuple(_planned_blocks(appends, header)),
     )
     return output.as_result(
-        f"Append {counted(len({row[0] for row in rows}), 'order')} to the tab {tab.title}",
+        f"Append {counted(len(_order_ids(rows)), 'order')} to the tab {tab.title}",
         proposals=(*header_proposals, *appends),
         memory=remember,
     )
@@ -200,6 +199,28 @@ def _key_name(header: Sequence[str], *, lines: bool) -> str:
     """Returns the column that an interrupted append is looked up by: the id of the order or its line."""
     name = (LINE_ID if lines else ORDER_ID).casefold()
     return next(column for column in header if column.casefold() == name)
+
+
+def _query_since(until: datetime | None) -> OrdersQuery:
+    return OrdersQuery(modified_after=None if until is None else until - orders.OVERLAP)
+
+
+def _order_ids(rows: Sequence[Sequence[object]]) -> set[str]:
+    return {str(row[0]) for row in rows}
+
+
+def _without(rows: Sequence[list[Cell]], order_ids: Set[str]) -> list[list[Cell]]:
+    return [row for row in rows if row[0] not in order_ids]
+
+
+def _arranged_blocks(
+    rows: Sequence[list[Cell]], names: Sequence[str], header: Sequence[str], *, with_header: bool
+) -> list[list[tuple[Cell, ...]]]:
+    """Returns the blocks to append, their cells in the order of the tab's header."""
+    blocks = [[order_sheet.arrange(row, names, header) for row in block] for block in _blocks(rows)]
+    if with_header:
+        blocks[0].insert(0, tuple(names))
+    return blocks
 
 
 def _blocks(rows: Sequence[list[Cell]]) -> Iterator[list[list[Cell]]]:

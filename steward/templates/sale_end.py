@@ -92,22 +92,7 @@ async def compare_prices(context: StepContext) -> StepResult:
     sale = context.output(READ_SALE, RememberedSale).prices
     products = {product.id: product for product in context.output(READ, PresentProducts).products}
     variants = {variant.id: variant for product in products.values() for variant in product.variants}
-    restored = await context.memory.all(RESTORED)
-    comparison = _Comparison()
-    for variant_id, price in sale.items():
-        variant = variants.get(variant_id)
-        is_restored = restored.get(context.memory_key(variant_id)) == price.run
-        if variant is None:
-            comparison.gone += 1
-            comparison.leave(price, "it no longer exists")
-        elif amount_of(variant.price) == amount_of(price.new):
-            problems = _priced(context, [variant], sale).problems
-            comparison.add(variant, price, problems[0].message if problems else None)
-        elif is_restored and amount_of(variant.price) == amount_of(price.old):
-            comparison.untag.add(price.product)  # restored by an earlier run whose tag may have failed
-        else:
-            comparison.keep_tag.add(price.product)
-            comparison.leave(price, "price changed since the sale began")
+    comparison = _compared(context, sale, variants, await context.memory.all(RESTORED))
     tag = str(context.inputs["sale_tag"])
     untag = [products[product_id] for product_id in sorted(comparison.untag - comparison.keep_tag)]
     count = sum(map(len, comparison.restore.values()))
@@ -212,6 +197,30 @@ class _Comparison:
     def leave(self, price: SalePrice, why: str) -> None:
         """Lists a variant that is left alone."""
         self.left_rows.append(LeftRow(price.sku, price.label, why))
+
+
+def _compared(
+    context: StepContext,
+    sale: Mapping[str, SalePrice],
+    variants: Mapping[str, Variant],
+    restored: JsonObject,
+) -> _Comparison:
+    comparison = _Comparison()
+    for variant_id, price in sale.items():
+        variant = variants.get(variant_id)
+        is_restored = restored.get(context.memory_key(variant_id)) == price.run
+        if variant is None:
+            comparison.gone += 1
+            comparison.leave(price, "it no longer exists")
+        elif amount_of(variant.price) == amount_of(price.new):
+            problems = _priced(context, [variant], sale).problems
+            comparison.add(variant, price, problems[0].message if problems else None)
+        elif is_restored and amount_of(variant.price) == amount_of(price.old):
+            comparison.untag.add(price.product)  # restored by an earlier run whose tag may have failed
+        else:
+            comparison.keep_tag.add(price.product)
+            comparison.leave(price, "price changed since the sale began")
+    return comparison
 
 
 def _sale_automation(values: JsonObject) -> AutomationId:

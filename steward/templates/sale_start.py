@@ -1,10 +1,10 @@
 """Start a sale: marks prices down and remembers the old ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from steward.connectors.base.commands import Keep, SetPrice
-from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.base.records import Product, Variant
 from steward.model.change import Action, Outcome
 from steward.model.json import JsonObject
@@ -78,45 +78,32 @@ async def work_out_prices(context: StepContext) -> StepResult:
     """Works out the new prices; leaves alone what is on sale, and refuses what has no sensible price."""
     read = context.output(READ, SaleProducts)
     products = list(read.products)
+    sale = _PricedSale()
     sold = await context.memory.all(SALE)
-    change: list[Product] = []
-    prices: list[str] = []
-    refused: list[RefusedRow] = []
-    already_on_sale = 0
     for product in products:
         due = _unsold(context, product, sold)
-        already_on_sale += len(product.variants) - len(due)
+        sale.already_on_sale += len(product.variants) - len(due)
         if has_tag(context.home, product, str(context.inputs["sale_tag"])):
             continue
         problems = _tagged(context, product, read.tags).problems
-        is_half_done = any(_is_marked_down(context, sold, variant) for variant in product.variants)
-        priced: list[Variant] = []
-        for variant in due:
-            if not amount_of(variant.price):
-                continue  # price 0 or none: left alone
-            try:
-                if problems:
-                    raise RowRefused(problems[0].code, problems[0].message)
-                prices.append(_new_price(context, variant))
-                priced.append(variant)
-            except RowRefused as refusal:
-                refused.append(RefusedRow(None, _key(variant), refusal.code, refusal.message))
+        priced = _price_variants(context, due, problems, sale)
         # A product that the last run marked down but could not tag is tagged by this one.
-        if priced or (is_half_done and not problems):
-            change.append(replace(product, variants=tuple(priced)))
+        if priced or (not problems and _is_half_done(context, product, sold)):
+            sale.change.append(replace(product, variants=tuple(priced)))
+    refused = sale.refused
     output = SalePrices(
         checked=sum(len(product.variants) for product in products),
-        already_on_sale=already_on_sale,
+        already_on_sale=sale.already_on_sale,
         refused=len(refused),
         refused_rows=tuple(refused[: results.RESULT_ENTRIES]),
-        change=ProductTable(change),
-        prices=tuple(prices),
-        keys=tuple(_key(variant) for product in change for variant in product.variants),
+        change=ProductTable(sale.change),
+        prices=tuple(sale.prices),
+        keys=tuple(_key(variant) for product in sale.change for variant in product.variants),
     )
     return output.as_result(
-        f"Worked out {counted(len(prices), 'sale price')}",
-        matched=len(prices),
-        message=f"{counted(len(refused), 'variant')} refused." if refused else None,
+        f"Worked out {counted(len(sale.prices), 'sale price')}",
+        matched=len(sale.prices),
+        message=if_any(len(refused), f"{counted(len(refused), 'variant')} refused."),
     )
 
 
@@ -173,6 +160,38 @@ def finish(ended: EndedRun) -> RunSummary:
         "refused_rows": [*output.refused_rows, *failed],
     }
     return base.run_summary(text, result)
+
+
+@dataclass(slots=True)
+class _PricedSale:
+    """The products to change, the new prices of their variants in the same order, and refused variants."""
+
+    change: list[Product] = field(default_factory=list)
+    prices: list[str] = field(default_factory=list)
+    refused: list[RefusedRow] = field(default_factory=list)
+    already_on_sale: int = 0
+
+
+def _price_variants(
+    context: StepContext, due: Sequence[Variant], problems: Sequence[ItemProblem], sale: _PricedSale
+) -> list[Variant]:
+    """Returns the variants that get a sale price; adds the prices and the refused variants to `sale`."""
+    priced: list[Variant] = []
+    for variant in due:
+        if not amount_of(variant.price):
+            continue  # price 0 or none: left alone
+        try:
+            if problems:
+                raise RowRefused(problems[0].code, problems[0].message)
+            sale.prices.append(_new_price(context, variant))
+            priced.append(variant)
+        except RowRefused as refusal:
+            sale.refused.append(RefusedRow(None, _key(variant), refusal.code, refusal.message))
+    return priced
+
+
+def _is_half_done(context: StepContext, product: Product, sold: JsonObject) -> bool:
+    return any(_is_marked_down(context, sold, variant) for variant in product.variants)
 
 
 def _unsold(context: StepContext, product: Product, sold: JsonObject) -> list[Variant]:

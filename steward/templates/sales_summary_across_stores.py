@@ -1,6 +1,6 @@
 """Sales across stores: posts yesterday's sales of each store and together."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
 
@@ -88,9 +88,7 @@ async def add_them_up(context: StepContext) -> StepResult:
     read = context.output(READ, StoreSales)
     rates_by_currency = {**options.rates, options.currency: "1"}
     sums = [(label, sales.add_up(store)) for label, store in zip(read.labels, read.stores, strict=True)]
-    rated = [
-        (store, rates_by_currency[store.currency]) for _, store in sums if store.currency in rates_by_currency
-    ]
+    rated = _with_rates([store for _, store in sums], rates_by_currency)
     total = sum((store.sales * Decimal(rate) for store, rate in rated), Decimal(0))
     output = SummedSales(
         day=read.day,
@@ -98,9 +96,18 @@ async def add_them_up(context: StepContext) -> StepResult:
         stores=tuple(_figures(label, store) for label, store in sums),
         without_rate=tuple(label for label, store in sums if store.currency not in rates_by_currency),
         rates={store.currency: rate for store, rate in rated if store.currency != options.currency},
-        other_currencies=tuple(words for label, store in sums for words in _other_words(label, store)),
+        other_currencies=tuple(_other_words(sums)),
     )
     return output.as_result(f"Added up {counted(len(rated), 'store')}", matched=len(sums))
+
+
+def _with_rates(
+    stores: Sequence[sales.SalesSums], rates_by_currency: Mapping[str, str]
+) -> list[tuple[sales.SalesSums, str]]:
+    """Returns the stores whose currency has a rate, each with it."""
+    return [
+        (store, rates_by_currency[store.currency]) for store in stores if store.currency in rates_by_currency
+    ]
 
 
 async def send_summary(context: StepContext) -> StepResult:
@@ -162,9 +169,10 @@ def _figures(label: str, sums: sales.SalesSums) -> StoreFigures:
     return StoreFigures(label, sums.orders, total, refunds, sums.currency)
 
 
-def _other_words(label: str, sums: sales.SalesSums) -> Iterator[str]:
-    for currency, number in sorted(sums.other_currencies.items()):
-        yield f"{label}: {number} in {currency}"
+def _other_words(sums: Sequence[tuple[str, sales.SalesSums]]) -> Iterator[str]:
+    for label, store in sums:
+        for currency, number in sorted(store.other_currencies.items()):
+            yield f"{label}: {number} in {currency}"
 
 
 _STORE = {"label": results.TEXT, "orders": results.COUNT, "sales": results.AMOUNT, "refunds": results.AMOUNT}

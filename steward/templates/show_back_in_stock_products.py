@@ -1,5 +1,7 @@
 """Show products back in stock: puts back what the hiding template took off sale."""
 
+from collections.abc import Sequence
+
 from steward.connectors.base.records import Product
 from steward.model.change import Action, Proposal
 from steward.model.json import JsonObject
@@ -66,15 +68,26 @@ async def pick_in_stock(context: StepContext) -> StepResult:
             still_out += 1
         else:
             show.append((product, number))
-    former = [before.get(context.memory_key(product.id)) for product, _ in show]
     output = ProductsInStock(
         checked=len(products),
         still_out=still_out,
         show=ProductTable(product for product, _ in show),
         stock=tuple(number for _, number in show),
-        restore=tuple(value if isinstance(value, str) else None for value in former),
+        restore=tuple(_visibility_before(context, product, before) for product, _ in show),
         labels=tuple(product.label for product, _ in show),
     )
+    title = f"Found {counted(len(show), 'product')} to show"
+    return output.as_result(title, matched=len(show), message=_left_out_message(products, untracked))
+
+
+def _visibility_before(context: StepContext, product: Product, before: JsonObject) -> str | None:
+    """Returns the product's visibility before it was hidden, where that is remembered."""
+    visibility_before = before.get(context.memory_key(product.id))
+    return visibility_before if isinstance(visibility_before, str) else None
+
+
+def _left_out_message(products: Sequence[Product], untracked: int) -> str | None:
+    """Returns which products are no longer for sale, and how many have no stock number; None for neither."""
     unfit = ", ".join([product.label for product in products if not stock.is_live(product)][:10])
     message = sentences(
         f"Left alone, since they are archived or drafts: {unfit}." if unfit else None,
@@ -82,8 +95,7 @@ async def pick_in_stock(context: StepContext) -> StepResult:
             untracked, f"{counted(untracked, 'product')} with a variant that has no stock number left out."
         ),
     )
-    title = f"Found {counted(len(show), 'product')} to show"
-    return output.as_result(title, matched=len(show), message=message or None)
+    return message or None
 
 
 async def show_products(context: StepContext) -> StepResult:

@@ -1,6 +1,6 @@
 """Mark down slow stock: marks down what has not sold for some days."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_CEILING, Decimal
 
@@ -102,11 +102,7 @@ async def read_sales(context: StepContext) -> StepResult:
     last_sales = await _last_sales(context, start, has_markdowns=bool(markdowns))
     minimum = SlowStockInputs.from_json(context.inputs).min_stock
     variants = await _chosen_variants(context)
-    tracked = [
-        (variant, variant.stock)
-        for variant in variants
-        if variant.tracked and not variant.backorders_allowed and variant.stock is not None
-    ]
+    tracked = _with_stock_number(variants)
     untracked = len(variants) - len(tracked)
     unsold = [
         variant
@@ -133,12 +129,7 @@ async def read_sales(context: StepContext) -> StepResult:
 async def pick_slow(context: StepContext) -> StepResult:
     """Picks the slow variants with their new prices; counts the others by the reason they are left alone."""
     read = context.output(READ, UnsoldVariants)
-    remembered = await context.memory.all(MARKDOWNS)
-    markdowns = {key: RememberedMarkdown.from_json(value) for key, value in remembered.items()}
-    # A sale since the last markdown resets the count.
-    forgotten = [key for key, sold_at in read.sold.items() if sold_at > markdowns[key].changed_at]
-    for key in forgotten:
-        del markdowns[key]
+    markdowns, forgotten = _markdowns_since_sale(await context.memory.all(MARKDOWNS), read.sold)
     counts = dict.fromkeys(("at_floor", "without_cost", "too_new", "done_before"), 0)
     chosen: list[Variant] = []
     planned: list[NewMarkdown] = []
@@ -155,9 +146,7 @@ async def pick_slow(context: StepContext) -> StepResult:
         if price is None:
             counts[reason or "at_floor"] += 1
             continue
-        times = markdown.times if markdown is not None else 0
-        message = _message(context, variant, price)
-        planned.append(NewMarkdown(price, _first_price(variant, markdown), times + 1, message))
+        planned.append(_new_markdown(context, variant, markdown, price))
         chosen.append(variant)
     output = SlowVariants(
         checked=read.checked, slow=slow, variants=VariantTable(chosen), markdowns=tuple(planned), **counts
@@ -263,6 +252,33 @@ def _start(context: StepContext) -> datetime:
     """Returns the local midnight that many days before the run's day, since when nothing was sold."""
     days = SlowStockInputs.from_json(context.inputs).no_sale_days
     return day_window(context.day - timedelta(days=days), context.zone)[0]
+
+
+def _with_stock_number(variants: Iterable[Variant]) -> list[tuple[Variant, int]]:
+    return [
+        (variant, variant.stock)
+        for variant in variants
+        if variant.tracked and not variant.backorders_allowed and variant.stock is not None
+    ]
+
+
+def _markdowns_since_sale(
+    remembered: JsonObject, sold: Mapping[str, datetime]
+) -> tuple[dict[str, RememberedMarkdown], list[str]]:
+    """Returns the markdowns made since the last sale, and the keys of the others: a sale resets the count."""
+    markdowns = {key: RememberedMarkdown.from_json(value) for key, value in remembered.items()}
+    forgotten = [key for key, sold_at in sold.items() if sold_at > markdowns[key].changed_at]
+    for key in forgotten:
+        del markdowns[key]
+    return markdowns, forgotten
+
+
+def _new_markdown(
+    context: StepContext, variant: Variant, markdown: RememberedMarkdown | None, price: str
+) -> NewMarkdown:
+    times = markdown.times if markdown is not None else 0
+    message = _message(context, variant, price)
+    return NewMarkdown(price, _first_price(variant, markdown), times + 1, message)
 
 
 async def _last_sales(

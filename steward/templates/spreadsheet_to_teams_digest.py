@@ -90,7 +90,6 @@ class PickedRows(StepOutput, frozen=True):
 
     rows: int = 0
     matched: int = 0
-    shown: int = 0
     refused: int = 0
     picked: tuple[PickedRow, ...] = ()
     remember: dict[str, str] = msgspec.field(default_factory=dict)
@@ -115,7 +114,6 @@ async def pick_rows(context: StepContext) -> StepResult:
     output = PickedRows(
         rows=len(rows),
         matched=len(picked),
-        shown=min(len(picked), MAX_SHOWN),
         refused=len(refused),
         picked=tuple(_picked(row) for row in picked[:MAX_SHOWN]),
         remember=selection.remember,
@@ -135,10 +133,10 @@ async def send_digest(context: StepContext) -> StepResult:
     if not output.picked:
         return no_message()
     columns = DigestInputs.from_json(context.inputs).columns
-    hidden = output.matched - output.shown
+    hidden = output.matched - len(output.picked)
     card = PostCard(
         title=f"{counted(output.matched, 'row')} of {context.output(READ, SheetRows).sheet}",
-        text=(f"The first {output.shown}, and {hidden} more.",) if hidden else (),
+        text=(f"The first {len(output.picked)}, and {hidden} more.",) if hidden else (),
         facts=tuple((f"Row {row.number}", _row_words(columns, row.cells)) for row in output.picked),
     )
     # A change whose message was not sent is reported by the next run.
@@ -155,7 +153,7 @@ def finish(ended: EndedRun) -> RunSummary:
         if_any(refused, f"{counted(refused, 'row')} {verb(refused, 'was', 'were')} refused."),
         ended.message_sentence(SEND),
     )
-    result = {"rows": output.rows, "matched": matched, "shown": output.shown, "refused": refused}
+    result = {"rows": output.rows, "matched": matched, "shown": len(output.picked), "refused": refused}
     return base.run_summary(text, result)
 
 
@@ -166,10 +164,10 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     errors: dict[str, list[str]] = {}
     if where.op in ORDERED and not _is_ordered(where.value, options.number_format):
         errors["inputs.where.value"] = ["Give a number, or a date written as 2026-11-20."]
-    place = {"spreadsheet_id": options.place.spreadsheet_id or None}
+    spreadsheet = {"spreadsheet_id": options.place.spreadsheet_id or None}
     for connection in setup.connections.values():
         if connection.kind == "spreadsheet":
-            errors.update(base.sheet_errors("inputs.place.spreadsheet_id", connection, place))
+            errors.update(base.sheet_errors("inputs.place.spreadsheet_id", connection, spreadsheet))
     return errors
 
 
@@ -208,15 +206,11 @@ async def _changed(context: StepContext, rows: Sequence[StoredRow]) -> _Selectio
     A new row counts as changed when it holds something. Rows without a key, and rows that share one, are
     refused.
     """
-    frequency = Counter(row.key for row in rows)
-    unique = [row for row in rows if frequency[row.key] == 1 and row.key]
-    refused = [row.number for row in rows if frequency[row.key] > 1 or not row.key]
+    unique, refused = _rows_by_uniqueness(rows)
     remembered = await context.memory.all(VALUES)
     is_first_run = not await context.memory.all(BEGUN)
     values = {_hash(row.key): _hash(row.value) for row in unique}
-    changed = {key for key, value in values.items() if remembered.get(key, _hash("")) != value}
-    if is_first_run:
-        changed = set()
+    changed = set() if is_first_run else _changed_keys(values, remembered)
     return _Selection(
         rows=[row for row in unique if _hash(row.key) in changed],
         refused=refused,
@@ -226,6 +220,17 @@ async def _changed(context: StepContext, rows: Sequence[StoredRow]) -> _Selectio
         ],
         remember={key: values[key] for key in sorted(changed)},
     )
+
+
+def _rows_by_uniqueness(rows: Sequence[StoredRow]) -> tuple[list[StoredRow], list[int]]:
+    """Returns the rows with a key of their own, and the numbers of the others."""
+    frequency = Counter(row.key for row in rows)
+    unique = [row for row in rows if frequency[row.key] == 1 and row.key]
+    return unique, [row.number for row in rows if frequency[row.key] > 1 or not row.key]
+
+
+def _changed_keys(values: dict[str, str], remembered: JsonObject) -> set[str]:
+    return {key for key, value in values.items() if remembered.get(key, _hash("")) != value}
 
 
 def _silent_writes(

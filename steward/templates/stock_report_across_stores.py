@@ -82,8 +82,7 @@ async def join_stock(context: StepContext) -> StepResult:
         if is_low:
             low.append(StockRow(key, names[key], low_words))
         if is_low or not options.low_only:
-            note = f"also written {', '.join(similar[key])}" if key in similar else None
-            rows.append(StockRow(key, names[key], tuple(map(_cell, stores)), note))
+            rows.append(StockRow(key, names[key], tuple(map(_cell, stores)), _note(similar.get(key))))
     output = JoinedStock(
         labels=read.labels,
         skus=len(joined),
@@ -166,6 +165,10 @@ def _words(stock: Sequence[StoredStock]) -> str:
         return words
     untracked = sum(single is None for single in _numbers(stock)) if number is not None else 0
     return f"{words} ({len(stock)} variants{f', {untracked} {NOT_TRACKED}' if untracked else ''})"
+
+
+def _note(spellings_of_key: Sequence[str] | None) -> str | None:
+    return f"also written {', '.join(spellings_of_key)}" if spellings_of_key is not None else None
 
 
 def _cell(stock: Sequence[StoredStock]) -> int | str | None:

@@ -26,6 +26,7 @@ from steward.templates.parts.supplier_file import read_file, table_of
 from steward.templates.parts.supplier_rows import (
     FeedRow,
     FeedRules,
+    PlannedRows,
     VariantUpdate,
     missing_variants,
     plan_rows,
@@ -179,9 +180,7 @@ async def read_variants(context: StepContext) -> StepResult:
     writes_stock = FeedInputs.from_json(context.inputs).writes_stock
     location = location_of(context) if writes_stock else None
     supplied = {} if file.is_repeated else await context.memory.all(SUPPLIED)
-    named = tuple(dict.fromkeys(row.key for row in file.rows)) if file.is_repeated else ()
-    skus = named if 0 < len(named) <= _MAX_NAMED else None
-    query = ProductsQuery(skus=skus, location=location)
+    query = ProductsQuery(skus=_skus_to_read(file), location=location)
     seen: dict[str, Variant] = {}
     if not file.is_done:
         async for page in context.home.reader.read(VARIANTS, query):
@@ -197,6 +196,12 @@ async def read_variants(context: StepContext) -> StepResult:
     return FeedVariants(VariantTable(relevant)).as_result(title, read=len(seen))
 
 
+def _skus_to_read(file: FeedFile) -> tuple[str, ...] | None:
+    """Returns the SKUs of a repeated file, when they are few enough to name; None to read all variants."""
+    skus = tuple(dict.fromkeys(row.key for row in file.rows)) if file.is_repeated else ()
+    return skus if 0 < len(skus) <= _MAX_NAMED else None
+
+
 async def compare_rows(context: StepContext) -> StepResult:
     """Decides which rows can be used, what the file no longer names, and what changes something.
 
@@ -210,20 +215,31 @@ async def compare_rows(context: StepContext) -> StepResult:
         file.rows, Skus(variants), values_of=rules.values, update_of=rules.update
     )
     joined.refused += file.broken
-    missing = _missing(context, variants, supplied, file) if not file.is_repeated else []
+    missing = _missing(context, variants, supplied, file)
     updates = [*joined.updates, *_zeroed(context, missing)]
     planned = plan_rows(context.home, updates, source=_source(context))
     for update, problem in planned.problems:
         joined.refuse(update.row, update.variant.sku or None, problem.code, problem.message)
     joined.refused.sort(key=lambda refused: (refused.row is None, refused.row or 0))
-    changing = [update for update, _ in planned.changes]
-    matched = [update for update in (*changing, *planned.unchanged) if update.row is not None]
-    refused = len(joined.refused)
-    output = ComparedFeed(
+    output = _compared(file, joined, planned, len(missing))
+    keys = [context.memory_key(update.variant.id) for update in planned.matched]
+    return output.as_result(
+        f"Found {counted(len(planned.changes), 'variant')} to change",
+        matched=len(planned.changes),
+        message=if_any(output.refused, f"{counted(output.refused, 'row')} refused."),
+        memory=[MemoryWrite(SUPPLIED, key, True) for key in keys if key not in supplied],
+    )
+
+
+def _compared(
+    file: FeedFile, joined: JoinedRows[VariantUpdate], planned: PlannedRows, missing: int
+) -> ComparedFeed:
+    changing, matched, refused = planned.changing, planned.matched, len(joined.refused)
+    return ComparedFeed(
         rows=file.count if matched or refused or not file.is_repeated else 0,
         matched=len(matched),
         unchanged=sum(update.row is not None for update in planned.unchanged),
-        missing=len(missing),
+        missing=missing,
         refused=refused,
         refused_rows=tuple(joined.refused[: results.RESULT_ENTRIES]),
         not_found=tuple(map(_short_hash, joined.not_found)),
@@ -231,13 +247,6 @@ async def compare_rows(context: StepContext) -> StepResult:
         updates=tuple(
             UpdateValues(update.row, update.stock, update.price, update.note) for update in changing
         ),
-    )
-    keys = [context.memory_key(update.variant.id) for update in matched]
-    return output.as_result(
-        f"Found {counted(len(changing), 'variant')} to change",
-        matched=len(changing),
-        message=f"{counted(refused, 'row')} refused." if refused else None,
-        memory=[MemoryWrite(SUPPLIED, key, True) for key in keys if key not in supplied],
     )
 
 
@@ -333,7 +342,12 @@ def _rules(context: StepContext) -> FeedRules:
 def _missing(
     context: StepContext, variants: list[Variant], supplied: JsonObject, file: FeedFile
 ) -> list[Variant]:
-    """Returns the supplier's variants the file no longer names. Raises StepFailed `too_many_missing`."""
+    """Returns the supplier's variants the file no longer names; none for a repeated file.
+
+    Raises StepFailed `too_many_missing`.
+    """
+    if file.is_repeated:
+        return []
     missing, total = missing_variants(variants, supplied, file.keys, prefix=context.memory_key(""))
     max_percent = FeedInputs.from_json(context.inputs).max_missing_percent
     if Decimal(len(missing)) * 100 > max_percent * total:

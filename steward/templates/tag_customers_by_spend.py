@@ -118,14 +118,12 @@ async def decide_tiers(context: StepContext) -> StepResult:
     reached: Counter[str] = Counter()
     differing: list[TagChange] = []
     for customer in read.customers:
-        tier = next((tier for tier in tiers if Decimal(customer.spent) >= tier.minimum), None)
+        tier = _tier_reached(Decimal(customer.spent), tiers)
         reached[tier.tag if tier else ""] += 1
         tags = _tags_for(customer.tags, tier, tiers)
         if sorted(tags) != sorted(customer.tags):
             differing.append(TagChange(customer, tags, tier.tag if tier else None))
-    plannable = {proposal.object.id for proposal in _plan(context, differing).proposals}
-    change = tuple(row for row in differing if row.customer.id in plannable)
-    unfit = [row.customer.label for row in differing if row.customer.id not in plannable]
+    change, unfit = _plannable(context, differing)
     by_tier = tuple(TierRow(tier.tag, reached[tier.tag]) for tier in options.tiers)
     return DecidedTiers(read.checked - len(change), by_tier, change).as_result(
         f"Found {counted(len(change), 'customer')} whose tags have to change",
@@ -173,6 +171,19 @@ def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
         tags.add(tier.tag.casefold())
         minimums.add(tier.minimum)
     return errors
+
+
+def _tier_reached(spent: Decimal, highest_first: Sequence[SpendTier]) -> SpendTier | None:
+    return next((tier for tier in highest_first if spent >= tier.minimum), None)
+
+
+def _plannable(
+    context: StepContext, differing: Sequence[TagChange]
+) -> tuple[tuple[TagChange, ...], list[str]]:
+    """Returns the changes the store would accept, and the labels of the other customers."""
+    plannable = {proposal.object.id for proposal in _plan(context, differing).proposals}
+    change = tuple(row for row in differing if row.customer.id in plannable)
+    return change, [row.customer.label for row in differing if row.customer.id not in plannable]
 
 
 def _tags_for(tags: Sequence[str], tier: SpendTier | None, tiers: Sequence[SpendTier]) -> tuple[str, ...]:

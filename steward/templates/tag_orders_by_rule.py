@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from decimal import Decimal
 
 from steward.connectors.base.commands import SetOrderTags
@@ -88,19 +88,8 @@ async def match_orders(context: StepContext) -> StepResult:
     tagged_before = await _tagged_ids(context)
     matches = {order.id: _matching(order, context) for order in read}
     matched = sum(rule is not None for rule in matches.values())
-    change: list[tuple[Order, str]] = []
-    for order in read:
-        rule, is_tagged = matches[order.id], has_any_tag(order.tags, [tag])
-        if rule is not None and not is_tagged:
-            change.append((order, rule))
-        elif rule is None and is_tagged and order.id in tagged_before:
-            change.append((order, _NO_MATCH))
-    plannable = {proposal.object.id for proposal in _plan(context, change, tag).proposals}
-    chosen = [(order, rule) for order, rule in change if order.id in plannable]
-    unfit = [order.number for order, _ in change if order.id not in plannable]
-    untagged = [
-        order.id for order in read if order.id in tagged_before and not has_any_tag(order.tags, [tag])
-    ]
+    change = list(_changes(read, matches, tag, tagged_before))
+    chosen, unfit = _plannable(context, change, tag)
     output = MatchedOrders(
         checked=len(read),
         matched=matched,
@@ -112,7 +101,7 @@ async def match_orders(context: StepContext) -> StepResult:
         f"Found {counted(matched, 'order')} that {verb(matched, 'matches', 'match')}",
         matched=matched,
         message=f"Left alone, since they cannot be tagged: {', '.join(unfit[:10])}." if unfit else None,
-        memory=[MemoryWrite(TAGGED, order_id, None) for order_id in untagged],
+        memory=_untagged_since(read, tag, tagged_before),
     )
 
 
@@ -153,6 +142,34 @@ def finish(ended: EndedRun) -> RunSummary:
         "orders": [{"number": number, "added": rule != _NO_MATCH, "rule": rule} for number, rule in rows],
     }
     return base.run_summary(text, result)
+
+
+def _changes(
+    read: Sequence[Order], matches: Mapping[str, str | None], tag: str, tagged_before: Set[str]
+) -> Iterator[tuple[Order, str]]:
+    """Yields the orders whose tags have to change, each with the rule it matches or `_NO_MATCH`."""
+    for order in read:
+        rule, is_tagged = matches[order.id], has_any_tag(order.tags, [tag])
+        if rule is not None and not is_tagged:
+            yield order, rule
+        elif rule is None and is_tagged and order.id in tagged_before:
+            yield order, _NO_MATCH
+
+
+def _untagged_since(read: Sequence[Order], tag: str, tagged_before: Set[str]) -> Iterator[MemoryWrite]:
+    """Forgets the orders tagged before whose tag somebody removed."""
+    for order in read:
+        if order.id in tagged_before and not has_any_tag(order.tags, [tag]):
+            yield MemoryWrite(TAGGED, order.id, None)
+
+
+def _plannable(
+    context: StepContext, change: Sequence[tuple[Order, str]], tag: str
+) -> tuple[list[tuple[Order, str]], list[str]]:
+    """Returns the changes the store would accept, and the numbers of the other orders."""
+    plannable = {proposal.object.id for proposal in _plan(context, change, tag).proposals}
+    chosen = [(order, rule) for order, rule in change if order.id in plannable]
+    return chosen, [order.number for order, _ in change if order.id not in plannable]
 
 
 def _matching(order: Order, context: StepContext) -> str | None:

@@ -24,10 +24,7 @@ async def read_spend(context: StepContext, start: datetime | None) -> AsyncItera
     if context.event is not None:
         customer = await _customer_of(context, await order_of_event(context))
         if customer is not None:
-            spent = _platform_total(customer, context) if start is None else None
-            if spent is None:
-                spent = (await _spend_by_customer(context, start, customer.id)).get(customer.id, Decimal(0))
-            yield customer, spent
+            yield customer, await _spend_of(context, customer, start)
         return
     spend = await _spend_by_customer(context, start) if start is not None else None
     async for customer in _customers(context):
@@ -36,6 +33,13 @@ async def read_spend(context: StepContext, start: datetime | None) -> AsyncItera
             # The platform reports no total: the orders are read once, for all customers.
             spend = await _spend_by_customer(context, start)
         yield customer, (spend or {}).get(customer.id, Decimal(0)) if spent is None else spent
+
+
+async def _spend_of(context: StepContext, customer: Customer, start: datetime | None) -> Decimal:
+    total = _platform_total(customer, context) if start is None else None
+    if total is not None:
+        return total
+    return (await _spend_by_customer(context, start, customer.id)).get(customer.id, Decimal(0))
 
 
 async def _customers(context: StepContext) -> AsyncIterator[Customer]:

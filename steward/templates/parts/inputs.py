@@ -3,7 +3,7 @@
 import copy
 import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,18 +141,23 @@ def check(schema: JsonObject, inputs: JsonValue) -> CheckedInputs:
     Reports all faults at once; with faults, `inputs` is returned as it was sent. A default that the schema
     refuses beside the other inputs stays out, so the returned inputs always pass this check.
     """
-    errors: dict[str, list[str]] = {}
-    for path, words in _all_faults(schema, inputs):
-        if words not in errors.setdefault(path, []):
-            errors[path].append(words)
+    errors = _words_by_path(schema, inputs)
     if not isinstance(inputs, Mapping):
-        return CheckedInputs({}, dict(sorted(errors.items())))
+        return CheckedInputs({}, errors)
     if errors:
-        return CheckedInputs(inputs, dict(sorted(errors.items())))
+        return CheckedInputs(inputs, errors)
     filled = _with_defaults(schema, inputs, schema)
     assert isinstance(filled, Mapping)
     refused = {path.split(".")[1] for path, _ in _all_faults(schema, filled) if "." in path}
     return CheckedInputs({name: filled[name] for name in filled if name in inputs or name not in refused}, {})
+
+
+def _words_by_path(schema: JsonObject, inputs: JsonValue) -> FieldErrors:
+    errors: dict[str, list[str]] = {}
+    for path, words in _all_faults(schema, inputs):
+        if words not in errors.setdefault(path, []):
+            errors[path].append(words)
+    return dict(sorted(errors.items()))
 
 
 def named_accounts(schema: JsonObject, inputs: JsonObject) -> Iterator[tuple[str, int, str]]:
@@ -299,8 +304,7 @@ def _faulty_fields(fault: ValidationError) -> list[str] | None:
 def _alternative_faults(path: str, rule: Any, faults: Sequence[ValidationError]) -> Iterator[tuple[str, str]]:
     """Yields why none of several alternatives fits."""
     if all(fault.validator == "required" and not fault.path for fault in faults):
-        names = [str(name) for alternative in rule for name in alternative.get("required", ())]
-        yield path, f"Give at least one of {', '.join(names)}."
+        yield path, f"Give at least one of {', '.join(_required_names(rule))}."
         return
     inner = [fault for fault in faults if fault.validator != "type" or fault.path]
     for fault in inner:
@@ -309,10 +313,15 @@ def _alternative_faults(path: str, rule: Any, faults: Sequence[ValidationError])
         yield path, "This is not of a kind that fits here."
 
 
+def _required_names(rules: Iterable[Any]) -> Iterator[str]:
+    for rule in rules:
+        yield from map(str, rule.get("required", ()))
+
+
 def _excluded(rule: Any) -> set[str]:
     """Returns the fields that a `not` forbids."""
     rules = [rule, *rule.get("anyOf", ())] if isinstance(rule, Mapping) else []
-    return {str(name) for alternative in rules for name in alternative.get("required", ())}
+    return set(_required_names(rules))
 
 
 _KINDS = {

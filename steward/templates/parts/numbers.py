@@ -27,8 +27,8 @@ def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     if isinstance(cell, Decimal) and cell.is_finite():
         return cell
     text = key_of(cell)
-    shape = _SHAPE.fullmatch(text) if isinstance(cell, str) and len(text) <= DISPLAY_LENGTH else None
-    if shape is None or _is_doubled(shape):
+    shape = _shape_of(text) if isinstance(cell, str) else None
+    if shape is None:
         raise _not_a_number(text)
     sign = shape["before"] or shape["after"]
     if sign:
@@ -37,8 +37,12 @@ def read_number(cell: Cell, *, form: str, currency: str | None) -> Decimal:
     return -number if shape["minus"] or shape["inner"] else number
 
 
-def _is_doubled(shape: re.Match[str]) -> bool:
-    return bool((shape["minus"] and shape["inner"]) or (shape["before"] and shape["after"]))
+def _shape_of(text: str) -> re.Match[str] | None:
+    """Returns the parts of a number; None for a text that has none, or a minus or a currency twice."""
+    shape = _SHAPE.fullmatch(text) if len(text) <= DISPLAY_LENGTH else None
+    if shape is None or (shape["minus"] and shape["inner"]) or (shape["before"] and shape["after"]):
+        return None
+    return shape
 
 
 def read_price(cell: Cell, *, form: str, currency: str | None) -> Decimal:

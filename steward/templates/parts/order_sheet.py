@@ -59,13 +59,17 @@ async def read_tab(account: AccountAccess, tab: str | None, spreadsheet_id: str 
     id_rows = [row for row in id_column.rows if row.cells and not is_blank(row.cells[0])]
     if not any(header) and not id_rows:
         everything = await _area(account, title, None, spreadsheet_id)
-        if any(not is_blank(cell) for row in everything.rows for cell in row.cells):
+        if _holds_something(everything):
             raise _wrong_header(title)
         return OrderTab(title, first_row.spreadsheet_id, (), 0, frozenset())
     _check_header(header, title)
     last_row = max((row.number for row in id_rows), default=1)
     ids = frozenset(key_of(row.cells[0]) for row in id_rows if row.number > 1)
     return OrderTab(title, first_row.spreadsheet_id, header, last_row, ids)
+
+
+def _holds_something(table: SheetTable) -> bool:
+    return any(not is_blank(cell) for row in table.rows for cell in row.cells)
 
 
 def _header(table: SheetTable) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Adds up money in the store's currency alone.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -85,14 +85,22 @@ async def read_window(
             orders.setdefault(order.id, order)
     sales = [order for order in orders.values() if counts_as_sale(order)]
     placed = [order for order in sales if order.created_at is not None and start <= order.created_at < end]
+    refunded = await _refunds_between(account, sales, start, end) if refunds else []
+    return SalesWindow(account.connection.currency, tuple(map(_placed, placed)), tuple(refunded))
+
+
+async def _refunds_between(
+    account: AccountAccess, sales: Iterable[Order], start: datetime, end: datetime
+) -> list[tuple[str, Decimal]]:
+    """Returns the refunds made from `start` on and before `end`, with their currencies."""
     refunded: list[tuple[str, Decimal]] = []
-    for order in sales if refunds else ():
+    for order in sales:
         refunded += [
             (order.currency, Decimal(refund.amount))
             for refund in await _refunds_of(account, order)
             if refund.created_at is not None and start <= refund.created_at < end
         ]
-    return SalesWindow(account.connection.currency, tuple(map(_placed, placed)), tuple(refunded))
+    return refunded
 
 
 def _placed(order: Order) -> PlacedOrder:
@@ -104,7 +112,9 @@ def _placed(order: Order) -> PlacedOrder:
 
 def add_up(window: SalesWindow) -> SalesSums:
     """Returns the sums of a window."""
-    currency = window.currency or next((order.currency for order in window.orders), "")
+    orders_by_currency = Counter(order.currency for order in window.orders)
+    currency = window.currency or next(iter(orders_by_currency), "")
+    del orders_by_currency[currency]
     orders = [order for order in window.orders if order.currency == currency]
     refunds = (amount for code, amount in window.refunds if code == currency)
     return SalesSums(
@@ -112,7 +122,7 @@ def add_up(window: SalesWindow) -> SalesSums:
         orders=len(window.orders),
         sales=sum((order.total for order in orders), Decimal(0)),
         refunds=sum(refunds, Decimal(0)),
-        other_currencies=Counter(order.currency for order in window.orders if order.currency != currency),
+        other_currencies=orders_by_currency,
         lines=tuple(line for order in orders for line in order.lines),
     )
 

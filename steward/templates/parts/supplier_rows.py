@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from steward.connectors.base.commands import Keep, SetPrice, SetStock
-from steward.connectors.base.connector import ItemProblem, merge_proposals
+from steward.connectors.base.connector import ItemProblem, PlannedChanges, merge_proposals
 from steward.connectors.base.records import Variant
 from steward.model.change import Action, ObjectRef, Proposal
 from steward.steps.base import StoreAccess
@@ -94,12 +94,20 @@ class PlannedRows:
     problems: list[tuple[VariantUpdate, ItemProblem]] = field(default_factory=list)
     unchanged: list[VariantUpdate] = field(default_factory=list)
 
+    @property
+    def changing(self) -> list[VariantUpdate]:
+        """The updates that change something."""
+        return [update for update, _ in self.changes]
+
+    @property
+    def matched(self) -> list[VariantUpdate]:
+        """The updates that rows of the file asked for, without the refused ones."""
+        return [update for update in (*self.changing, *self.unchanged) if update.row is not None]
+
 
 def plan_rows(store: StoreAccess, updates: Sequence[VariantUpdate], *, source: str) -> PlannedRows:
     """Plans stock and price of a variant as one change; a stock that variations share is written once."""
-    prices = [SetPrice(row.variant, row.price, Keep.KEEP) for row in updates if row.price is not None]
-    stocks = [SetStock(row.variant, row.stock or 0) for row in updates if row.needs_stock_command]
-    priced, stocked = store.plan("variant.set_price", prices), store.plan("inventory.set", stocks)
+    priced, stocked = _plan_prices(store, updates), _plan_stocks(store, updates)
     problems = {problem.item: problem for problem in (*priced.problems, *stocked.problems)}
     price_changes = {proposal.object.id: proposal for proposal in priced.proposals}
     stock_changes: dict[str, Proposal] = {change.parts[0].target: change for change in stocked.proposals}
@@ -117,6 +125,16 @@ def plan_rows(store: StoreAccess, updates: Sequence[VariantUpdate], *, source: s
         else:
             planned.unchanged.append(update)
     return planned
+
+
+def _plan_prices(store: StoreAccess, updates: Iterable[VariantUpdate]) -> PlannedChanges:
+    prices = [SetPrice(row.variant, row.price, Keep.KEEP) for row in updates if row.price is not None]
+    return store.plan("variant.set_price", prices)
+
+
+def _plan_stocks(store: StoreAccess, updates: Iterable[VariantUpdate]) -> PlannedChanges:
+    stocks = [SetStock(row.variant, row.stock or 0) for row in updates if row.needs_stock_command]
+    return store.plan("inventory.set", stocks)
 
 
 def missing_variants(
