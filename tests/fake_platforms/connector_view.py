@@ -51,7 +51,7 @@ _PRODUCT = {"id", "name", "type", "status", "tags", "manage_stock", "images", "c
 _ORDER = {"line_items", "refunds", "billing", "shipping", "coupon_lines", "meta_data", "date_paid_gmt"}
 _CUSTOMER = {"email", "meta_data", "first_name", "username"}
 _PRICES = {"regular_price", "sale_price"}
-_ONE = {
+_OPERATIONS = {
     frozenset({"catalog_visibility"}): "product.set_visible",
     frozenset({"status"}): "set_status",
     frozenset({"meta_data"}): "set_tags",
@@ -63,17 +63,17 @@ async def view_differences(exchange: Row) -> list[str]:
     response = exchange["response"]
     if exchange["request"]["method"] in ("HEAD", "OPTIONS"):
         return []
-    found: list[str] = []
+    differences: list[str] = []
     if response["status"] >= 300:
-        found += _error(exchange)
+        differences += _error(exchange)
     else:
         body = response.get("body")
         for row in body if isinstance(body, list) else [body]:
             if isinstance(row, dict) and "body_cut" not in response:
-                found += _record(exchange, row)
+                differences += _record(exchange, row)
     if exchange["request"]["method"] != "GET":
-        found += await _outcome(exchange)
-    return found
+        differences += await _outcome(exchange)
+    return differences
 
 
 def _raw(response: Row) -> bytes:
@@ -130,8 +130,11 @@ def _right_errors(exchange: Row) -> set[str]:
         if code != "woocommerce_rest_authentication_error":
             return {"Unauthorized"}
         # One code for a wrong secret and a missing right: who called says which it was.
-        known = {"read_only": {"MissingRight"} if write else {"Unauthorized"}, "bad_secret": {"Unauthorized"}}
-        right = known.get(exchange["auth"], {"Unauthorized", "MissingRight"})
+        by_auth = {
+            "read_only": {"MissingRight"} if write else {"Unauthorized"},
+            "bad_secret": {"Unauthorized"},
+        }
+        right = by_auth.get(exchange["auth"], {"Unauthorized", "MissingRight"})
         return right | ({"MissingRight"} if write else set())
     if status == 403:
         return {"MissingRight"}
@@ -143,23 +146,23 @@ def _right_errors(exchange: Row) -> set[str]:
 
 
 def _record(exchange: Row, row: Row) -> Iterator[str]:
-    found = target(exchange["request"]["path"])
-    if found is None or found.is_batch or "id" not in row:
+    addressed = target(exchange["request"]["path"])
+    if addressed is None or addressed.is_batch or "id" not in row:
         return
     held = parse_json(json.dumps(row).encode())
     assert isinstance(held, dict)
     if (
-        found.kind == "product"
+        addressed.kind == "product"
         and {"type", "tags", "manage_stock", "images", "catalog_visibility"} <= row.keys()
     ):
         if row["type"] in ("simple", "variable", "grouped", "external"):
             yield from _product(row, product_of(held, (), base="https://x", currency="EUR"))
     elif (
-        found.kind == "order"
+        addressed.kind == "order"
         and {"line_items", "refunds", "billing", "shipping", "coupon_lines"} <= row.keys()
     ):
         yield from _order(row, order_of(held, base="https://x"))
-    elif found.kind == "customer" and row.keys() >= _CUSTOMER:
+    elif addressed.kind == "customer" and row.keys() >= _CUSTOMER:
         customer = customer_of(held, base="https://x")
         yield from _compare(
             {"id": str(row["id"]), "email": row["email"], "tags": _meta_tags(row)},
@@ -207,7 +210,7 @@ def _order(row: Row, order: Order) -> Iterator[str]:
             "customer": str(row["customer_id"]) if row["customer_id"] else None,
             "lines": [(str(line["id"]), line["quantity"]) for line in row["line_items"]],
             "country": row["shipping"]["country"] or row["billing"]["country"] or None,
-            "refunded": -sum((Decimal(each["total"]) for each in row["refunds"]), Decimal(0)),
+            "refunded": -sum((Decimal(refund["total"]) for refund in row["refunds"]), Decimal(0)),
             "tags": _meta_tags(row),
         },
         {
@@ -226,11 +229,11 @@ def _order(row: Row, order: Order) -> Iterator[str]:
 
 
 def _meta_tags(row: Row) -> set[str]:
-    found: set[str] = set()
+    tags: set[str] = set()
     for entry in row["meta_data"]:
         value = entry["value"] if entry["key"] == "steward_tags" else ""
-        found |= {each.strip() for each in (value.split(",") if isinstance(value, str) else value or [])}
-    return found - {""}
+        tags |= {tag.strip() for tag in (value.split(",") if isinstance(value, str) else value or [])}
+    return tags - {""}
 
 
 def _compare(right: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
@@ -254,18 +257,18 @@ async def _outcome(exchange: Row) -> list[str]:
         right = right_outcomes(parts, rows)
     ours = await _written(parts, response)
     return [
-        f"{part.operation} of {part.target}: {other} where {one} is right"
-        for part, one, other in zip(parts, right, ours, strict=True)
-        if one != other
+        f"{part.operation} of {part.target}: {outcome} where {expected} is right"
+        for part, expected, outcome in zip(parts, right, ours, strict=True)
+        if expected != outcome
     ]
 
 
 def parts_of(exchange: Row) -> list[Part]:
     """The parts that would be sent as the recorded request was; none when the connector never sends it so."""
-    asked, found = exchange["request"].get("body"), target(exchange["request"]["path"])
-    if found is None or not isinstance(asked, dict):
+    body, addressed = exchange["request"].get("body"), target(exchange["request"]["path"])
+    if addressed is None or not isinstance(body, dict):
         return []
-    return list(_parts(found, asked))[: len(_KEYS)]
+    return list(_parts(addressed, body))[: len(_KEYS)]
 
 
 def _whole_outcome(exchange: Row) -> WriteState:
@@ -294,36 +297,36 @@ def right_outcomes(parts: list[Part], rows: Any) -> list[WriteState]:
 
 def _item(above: str, item: Row) -> Part | None:
     values = {name: value for name, value in item.items() if name != "id"}
-    own = f"{above}{item.get('id')}"
+    target_id = f"{above}{item.get('id')}"
     if "id" not in item:
         return None
     if values.keys() == {"stock_quantity"}:
-        return Part("inventory.set", _SHOP, own, values, None, values)
+        return Part("inventory.set", _SHOP, target_id, values, None, values)
     # The connector always writes both prices: one left out is taken as emptied, what else was sent as none.
     texts = {name: value for name, value in values.items() if name in _PRICES and isinstance(value, str)}
     whole = {"regular_price": "", "sale_price": "", **texts}
-    return Part("variant.set_price", _SHOP, own, whole, None, whole)
+    return Part("variant.set_price", _SHOP, target_id, whole, None, whole)
 
 
-def _parts(found: Target, asked: Row) -> Iterator[Part]:
-    kind, number = found.kind, found.id
-    if found.is_batch and kind in ("product", "variation") and asked.keys() == {"update"}:
-        above = f"{found.parent}/" if found.parent else ""
-        items = [_item(above, item) for item in asked["update"]]
+def _parts(addressed: Target, body: Row) -> Iterator[Part]:
+    kind, number = addressed.kind, addressed.id
+    if addressed.is_batch and kind in ("product", "variation") and body.keys() == {"update"}:
+        above = f"{addressed.parent}/" if addressed.parent else ""
+        items = [_item(above, item) for item in body["update"]]
         if None not in items:
             yield from (item for item in items if item is not None)
         return
-    operation = _ONE.get(frozenset(asked))
+    operation = _OPERATIONS.get(frozenset(body))
     if number is None or operation is None or kind not in ("product", "order", "customer"):
         return
     if operation == "set_status" and kind in ("product", "order"):
-        yield Part(f"{kind}.set_status", _SHOP, str(number), asked, None, asked)
-    elif operation == "set_tags" and kind in ("order", "customer") and isinstance(asked["meta_data"], list):
-        if [entry.get("key") for entry in asked["meta_data"]] == ["steward_tags"]:
-            after = {"tags": sorted(_meta_tags(asked))}
+        yield Part(f"{kind}.set_status", _SHOP, str(number), body, None, body)
+    elif operation == "set_tags" and kind in ("order", "customer") and isinstance(body["meta_data"], list):
+        if [entry.get("key") for entry in body["meta_data"]] == ["steward_tags"]:
+            after = {"tags": sorted(_meta_tags(body))}
             yield Part(f"{kind}.set_tags", _SHOP, str(number), after, None, after)
     elif operation == "product.set_visible" and kind == "product":
-        yield Part(operation, _SHOP, str(number), asked, None, asked)
+        yield Part(operation, _SHOP, str(number), body, None, body)
 
 
 def _right_outcome(part: Part, row: Row) -> WriteState:
@@ -347,13 +350,13 @@ def _right_outcome(part: Part, row: Row) -> WriteState:
     return WriteState.APPLIED if same else WriteState.UNKNOWN
 
 
-def _equal(name: str, wanted: Any, seen: Any) -> bool:
-    if name not in ("regular_price", "sale_price") or not wanted or not seen:
-        return bool(wanted == seen)
+def _equal(name: str, expected: Any, seen: Any) -> bool:
+    if name not in ("regular_price", "sale_price") or not expected or not seen:
+        return bool(expected == seen)
     try:
-        return Decimal(wanted) == Decimal(seen)
+        return Decimal(expected) == Decimal(seen)
     except InvalidOperation:
-        return bool(wanted == seen)
+        return bool(expected == seen)
 
 
 class _Answers(httpx.AsyncBaseTransport):
@@ -375,8 +378,8 @@ async def _written(parts: list[Part], response: Row) -> list[WriteState]:
         clock, register, Log(lambda line: None, clock, register), transport=_Answers(response)
     )
     shop = WooCommerceConnector(private_hosts=(), read_s=20.0)
-    given = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
-    settings = shop.settings(given)
+    credentials = {"url": "https://shop.example", "consumer_key": "ck_x", "consumer_secret": "cs_x"}
+    settings = shop.settings(credentials)
     secrets = ConnectionSecrets(_SHOP, settings.plain, settings.sealed, currency="EUR")
     keys = tuple(_KEYS[: len(parts)])
     grant = WriteGrant(
@@ -419,6 +422,6 @@ def delivery_differences(delivery: Row, secret: str, hooks: Mapping[str, str]) -
         yield "verified with another secret"
     event = WooCommerceWebhooks().read_event(StoredEvent(verdict.native, body, _NOW))
     row = json.loads(body)
-    own = f"{row['parent_id']}/{row['id']}" if row.get("type") == "variation" else str(row["id"])
-    if event.object_id != own:
-        yield f"object {event.object_id} where {own} is right"
+    object_id = f"{row['parent_id']}/{row['id']}" if row.get("type") == "variation" else str(row["id"])
+    if event.object_id != object_id:
+        yield f"object {event.object_id} where {object_id} is right"

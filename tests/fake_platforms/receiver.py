@@ -26,13 +26,13 @@ class Receiver:
     @property
     def pings(self) -> list[httpx.Request]:
         """Those that only name the webhook."""
-        return [one for one in self.arrived if "x-wc-webhook-topic" not in one.headers]
+        return [request for request in self.arrived if "x-wc-webhook-topic" not in request.headers]
 
     @property
     def deliveries(self) -> list[httpx.Request]:
         """Those that tell of an object."""
-        return [one for one in self.arrived if "x-wc-webhook-topic" in one.headers]
+        return [request for request in self.arrived if "x-wc-webhook-topic" in request.headers]
 
     def topics(self) -> list[str]:
         """The topics of the deliveries, in order."""
-        return [one.headers["x-wc-webhook-topic"] for one in self.deliveries]
+        return [delivery.headers["x-wc-webhook-topic"] for delivery in self.deliveries]

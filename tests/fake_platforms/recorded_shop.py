@@ -59,8 +59,8 @@ def target(path: str) -> Target | None:
             parts = match.groupdict()
             number, parent = parts["id"], parts.get("parent")
             is_batch = number == "batch"
-            own = int(number) if number and not is_batch else None
-            return Target(kind, own, int(parent) if parent else None, is_batch)
+            object_id = int(number) if number and not is_batch else None
+            return Target(kind, object_id, int(parent) if parent else None, is_batch)
     return None
 
 
@@ -78,14 +78,14 @@ class View:
 def views(exchange: Row) -> Iterator[View]:
     """Every object an answer shows."""
     request, response = exchange["request"], exchange["response"]
-    found, body = target(request["path"]), response.get("body")
-    if found is None or response["status"] >= 300 or body is None:
+    addressed, body = target(request["path"]), response.get("body")
+    if addressed is None or response["status"] >= 300 or body is None:
         return
     method = request["method"]
     rows: list[tuple[Row, bool]]
     if isinstance(body, list):
         rows = [(row, False) for row in body]
-    elif found.is_batch:
+    elif addressed.is_batch:
         listed = [
             (row, name == "create") for name, held in body.items() if isinstance(held, list) for row in held
         ]
@@ -94,14 +94,14 @@ def views(exchange: Row) -> Iterator[View]:
         rows = [(body, method == "POST" and response["status"] == 201)]
     for row, is_new in rows:
         if isinstance(row, dict) and isinstance(row.get("id"), int):
-            kind = "variation" if row.get("type") == "variation" else found.kind
+            kind = "variation" if row.get("type") == "variation" else addressed.kind
             named = {"product": "parent_id", "variation": "parent_id"}.get(kind, "order_id")
-            parent = {named: found.parent} if found.parent else {}
+            parent = {named: addressed.parent} if addressed.parent else {}
             yield View(kind, int(row["id"]), {**parent, **row}, method, is_new)
 
 
 # Refusals because another account has an e-mail address or a username, and the field they are about.
-_TAKEN = {
+_CUSTOMER_FIELDS = {
     "registration-error-email-exists": "email",
     "woocommerce_rest_customer_invalid_email": "email",
     "registration-error-username-exists": "username",
@@ -109,7 +109,7 @@ _TAKEN = {
 
 
 @dataclass(slots=True)
-class Known:
+class ObjectHistory:
     """What the answers of a folder tell of one object."""
 
     fullest: Row = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Recording:
             content = json.loads(path.read_text("utf-8"))
             if isinstance(content, dict) and "exchanges" in content:
                 self.files[path.name] = content
-        self._known: dict[tuple[str, int], Known] = {}
+        self._histories: dict[tuple[str, int], ObjectHistory] = {}
         self._unseen = itertools.count(1_000_000)  # numbers for those whose own number no answer shows
         for name, content in self.files.items():
             for exchange in content["exchanges"]:
@@ -134,33 +134,35 @@ class Recording:
                     self._learn(name, view)
 
     def _learn(self, name: str, view: View) -> None:
-        known = self._known.setdefault((view.kind, view.id), Known())
-        if len(view.row) > len(known.fullest):
-            known.fullest = view.row
+        history = self._histories.setdefault((view.kind, view.id), ObjectHistory())
+        if len(view.row) > len(history.fullest):
+            history.fullest = view.row
         if view.is_new:
-            known.made_in.add(name)
-        known.first_in.setdefault(name, view)
+            history.made_in.add(name)
+        history.first_in.setdefault(name, view)
 
     def load(self, shop: FakeShop, name: str) -> None:
         """Fills an empty shop with what was there before the first exchange of the file `name`."""
         addressed = set()
         for exchange in self.files[name]["exchanges"]:
-            found = target(exchange["request"]["path"])
-            if found is not None and found.id is not None:
-                addressed.add((found.kind, found.id))
-            if found is not None and found.parent is not None:
-                addressed.add(("product" if found.kind == "variation" else "order", found.parent))
-        for (kind, number), known in sorted(self._known.items()):
-            is_met = name in known.first_in or (kind, number) in addressed
-            if name in known.made_in or (known.made_in and not is_met):
+            addressed_object = target(exchange["request"]["path"])
+            if addressed_object is not None and addressed_object.id is not None:
+                addressed.add((addressed_object.kind, addressed_object.id))
+            if addressed_object is not None and addressed_object.parent is not None:
+                addressed.add(
+                    ("product" if addressed_object.kind == "variation" else "order", addressed_object.parent)
+                )
+        for (kind, number), history in sorted(self._histories.items()):
+            is_met = name in history.first_in or (kind, number) in addressed
+            if name in history.made_in or (history.made_in and not is_met):
                 continue
-            row = dict(known.fullest)
-            first = known.first_in.get(name)
+            row = dict(history.fullest)
+            first = history.first_in.get(name)
             if first is not None and first.method in ("GET", "DELETE"):
                 row |= first.row
             put(shop, kind, row)
         for kind, row in self._mentioned(name):
-            known_here = self._known.get((kind, int(row["id"])))
+            known_here = self._histories.get((kind, int(row["id"])))
             is_made_here = known_here is not None and name in known_here.made_in
             if not is_made_here and not is_held(shop, kind, int(row["id"])):
                 put(shop, kind, row)
@@ -169,24 +171,27 @@ class Recording:
     def _mentioned(self, name: str) -> Iterator[tuple[str, Row]]:
         """Who holds a SKU, a term's name, an e-mail address or a username already, as refusals tell."""
         for exchange in self.files[name]["exchanges"]:
-            found, body = target(exchange["request"]["path"]), exchange["response"].get("body")
-            asked = exchange["request"].get("body")
-            for code, told in _refusals(body):
+            addressed, body = target(exchange["request"]["path"]), exchange["response"].get("body")
+            body_sent = exchange["request"].get("body")
+            for code, details in _refusals(body):
                 if code == "product_invalid_sku":
-                    sku = told["unique_sku"].rpartition("-")[0]
-                    yield "product", {"id": told["resource_id"], "sku": sku}
-                elif code in _TAKEN and isinstance(asked, dict):
-                    field = _TAKEN[code]
-                    value = asked.get(field)
+                    sku = details["unique_sku"].rpartition("-")[0]
+                    yield "product", {"id": details["resource_id"], "sku": sku}
+                elif code in _CUSTOMER_FIELDS and isinstance(body_sent, dict):
+                    field = _CUSTOMER_FIELDS[code]
+                    value = body_sent.get(field)
                     if isinstance(value, str) and not self._shows_customer(name, field, value):
                         yield "customer", {"id": next(self._unseen), field: value}
-                elif code == "term_exists" and found is not None and isinstance(asked, dict):
-                    yield found.kind, {"id": told["resource_id"], "name": asked["name"], "description": ""}
+                elif code == "term_exists" and addressed is not None and isinstance(body_sent, dict):
+                    yield (
+                        addressed.kind,
+                        {"id": details["resource_id"], "name": body_sent["name"], "description": ""},
+                    )
 
     def _shows_customer(self, name: str, field: str, value: str) -> bool:
         """Whether an answer of the file shows a customer with this e-mail address or username."""
-        shown = (view.row for exchange in self.files[name]["exchanges"] for view in views(exchange))
-        return any(str(row.get(field, "")).casefold() == value.casefold() for row in shown)
+        rows = (view.row for exchange in self.files[name]["exchanges"] for view in views(exchange))
+        return any(str(row.get(field, "")).casefold() == value.casefold() for row in rows)
 
 
 def _refusals(body: Any) -> Iterator[tuple[str, Row]]:
@@ -216,9 +221,9 @@ def put(shop: FakeShop, kind: str, row: Row) -> None:
         case "variation":
             if stored.get("manage_stock") == "parent":
                 stored |= {"manage_stock": False, "stock_quantity": None}
-            known = set(blank.variation())
-            kept = {key: value for key, value in stored.items() if key in known}
-            shop.variations[number] = blank.variation() | kept
+            fields = set(blank.variation())
+            variation_fields = {key: value for key, value in stored.items() if key in fields}
+            shop.variations[number] = blank.variation() | variation_fields
         case "tag" | "category":
             table = shop.terms["tags" if kind == "tag" else "categories"]
             table[number] = {key: value for key, value in stored.items() if key != "count"}
@@ -250,13 +255,15 @@ def complete(shop: FakeShop) -> None:
         elif number not in parent["variations"]:
             parent["variations"] = sorted([*parent["variations"], number])
     for product in shop.products.values():
-        product["variations"] = [one for one in product["variations"] if one in shop.variations]
+        product["variations"] = [
+            variation_id for variation_id in product["variations"] if variation_id in shop.variations
+        ]
     for table in (shop.products, shop.variations, shop.orders, shop.customers):
         for row in table.values():
             for name in ("date_created", "date_modified"):
-                known = row[f"{name}_gmt"]
-                at = datetime.fromisoformat(known).replace(tzinfo=UTC) if known else None
-                row[name], row[f"{name}_gmt"] = shop.stamp(at)
+                stamp = row[f"{name}_gmt"]
+                moment = datetime.fromisoformat(stamp).replace(tzinfo=UTC) if stamp else None
+                row[name], row[f"{name}_gmt"] = shop.stamp(moment)
     for kind in set(NUMBERS.values()) | {"meta", "line"}:
         shop.set_next_id(kind, 100_000)
 
@@ -278,7 +285,9 @@ def catch_up(shop: FakeShop, exchange: Row) -> None:
             held.update({key: value for key, value in view.row.items() if key in held})
             # A product names variations that no answer showed: the shop does not have those.
             if "variations" in held:
-                held["variations"] = [one for one in held["variations"] if one in shop.variations]
+                held["variations"] = [
+                    variation_id for variation_id in held["variations"] if variation_id in shop.variations
+                ]
         elif view.method == "PUT" and view.kind in ("product", "variation"):
             for name in ("regular_price", "stock_quantity"):
                 if name not in written and view.row.get(name) not in (None, "") and held[name] is not None:

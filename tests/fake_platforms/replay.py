@@ -65,47 +65,52 @@ def shape_differences(theirs: Any, ours: Any, where: str = "") -> Iterator[str]:
         for key in theirs.keys() & ours.keys():
             yield from shape_differences(theirs[key], ours[key], f"{where}.{key}")
     elif isinstance(theirs, list):
-        for place, (one, other) in enumerate(zip(theirs, ours, strict=False)):
-            yield from shape_differences(one, other, f"{where}[{place}]")
+        for index, (recorded, current) in enumerate(zip(theirs, ours, strict=False)):
+            yield from shape_differences(recorded, current, f"{where}[{index}]")
 
 
-def _projected(value: Any, asked: Any) -> Any:
+def _projected(value: Any, requested: Any) -> Any:
     """The part of an answered value that the request wrote."""
-    if isinstance(asked, dict) and isinstance(value, dict):
-        return {key: _projected(value[key], asked[key]) for key in asked if key in value}
-    if isinstance(asked, list) and isinstance(value, list) and asked and isinstance(asked[0], dict):
-        names = {name for item in asked for name in item}
+    if isinstance(requested, dict) and isinstance(value, dict):
+        return {key: _projected(value[key], requested[key]) for key in requested if key in value}
+    if (
+        isinstance(requested, list)
+        and isinstance(value, list)
+        and requested
+        and isinstance(requested[0], dict)
+    ):
+        names = {name for item in requested for name in item}
         return [{name: item.get(name) for name in names} for item in value if isinstance(item, dict)]
     return value
 
 
-def value_differences(asked: Any, theirs: Any, ours: Any) -> Iterator[str]:
+def value_differences(requested: Any, theirs: Any, ours: Any) -> Iterator[str]:
     """Where the fields a request wrote came back otherwise than in the recording."""
-    if not isinstance(asked, dict) or not isinstance(theirs, dict) or not isinstance(ours, dict):
+    if not isinstance(requested, dict) or not isinstance(theirs, dict) or not isinstance(ours, dict):
         return
-    for name in asked.keys() & theirs.keys():
-        one, other = (_projected(answer.get(name), asked[name]) for answer in (theirs, ours))
-        if one != other:
-            yield f"{name}: {one!r} in the recording, {other!r} here"
+    for name in requested.keys() & theirs.keys():
+        recorded, current = (_projected(answer.get(name), requested[name]) for answer in (theirs, ours))
+        if recorded != current:
+            yield f"{name}: {recorded!r} in the recording, {current!r} here"
 
 
 def _written_differences(exchange: Row, ours: Any) -> Iterator[str]:
-    theirs, asked = exchange["response"].get("body"), exchange["request"].get("body")
-    found = target(exchange["request"]["path"])
-    if found is None or not found.is_batch or not isinstance(asked, dict):
-        yield from value_differences(asked, theirs, ours)
+    theirs, requested = exchange["response"].get("body"), exchange["request"].get("body")
+    addressed = target(exchange["request"]["path"])
+    if addressed is None or not addressed.is_batch or not isinstance(requested, dict):
+        yield from value_differences(requested, theirs, ours)
         return
     for name in ("create", "update"):
-        for place, item in enumerate(asked.get(name, []) if isinstance(theirs, dict) else []):
-            one, other = theirs[name][place], ours[name][place]
-            if "error" in one or "error" in other:
-                codes = [answer.get("error", {}).get("code") for answer in (one, other)]
+        for index, item in enumerate(requested.get(name, []) if isinstance(theirs, dict) else []):
+            recorded, current = theirs[name][index], ours[name][index]
+            if "error" in recorded or "error" in current:
+                codes = [answer.get("error", {}).get("code") for answer in (recorded, current)]
                 if codes[0] != codes[1]:
-                    yield f"{name}[{place}]: {codes[0]} in the recording, {codes[1]} here"
+                    yield f"{name}[{index}]: {codes[0]} in the recording, {codes[1]} here"
                 continue
             # The shop answers a status it does not know with one it does: both must choose the same.
-            for difference in value_differences(item, one, other):
-                yield f"{name}[{place}].{difference}"
+            for difference in value_differences(item, recorded, current):
+                yield f"{name}[{index}].{difference}"
 
 
 def _steer_numbers(shop: FakeShop, exchange: Row) -> None:
@@ -121,25 +126,25 @@ def _differences(exchange: Row, answer: httpx.Response) -> list[str]:
         return [
             f"status {recorded['status']} in the recording, {answer.status_code} here: {answer.text[:200]}"
         ]
-    found = [
+    differences = [
         f"header {name}: only {'in the recording' if name in recorded['headers'] else 'here'}"
         for name in ("x-wp-total", "x-wp-totalpages", "location", "allow")
         if (name in recorded["headers"]) != (name in answer.headers) and name != "allow"
     ]
     if exchange["request"]["method"] == "HEAD":
-        return found + (["a body was sent"] if answer.content else [])
+        return differences + (["a body was sent"] if answer.content else [])
     is_json = "json" in answer.headers.get("content-type", "")
     if is_json != ("body" in recorded):
-        return [*found, f"{'JSON' if is_json else 'a page'} here, and not in the recording"]
+        return [*differences, f"{'JSON' if is_json else 'a page'} here, and not in the recording"]
     if not is_json:
-        return found
+        return differences
     theirs, ours = recorded["body"], answer.json()
     if recorded["status"] >= 400 and theirs.get("code") != ours.get("code"):
-        return [*found, f"code {theirs.get('code')} in the recording, {ours.get('code')} here"]
-    found += shape_differences(theirs, ours)
+        return [*differences, f"code {theirs.get('code')} in the recording, {ours.get('code')} here"]
+    differences += shape_differences(theirs, ours)
     if recorded["status"] < 300:
-        found += _written_differences(exchange, ours)
-    return found
+        differences += _written_differences(exchange, ours)
+    return differences
 
 
 class _Replay:
@@ -162,10 +167,10 @@ class _Replay:
         self.world.replace_shop(shop)
 
     def _request(self, exchange: Row) -> httpx.Request:
-        asked, auth = exchange["request"], exchange["auth"]
+        recorded, auth = exchange["request"], exchange["auth"]
         host = self.content["store_url"].partition("://")[2]
-        query = dict(asked.get("query") or {})
-        headers = dict(asked.get("headers") or {})
+        query = dict(recorded.get("query") or {})
+        headers = dict(recorded.get("headers") or {})
         pair = {"bad_key": ("ck_unknown", "cs_x"), "bad_secret": ("ck_read_write", "cs_wrong")}.get(auth)
         if auth in _RIGHTS:
             pair = (f"ck_{auth}", f"cs_{auth}")
@@ -175,9 +180,11 @@ class _Replay:
             basic = httpx.BasicAuth(*pair)
             headers |= next(basic.auth_flow(httpx.Request("GET", "http://x"))).headers
             headers.pop("host")
-        body = {"json": asked["body"]} if "body" in asked else {"content": asked.get("body_text", "")}
-        url = f"{exchange['scheme']}://{host}{asked['path']}"
-        return httpx.Request(asked["method"], url, params=query, headers=headers, **body)
+        body = (
+            {"json": recorded["body"]} if "body" in recorded else {"content": recorded.get("body_text", "")}
+        )
+        url = f"{exchange['scheme']}://{host}{recorded['path']}"
+        return httpx.Request(recorded["method"], url, params=query, headers=headers, **body)
 
     async def run(self) -> list[Row]:
         """One row an exchange: its id, whether the pretend shop was asked, and what differs."""
@@ -185,9 +192,13 @@ class _Replay:
         async with httpx.AsyncClient(transport=self.world.transport()) as client:
             for exchange in self.content["exchanges"]:
                 left_out = out_of_scope(exchange)
-                found = [] if left_out else [f"shop: {each}" for each in await self._shop(client, exchange)]
-                found += [f"connector: {each}" for each in await _viewed(exchange)]
-                rows.append({"id": exchange["id"], "left_out": left_out, "differences": found})
+                differences = (
+                    []
+                    if left_out
+                    else [f"shop: {difference}" for difference in await self._shop(client, exchange)]
+                )
+                differences += [f"connector: {difference}" for difference in await _viewed(exchange)]
+                rows.append({"id": exchange["id"], "left_out": left_out, "differences": differences})
             await self.world.settle()
         return rows
 
@@ -216,14 +227,18 @@ def _deliveries(folder: Path) -> Iterator[Row]:
             continue
         signed = [row["request"]["headers"] for row in held if row["signed"]]
         named = [{name.lower(): value for name, value in headers.items()} for headers in signed]
-        hooks = {each["x-wc-webhook-id"]: each["x-wc-webhook-topic"] for each in named}
+        hooks = {headers["x-wc-webhook-id"]: headers["x-wc-webhook-topic"] for headers in named}
         for delivery in held:
             try:
-                found = list(delivery_differences(delivery, content["secret"], hooks))
+                differences = list(delivery_differences(delivery, content["secret"], hooks))
             except _ODD as error:
-                found = [f"could not be read: {type(error).__name__} {error}"[:300]]
+                differences = [f"could not be read: {type(error).__name__} {error}"[:300]]
             row = {"id": f"delivery {delivery['seq']}", "left_out": None}
-            yield {"file": path.name, **row, "differences": [f"connector: {each}" for each in found]}
+            yield {
+                "file": path.name,
+                **row,
+                "differences": [f"connector: {difference}" for difference in differences],
+            }
 
 
 async def _replayed(folder: Path) -> list[Row]:
@@ -251,11 +266,11 @@ def main() -> None:
         sys.exit(f"There is no folder {folder}.")
     rows = replay(folder)
     for name in dict.fromkeys(row["file"] for row in rows):
-        own = [row for row in rows if row["file"] == name]
-        good = sum(not row["differences"] for row in own)
-        left = sum(row["left_out"] is not None for row in own)
-        note = f", {left} of them by the connector alone" if left else ""
-        print(f"{name}: {good} of {len(own)}{note}")
+        file_rows = [row for row in rows if row["file"] == name]
+        good = sum(not row["differences"] for row in file_rows)
+        connector_only = sum(row["left_out"] is not None for row in file_rows)
+        note = f", {connector_only} of them by the connector alone" if connector_only else ""
+        print(f"{name}: {good} of {len(file_rows)}{note}")
     for reason in dict.fromkeys(row["left_out"] for row in rows if row["left_out"]):
         ids = [row["id"] for row in rows if row["left_out"] == reason]
         print(f"by the connector alone, {reason}: {', '.join(ids)}")

@@ -24,19 +24,19 @@ async def test_the_world_tells_all_a_connection_needs(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """GET /sandbox. See docs/design/fake-platforms.md#control."""
-    told = (await outside.get("/sandbox")).json()
-    assert told == pretend.described()
-    assert list(told) == ["url", "seed", "woocommerce", "spreadsheet", "teams", "cloud_s3"]
-    assert set(told["woocommerce"]) == {
+    described = (await outside.get("/sandbox")).json()
+    assert described == pretend.described()
+    assert list(described) == ["url", "seed", "woocommerce", "spreadsheet", "teams", "cloud_s3"]
+    assert set(described["woocommerce"]) == {
         "url",
         "consumer_key",
         "consumer_secret",
         "read_only_key",
         "read_only_secret",
     }
-    assert told["spreadsheet"]["spreadsheet_ids"] == ["sheet-prices", "sheet-log"]
-    assert told["spreadsheet"]["sheets_url"] == "https://shop.example/sheets"
-    assert told["cloud_s3"]["bucket"] == "supplier"
+    assert described["spreadsheet"]["spreadsheet_ids"] == ["sheet-prices", "sheet-log"]
+    assert described["spreadsheet"]["sheets_url"] == "https://shop.example/sheets"
+    assert described["cloud_s3"]["bucket"] == "supplier"
 
 
 async def test_the_seeded_shop_is_as_large_as_promised(outside: httpx.AsyncClient) -> None:
@@ -67,19 +67,19 @@ async def test_the_price_sheet_has_the_promised_rows_for_every_seed(seed: int, c
     assert (head, len(rows)) == (["SKU", "Price"], 20)
     counts = {"other": 0, "equal": 0, "unknown": 0, "empty": 0}
     for row in rows:
-        found = list(shop.with_sku(row[0]))
-        if not found:
+        products = list(shop.with_sku(row[0]))
+        if not products:
             counts["unknown"] += 1
         elif len(row) == 1:
             counts["empty"] += 1
         else:
-            price = float(found[0]["price"])
+            price = float(products[0]["price"])
             counts["equal" if price == row[1] else "other"] += 1
             assert abs(row[1] - price) <= price * 0.2 + 1e-9
     assert counts == {"other": 10, "equal": 8, "unknown": 1, "empty": 1}
     lines = pretend.state.store.buckets["supplier"]["stock.csv"].content.decode().splitlines()
-    known = [line for line in lines[1:] if list(shop.with_sku(line.partition(",")[0]))]
-    assert (len(lines), len(known)) == (41, 38)
+    known_lines = [line for line in lines[1:] if list(shop.with_sku(line.partition(",")[0]))]
+    assert (len(lines), len(known_lines)) == (41, 38)
 
 
 async def test_equal_seeds_give_equal_worlds_and_others_do_not(clock: FakeClock) -> None:
@@ -101,11 +101,11 @@ async def test_a_reset_brings_back_the_start_with_the_keys_of_the_seed(
     shop: httpx.AsyncClient, outside: httpx.AsyncClient, pretend: FakePlatforms, clock: FakeClock
 ) -> None:
     """Data, ledger, faults, inbox and webhooks as at the start. See docs/design/fake-platforms.md#control."""
-    before, told = await _state(outside), pretend.described()
+    before, described = await _state(outside), pretend.described()
     await shop.post("products", json={"name": "New"})
     await shop.post("webhooks", json={"topic": "order.created", "delivery_url": "https://x.example/"})
     await outside.post("/sandbox/faults", json={"kind": "status", "status": 500})
-    await outside.post(told["teams"]["webhook_url"], json={"type": "message", "text": "hello"})
+    await outside.post(described["teams"]["webhook_url"], json={"type": "message", "text": "hello"})
     await clock.advance(3600)
     assert (await outside.post("/sandbox/reset")).json() == {"seed": 1}
     assert await _state(outside) == before
@@ -162,11 +162,11 @@ async def test_stock_taken_by_an_order_stands_beside_it_in_the_entry(
     """Objects are all that the write changed. See docs/design/fake-platforms.md#control."""
     product = (await shop.get("products", params={"stock_status": "instock", "type": "simple"})).json()[0]
     line = {"product_id": product["id"], "quantity": 1}
-    made = await shop.post("orders", json={"status": "processing", "line_items": [line]})
-    order, taken = pretend.state.ledger.writes()[0]["objects"]
-    assert (order["type"], order["id"], order["before"]) == ("order", made.json()["id"], {})
-    assert (taken["type"], taken["id"]) == ("product", product["id"])
-    assert taken["before"]["stock_quantity"] == taken["after"]["stock_quantity"] + 1
+    created = await shop.post("orders", json={"status": "processing", "line_items": [line]})
+    order, stock = pretend.state.ledger.writes()[0]["objects"]
+    assert (order["type"], order["id"], order["before"]) == ("order", created.json()["id"], {})
+    assert (stock["type"], stock["id"]) == ("product", product["id"])
+    assert stock["before"]["stock_quantity"] == stock["after"]["stock_quantity"] + 1
 
 
 async def test_refused_writes_are_entered_and_token_requests_are_not(
@@ -177,8 +177,8 @@ async def test_refused_writes_are_entered_and_token_requests_are_not(
     await shop.post("products/batch", json={})
     await outside.post("/google/token", data={"grant_type": "nothing"})
     ledger = (await outside.get("/sandbox/ledger")).json()
-    told = [(entry["answered"], entry["applied"], entry["objects"]) for entry in ledger["entries"]]
-    assert told == [(400, False, []), (200, False, [])]
+    outcomes = [(entry["answered"], entry["applied"], entry["objects"]) for entry in ledger["entries"]]
+    assert outcomes == [(400, False, []), (200, False, [])]
 
 
 async def test_the_ledger_is_read_from_a_number_on_by_service_and_with_reads(
@@ -219,7 +219,7 @@ async def test_the_page_shows_everything_and_runs_nothing(
     await outside.post("/sandbox/faults", json={"kind": "status", "status": 500, "path": "/<b>"})
     page = await outside.get("/")
     assert page.headers["content-type"] == "text/html; charset=UTF-8"
-    for wanted in ("TEA-011", "sheet-prices", "NOT-IN-SHOP", "Teams inbox", "PUT /wp-json/wc/v3/products/1"):
-        assert wanted in page.text
+    for text in ("TEA-011", "sheet-prices", "NOT-IN-SHOP", "Teams inbox", "PUT /wp-json/wc/v3/products/1"):
+        assert text in page.text
     for unwanted in ("<script", "<img", "<b>"):
         assert unwanted not in page.text

@@ -82,30 +82,30 @@ def served(started: Served) -> Served:
 def test_a_status_is_answered_and_nothing_is_applied(served: Served) -> None:
     """Its own status and body. See docs/design/fake-platforms.md#control."""
     old = served.price()
-    made = served.fault(method="PUT", path=PRODUCT, kind="status", status=503, body={"code": "wp_die"})
+    fault = served.fault(method="PUT", path=PRODUCT, kind="status", status=503, body={"code": "wp_die"})
     answer = served.change()
     assert (answer.status_code, answer.json()) == (503, {"code": "wp_die"})
-    assert served.last() == (False, 503, made)
+    assert served.last() == (False, 503, fault)
     assert served.price() == old
 
 
 def test_a_status_after_is_answered_though_all_was_applied(served: Served) -> None:
     """Kind status_after; a body of text goes out as HTML. See docs/design/fake-platforms.md#control."""
-    made = served.fault(method="PUT", path="**", kind="status_after", status=502, body="<h1>Bad</h1>")
+    fault = served.fault(method="PUT", path="**", kind="status_after", status=502, body="<h1>Bad</h1>")
     answer = served.change()
     assert (answer.status_code, answer.text) == (502, "<h1>Bad</h1>")
     assert answer.headers["content-type"].startswith("text/html")
-    assert served.last() == (True, 502, made)
+    assert served.last() == (True, 502, fault)
     assert served.price() == "9.99"
 
 
 def test_a_delay_waits_and_goes_on_as_usual(served: Served) -> None:
     """See docs/design/fake-platforms.md#control."""
-    made = served.fault(method="PUT", kind="delay", delay_ms=60)
+    fault = served.fault(method="PUT", kind="delay", delay_ms=60)
     began = time.monotonic()
     assert served.change().status_code == 200
     assert time.monotonic() - began >= 0.06
-    assert served.last() == (True, 200, made)
+    assert served.last() == (True, 200, fault)
 
 
 def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
@@ -119,10 +119,10 @@ def test_a_throttle_names_the_seconds_to_wait(served: Served) -> None:
 @pytest.mark.parametrize(("kind", "applied"), [("drop_before", False), ("drop_after", True)])
 def test_a_drop_closes_the_connection_without_a_byte(served: Served, kind: str, applied: bool) -> None:
     """Kinds drop_before and drop_after; answered is null. See docs/design/fake-platforms.md#control."""
-    made = served.fault(method="PUT", kind=kind)
+    fault = served.fault(method="PUT", kind=kind)
     with pytest.raises((httpx.RemoteProtocolError, httpx.ReadError)):
         served.change("3.33")
-    assert served.last() == (applied, None, made)
+    assert served.last() == (applied, None, fault)
     assert (served.price() == "3.33") is applied
 
 
@@ -235,7 +235,9 @@ def test_webhooks_leave_over_the_network(served: Served) -> None:
     body = {"topic": "order.created", "delivery_url": address, "secret": "s"}
     assert served.client.post("/wp-json/wc/v3/webhooks", json=body).status_code == 201
     answer = served.client.post("/sandbox/events", json={"topic": "order.created"})
-    assert [(one["url"], one["status"]) for one in answer.json()["deliveries"]] == [(address, 404)]
+    assert [(delivery["url"], delivery["status"]) for delivery in answer.json()["deliveries"]] == [
+        (address, 404)
+    ]
 
 
 @pytest.mark.anyio
@@ -283,11 +285,11 @@ def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
     ) as program:
         assert program.stdout is not None
         assert program.stderr is not None
-        told = json.loads(program.stdout.readline())
-        answer = httpx.get(told["url"] + "/sandbox", trust_env=False)
+        described = json.loads(program.stdout.readline())
+        answer = httpx.get(described["url"] + "/sandbox", trust_env=False)
         program.send_signal(signal.SIGTERM)
         rest = program.stdout.read(), program.stderr.read()
         program.wait(10)
-    assert answer.json() == told
-    assert told["seed"] == 3
+    assert answer.json() == described
+    assert described["seed"] == 3
     assert rest == ("", "")

@@ -31,10 +31,10 @@ async def served() -> AsyncIterator[FakePlatforms]:
     bound.close()
 
 
-def drive(told: dict[str, Any]) -> dict[str, Any]:
+def drive(spreadsheet: dict[str, Any]) -> dict[str, Any]:
     """Everything through the official client, in a thread of its own."""
-    signed = Credentials.from_service_account_info(told["service_account"], scopes=[SCOPE])
-    options = {"api_endpoint": told["sheets_url"]}
+    signed = Credentials.from_service_account_info(spreadsheet["service_account"], scopes=[SCOPE])
+    options = {"api_endpoint": spreadsheet["sheets_url"]}
     api = build("sheets", "v4", credentials=signed, client_options=options, cache_discovery=False)
     sheets, book = api.spreadsheets(), "sheet-log"
     about = sheets.get(spreadsheetId=book).execute()
@@ -52,11 +52,11 @@ def drive(told: dict[str, Any]) -> dict[str, Any]:
         spreadsheetId=book, range="Log!B:B", valueRenderOption="UNFORMATTED_VALUE"
     ).execute()  # fmt: skip
     tab = {"addSheet": {"properties": {"title": "New"}}}
-    made = sheets.batchUpdate(spreadsheetId=book, body={"requests": [tab]}).execute()
+    added = sheets.batchUpdate(spreadsheetId=book, body={"requests": [tab]}).execute()
     span = {"sheetId": about["sheets"][0]["properties"]["sheetId"], "dimension": "ROWS"}
     gone = {"deleteDimension": {"range": {**span, "startIndex": 0, "endIndex": 1}}}
     sheets.batchUpdate(spreadsheetId=book, body={"requests": [gone]}).execute()
-    left = sheets.values().get(spreadsheetId=book, range="Log").execute()
+    remaining = sheets.values().get(spreadsheetId=book, range="Log").execute()
     sheets.values().clear(spreadsheetId=book, range="Log", body={}).execute()
     empty = sheets.values().get(spreadsheetId=book, range="Log").execute()
     try:
@@ -70,8 +70,8 @@ def drive(told: dict[str, Any]) -> dict[str, Any]:
         "rows": appended["updates"]["updatedRows"],
         "read": read["values"],
         "changed": changed["values"],
-        "made": made["replies"][0]["addSheet"]["properties"]["title"],
-        "left": left["values"],
+        "made": added["replies"][0]["addSheet"]["properties"]["title"],
+        "left": remaining["values"],
         "empty": empty.get("values"),
         "refused": refused,
     }
@@ -82,9 +82,9 @@ async def test_the_official_client_finds_what_the_connector_relies_on(served: Fa
 
     See docs/design/connectors.md#tests.
     """
-    found = await asyncio.to_thread(drive, served.described()["spreadsheet"])
-    assert found.pop("title")
-    assert found == {
+    outcomes = await asyncio.to_thread(drive, served.described()["spreadsheet"])
+    assert outcomes.pop("title")
+    assert outcomes == {
         "rows": 2,
         "read": [["=1+1", "2", "TRUE"], ["text", "0.5"]],
         "changed": [[2], [7]],

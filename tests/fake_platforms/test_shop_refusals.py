@@ -15,18 +15,18 @@ pytestmark = pytest.mark.anyio
 _UNKNOWN = 999_999
 
 
-async def _told(answer: httpx.Response) -> tuple[int, Any]:
+async def _status_and_code(answer: httpx.Response) -> tuple[int, Any]:
     body = answer.json()
     return answer.status_code, body.get("code") if isinstance(body, dict) else body
 
 
-async def _one(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
+async def _first_product(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
     rows = (await shop.get("products", params={"orderby": "id", "order": "asc", **query})).json()
     return dict(rows[0])
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "told"),
+    ("method", "path", "body", "expected"),
     [
         ("GET", "products/{}/variations", None, (200, [])),
         ("POST", "products/{}/variations", {"sku": "X"}, (500, "internal_server_error")),
@@ -47,29 +47,29 @@ async def _one(shop: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
     ],
 )
 async def test_what_lies_under_an_unknown_parent(
-    shop: httpx.AsyncClient, method: str, path: str, body: Any, told: tuple[int, Any]
+    shop: httpx.AsyncClient, method: str, path: str, body: Any, expected: tuple[int, Any]
 ) -> None:
     """Lists take the parent for a filter; refunds give their status as a bare number, which makes it 500."""
     answer = await shop.request(method, path.format(_UNKNOWN), json=body)
-    assert await _told(answer) == told
+    assert await _status_and_code(answer) == expected
 
 
 async def test_a_note_and_a_refund_of_another_order(shop: httpx.AsyncClient) -> None:
     """An unknown note is 404 by a code without a kind; a refund is 500 where the order does not fit."""
-    lines = [{"product_id": (await _one(shop))["id"], "quantity": 1}]
+    lines = [{"product_id": (await _first_product(shop))["id"], "quantity": 1}]
     first, other = [(await shop.post("orders", json={"line_items": lines})).json()["id"] for _ in range(2)]
     unknown = await shop.get(f"orders/{first}/notes/{_UNKNOWN}")
-    assert await _told(unknown) == (404, "woocommerce_rest_invalid_id")
+    assert await _status_and_code(unknown) == (404, "woocommerce_rest_invalid_id")
     refund = (await shop.post(f"orders/{first}/refunds", json={"amount": "0.10"})).json()["id"]
     wrong = await shop.get(f"orders/{other}/refunds/{refund}")
-    assert await _told(wrong) == (500, "woocommerce_rest_invalid_order_refund_id")
+    assert await _status_and_code(wrong) == (500, "woocommerce_rest_invalid_order_refund_id")
     assert (await shop.get(f"orders/{first}/refunds/{refund}")).status_code == 200
     less = await shop.post(f"orders/{first}/refunds", json={"amount": "-1.00"})
-    assert await _told(less) == (500, "woocommerce_rest_invalid_order_refund")
+    assert await _status_and_code(less) == (500, "woocommerce_rest_invalid_order_refund")
 
 
 @pytest.mark.parametrize(
-    ("fields", "kept"),
+    ("fields", "stored"),
     [
         ({"regular_price": None}, {"regular_price": "", "price": ""}),
         ({"stock_quantity": None}, {"stock_quantity": 0, "stock_status": "outofstock"}),
@@ -81,27 +81,29 @@ async def test_a_note_and_a_refund_of_another_order(shop: httpx.AsyncClient) -> 
     ],
 )
 async def test_null_is_cast_and_not_refused(
-    shop: httpx.AsyncClient, fields: dict[str, Any], kept: dict[str, Any]
+    shop: httpx.AsyncClient, fields: dict[str, Any], stored: dict[str, Any]
 ) -> None:
     """WordPress validates no null and casts it to the argument's type; a batch takes it as left out."""
-    number = (await _one(shop, type="simple"))["id"]
+    number = (await _first_product(shop, type="simple"))["id"]
     await shop.put(f"products/{number}", json={"manage_stock": True, "stock_quantity": 4})
     before = (await shop.get(f"products/{number}")).json()
     batch = await shop.post("products/batch", json={"update": [{"id": number, **fields}]})
-    assert {name: batch.json()["update"][0][name] for name in kept} == {name: before[name] for name in kept}
+    assert {name: batch.json()["update"][0][name] for name in stored} == {
+        name: before[name] for name in stored
+    }
     answer = await shop.put(f"products/{number}", json=fields)
     assert answer.status_code == 200
-    assert {name: answer.json()[name] for name in kept} == kept
+    assert {name: answer.json()[name] for name in stored} == stored
 
 
 async def test_null_of_a_sale_date_is_left_out_and_an_empty_text_takes_it_away(
     shop: httpx.AsyncClient,
 ) -> None:
     """The type of these fields has null in it, and what is null is not taken over."""
-    number = (await _one(shop, type="simple"))["id"]
+    number = (await _first_product(shop, type="simple"))["id"]
     await shop.put(f"products/{number}", json={"date_on_sale_to": "2030-01-02T00:00:00"})
-    kept = await shop.put(f"products/{number}", json={"date_on_sale_to": None})
-    assert kept.json()["date_on_sale_to"] == "2030-01-02T00:00:00"
+    unchanged = await shop.put(f"products/{number}", json={"date_on_sale_to": None})
+    assert unchanged.json()["date_on_sale_to"] == "2030-01-02T00:00:00"
     gone = await shop.put(f"products/{number}", json={"date_on_sale_to": ""})
     assert gone.json()["date_on_sale_to"] is None
 
@@ -120,9 +122,9 @@ async def test_an_account_that_cannot_be_made(
     shop: httpx.AsyncClient, fields: dict[str, Any], code: str
 ) -> None:
     """The account is refused where it is made: by the codes of the registration, alone and in a batch."""
-    made = await shop.post("customers", json={"email": "taken@example.com", "username": "taken"})
-    assert made.status_code == 201
-    assert await _told(await shop.post("customers", json=fields)) == (400, code)
+    created = await shop.post("customers", json={"email": "taken@example.com", "username": "taken"})
+    assert created.status_code == 201
+    assert await _status_and_code(await shop.post("customers", json=fields)) == (400, code)
     if code.startswith("registration"):
         batch = (await shop.post("customers/batch", json={"create": [fields]})).json()["create"]
         assert (batch[0]["id"], batch[0]["error"]["code"]) == (0, code)
@@ -131,40 +133,40 @@ async def test_an_account_that_cannot_be_made(
 async def test_usernames_are_made_unlike_each_other_and_are_not_changed(shop: httpx.AsyncClient) -> None:
     """From the address before the @; from its domain where many shops have the same."""
     addresses = ("ann@a.example", "ann@b.example", "info@shop.example")
-    made = [(await shop.post("customers", json={"email": each})).json() for each in addresses]
-    names = [each["username"] for each in made]
+    customers = [(await shop.post("customers", json={"email": address})).json() for address in addresses]
+    names = [customer["username"] for customer in customers]
     assert len(set(names)) == 3
     assert names[2] == "shop-example"
-    answer = await shop.put(f"customers/{made[0]['id']}", json={"username": "else"})
-    assert await _told(answer) == (400, "woocommerce_rest_customer_invalid_argument")
+    answer = await shop.put(f"customers/{customers[0]['id']}", json={"username": "else"})
+    assert await _status_and_code(answer) == (400, "woocommerce_rest_customer_invalid_argument")
 
 
-@pytest.mark.parametrize("asked", [{"product_id": _UNKNOWN}, {"product_id": "abc"}, {"sku": "NOT-THERE"}])
+@pytest.mark.parametrize("product", [{"product_id": _UNKNOWN}, {"product_id": "abc"}, {"sku": "NOT-THERE"}])
 async def test_a_line_for_an_unknown_product_is_made_empty(
-    shop: httpx.AsyncClient, asked: dict[str, Any]
+    shop: httpx.AsyncClient, product: dict[str, Any]
 ) -> None:
     """The shop does not refuse it; a line that names nothing it does."""
-    answer = await shop.post("orders", json={"line_items": [{**asked, "quantity": 2}]})
+    answer = await shop.post("orders", json={"line_items": [{**product, "quantity": 2}]})
     assert answer.status_code == 201
     [line] = answer.json()["line_items"]
     assert (line["name"], line["product_id"], line["quantity"], line["total"]) == ("", 0, 2, "0.00")
     assert line["sku"] is None
     nothing = await shop.post("orders", json={"line_items": [{"quantity": 2}]})
-    assert await _told(nothing) == (400, "woocommerce_rest_required_product_reference")
+    assert await _status_and_code(nothing) == (400, "woocommerce_rest_required_product_reference")
 
 
 async def test_a_cancelled_order_that_is_taken_up_again_takes_its_stock_again(
     shop: httpx.AsyncClient,
 ) -> None:
     """It is paid when something is to be shipped; without anything to ship only completing it counts."""
-    product = await _one(shop, stock_status="instock", type="simple")
+    product = await _first_product(shop, stock_status="instock", type="simple")
     lines = [{"product_id": product["id"], "quantity": 1}]
     order = (await shop.post("orders", json={"status": "processing", "line_items": lines})).json()
-    for status, left in (("cancelled", 0), ("processing", 1), ("cancelled", 0), ("on-hold", 1)):
+    for status, reduction in (("cancelled", 0), ("processing", 1), ("cancelled", 0), ("on-hold", 1)):
         answer = await shop.put(f"orders/{order['id']}", json={"status": status})
         assert answer.json()["status"] == status
         now = (await shop.get(f"products/{product['id']}")).json()["stock_quantity"]
-        assert now == product["stock_quantity"] - left
+        assert now == product["stock_quantity"] - reduction
     empty = (await shop.post("orders", json={"status": "cancelled"})).json()["id"]
     taken_up = await shop.put(f"orders/{empty}", json={"status": "processing"})
     assert taken_up.json()["date_paid_gmt"] is None
@@ -179,7 +181,7 @@ async def test_a_trashed_order_is_read_changed_and_taken_back_but_not_trashed_tw
     number = (await shop.post("orders", json={"status": "processing"})).json()["id"]
     assert (await shop.delete(f"orders/{number}")).json()["status"] == "processing"
     again = await shop.delete(f"orders/{number}")
-    assert await _told(again) == (410, "woocommerce_rest_already_trashed")
+    assert await _status_and_code(again) == (410, "woocommerce_rest_already_trashed")
     noted = await shop.put(f"orders/{number}", json={"customer_note": "kept"})
     assert (noted.json()["status"], noted.json()["customer_note"]) == ("trash", "kept")
     assert number in [row["id"] for row in (await shop.get("orders", params={"status": "trash"})).json()]
@@ -191,7 +193,7 @@ async def test_a_trashed_order_is_read_changed_and_taken_back_but_not_trashed_tw
 
 async def test_a_trashed_product_takes_its_variations_along(shop: httpx.AsyncClient) -> None:
     """They are in no list of it, nor in that of all variations."""
-    parent = await _one(shop, type="variable")
+    parent = await _first_product(shop, type="variable")
     await shop.delete(f"products/{parent['id']}")
     assert (await shop.get(f"products/{parent['id']}/variations")).json() == []
     every = (await shop.get("variations", params={"per_page": 100})).json()
@@ -200,14 +202,16 @@ async def test_a_trashed_product_takes_its_variations_along(shop: httpx.AsyncCli
 
 async def test_a_webhook_is_made_active_and_paused_only_later(shop: httpx.AsyncClient) -> None:
     """Making one does not look at the status; a change refuses one it does not know, in a batch as well."""
-    wanted = {"topic": "order.updated", "delivery_url": "https://steward.example/x", "status": "paused"}
-    made = (await shop.post("webhooks", json=wanted)).json()
-    assert made["status"] == "active"
-    paused = await shop.put(f"webhooks/{made['id']}", json={"status": "paused"})
+    webhook = {"topic": "order.updated", "delivery_url": "https://steward.example/x", "status": "paused"}
+    created = (await shop.post("webhooks", json=webhook)).json()
+    assert created["status"] == "active"
+    paused = await shop.put(f"webhooks/{created['id']}", json={"status": "paused"})
     assert paused.json()["status"] == "paused"
-    kept = await shop.put(f"webhooks/{made['id']}", json={"status": None, "topic": "", "delivery_url": ""})
-    assert (kept.json()["status"], kept.json()["topic"]) == ("paused", "order.updated")
-    batch = await shop.post("webhooks/batch", json={"update": [{"id": made["id"], "status": "on"}]})
+    unchanged = await shop.put(
+        f"webhooks/{created['id']}", json={"status": None, "topic": "", "delivery_url": ""}
+    )
+    assert (unchanged.json()["status"], unchanged.json()["topic"]) == ("paused", "order.updated")
+    batch = await shop.post("webhooks/batch", json={"update": [{"id": created["id"], "status": "on"}]})
     code = batch.json()["update"][0]["error"]["code"]
     assert code == "woocommerce_rest_shop_webhook_invalid_status"
 
@@ -228,24 +232,24 @@ async def test_the_address_forms_of_a_site(outside: httpx.AsyncClient, pretend: 
     index = await outside.get("/", params={"rest_route": "/"})
     assert "wc/v3" in index.json()["namespaces"]
     unknown = await outside.get("/", params={"rest_route": "/wc/v3/nothing"})
-    assert await _told(unknown) == (404, "rest_no_route")
+    assert await _status_and_code(unknown) == (404, "rest_no_route")
     pretend.state.shop.plain_permalinks = True
     assert (await outside.get("/wp-json/")).headers["content-type"].startswith("text/html")
-    asked = await outside.get("/", params={"rest_route": "/wc/v3/products"}, auth=pair)
-    assert await _told(asked) == (401, "woocommerce_rest_cannot_view")
+    listing = await outside.get("/", params={"rest_route": "/wc/v3/products"}, auth=pair)
+    assert await _status_and_code(listing) == (401, "woocommerce_rest_cannot_view")
 
 
 async def test_an_unknown_object_is_unknown_to_everybody(outside: httpx.AsyncClient) -> None:
     """The object is looked for before the right to it; a list is refused."""
     path = "/wp-json/wc/v3/products"
     unknown = await outside.get(f"{path}/{_UNKNOWN}")
-    assert await _told(unknown) == (404, "woocommerce_rest_product_invalid_id")
-    assert await _told(await outside.get(f"{path}/1")) == (401, "woocommerce_rest_cannot_view")
-    assert await _told(await outside.get(path)) == (401, "woocommerce_rest_cannot_view")
+    assert await _status_and_code(unknown) == (404, "woocommerce_rest_product_invalid_id")
+    assert await _status_and_code(await outside.get(f"{path}/1")) == (401, "woocommerce_rest_cannot_view")
+    assert await _status_and_code(await outside.get(path)) == (401, "woocommerce_rest_cannot_view")
 
 
 @pytest.mark.parametrize(
-    ("sent", "kept"),
+    ("sent", "stored"),
     [
         ("Tom & Jerry", "Tom &amp; Jerry"),
         ("Tom &amp; Jerry", "Tom &amp; Jerry"),
@@ -259,23 +263,26 @@ async def test_an_unknown_object_is_unknown_to_everybody(outside: httpx.AsyncCli
     ],
 )
 async def test_a_terms_name_is_kept_as_wordpress_keeps_it(
-    shop: httpx.AsyncClient, sent: str, kept: str
+    shop: httpx.AsyncClient, sent: str, stored: str
 ) -> None:
     """Markup and escaped bytes are taken out, blanks drawn together, entities stored."""
-    made = await shop.post("products/tags", json={"name": sent})
-    assert made.json()["name"] == kept
+    created = await shop.post("products/tags", json={"name": sent})
+    assert created.json()["name"] == stored
     again = await shop.post("products/tags", json={"name": sent})
-    assert await _told(again) == (400, "term_exists")
-    product = await _one(shop)
+    assert await _status_and_code(again) == (400, "term_exists")
+    product = await _first_product(shop)
     tagged = await shop.put(f"products/{product['id']}", json={"tags": [{"name": sent}]})
-    assert [tag["id"] for tag in tagged.json()["tags"]] == [made.json()["id"]]
+    assert [tag["id"] for tag in tagged.json()["tags"]] == [created.json()["id"]]
 
 
 async def test_a_term_of_nothing_is_refused_and_four_bytes_may_be_left_out(
     shop: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
     """What remains of the name counts."""
-    assert await _told(await shop.post("products/tags", json={"name": "<b></b>"})) == (400, "empty_term_name")
+    assert await _status_and_code(await shop.post("products/tags", json={"name": "<b></b>"})) == (
+        400,
+        "empty_term_name",
+    )
     pretend.state.shop.holds_four_bytes = False
-    made = await shop.post("products/tags", json={"name": "Hot \N{FIRE}"})
-    assert made.json()["name"] == "Hot"
+    created = await shop.post("products/tags", json={"name": "Hot \N{FIRE}"})
+    assert created.json()["name"] == "Hot"

@@ -51,8 +51,8 @@ async def test_the_shop_takes_basic_authentication_over_plain_http(
 ) -> None:
     """Unlike a real shop also over http. See docs/design/fake-platforms.md#services."""
     pair = (pretend.state.keys.consumer_key, pretend.state.keys.consumer_secret)
-    found = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
-    assert found.status_code == 200
+    answer = await outside.get("http://shop.example/wp-json/wc/v3/products", auth=pair)
+    assert answer.status_code == 200
 
 
 @pytest.mark.parametrize(("size", "status"), [(1, 200), (100, 200), (101, 400), (0, 400)])
@@ -84,8 +84,8 @@ async def test_a_batch_of_a_hundred_is_done_and_one_more_does_nothing(
 
 async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: httpx.AsyncClient) -> None:
     """200 with an error per item; the order is kept. See docs/design/fake-platforms.md#services."""
-    one = await _first(shop)
-    items = [{"id": 999_999, "regular_price": "1.00"}, {"id": one["id"], "regular_price": "1.25"}]
+    product = await _first(shop)
+    items = [{"id": 999_999, "regular_price": "1.00"}, {"id": product["id"], "regular_price": "1.25"}]
     answer = (await shop.post("products/batch", json={"update": items})).json()["update"]
     assert answer[0]["error"]["code"] == "woocommerce_rest_product_invalid_id"
     assert answer[1]["regular_price"] == "1.25"
@@ -93,8 +93,8 @@ async def test_a_failing_item_of_a_batch_fails_alone_and_in_its_place(shop: http
 
 async def test_fields_on_a_batch_empty_the_answer_though_all_is_written(shop: httpx.AsyncClient) -> None:
     """products_batch recording."""
-    one = await _first(shop)
-    body = {"update": [{"id": one["id"], "regular_price": "1.75"}]}
+    product = await _first(shop)
+    body = {"update": [{"id": product["id"], "regular_price": "1.75"}]}
     assert (await shop.post("products/batch", params={"_fields": "id"}, json=body)).json() == []
     assert (await _first(shop))["regular_price"] == "1.75"
 
@@ -104,15 +104,15 @@ async def test_a_price_is_stored_with_200_whatever_it_is(
     shop: httpx.AsyncClient, sent: str, stored: str
 ) -> None:
     """A price that is not a number is stored as an empty text. See docs/design/fake-platforms.md#services."""
-    one = await _first(shop)
-    answer = await shop.put(f"products/{one['id']}", json={"regular_price": sent})
+    product = await _first(shop)
+    answer = await shop.put(f"products/{product['id']}", json={"regular_price": sent})
     assert (answer.status_code, answer.json()["regular_price"]) == (200, stored)
 
 
 async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> None:
     """products_write recording: rest_invalid_param with data.params."""
-    one = await _first(shop)
-    answer = await shop.put(f"products/{one['id']}", json={"regular_price": 7.1})
+    product = await _first(shop)
+    answer = await shop.put(f"products/{product['id']}", json={"regular_price": 7.1})
     assert (answer.status_code, answer.json()["code"]) == (400, "rest_invalid_param")
     assert answer.json()["data"]["params"] == {"regular_price": "regular_price is not of type string."}
 
@@ -120,8 +120,10 @@ async def test_a_price_sent_as_a_number_is_refused(shop: httpx.AsyncClient) -> N
 @pytest.mark.parametrize("sent", ["1.2.3", "-", ".", "1-2", "--4"])
 async def test_a_price_is_stored_as_a_number_or_as_nothing(shop: httpx.AsyncClient, sent: str) -> None:
     """The lists that are sorted by price still work. See docs/design/fake-platforms.md#services."""
-    one = await _first(shop)
-    stored = (await shop.put(f"products/{one['id']}", json={"regular_price": sent})).json()["regular_price"]
+    product = await _first(shop)
+    stored = (await shop.put(f"products/{product['id']}", json={"regular_price": sent})).json()[
+        "regular_price"
+    ]
     assert stored == "" or float(stored)
     assert (await shop.get("products", params={"orderby": "price"})).status_code == 200
 
@@ -150,31 +152,31 @@ async def test_a_sale_price_not_below_the_regular_one_is_dropped_without_a_word(
     shop: httpx.AsyncClient,
 ) -> None:
     """products_write recording: also one that is equal."""
-    one = await _first(shop)
-    await shop.put(f"products/{one['id']}", json={"regular_price": "10.00", "sale_price": "9.99"})
+    product = await _first(shop)
+    await shop.put(f"products/{product['id']}", json={"regular_price": "10.00", "sale_price": "9.99"})
     assert (await _first(shop))["price"] == "9.99"
-    answer = await shop.put(f"products/{one['id']}", json={"sale_price": "10.00"})
+    answer = await shop.put(f"products/{product['id']}", json={"sale_price": "10.00"})
     assert (answer.status_code, answer.json()["sale_price"], answer.json()["price"]) == (200, "", "10.00")
 
 
 async def test_a_taken_sku_and_a_taken_tag_are_refused_naming_the_holder(shop: httpx.AsyncClient) -> None:
     """See docs/design/fake-platforms.md#services."""
-    one = await _first(shop)
-    sku = await shop.post("products", json={"name": "Another", "sku": one["sku"]})
+    product = await _first(shop)
+    sku = await shop.post("products", json={"name": "Another", "sku": product["sku"]})
     assert (sku.status_code, sku.json()["code"]) == (400, "product_invalid_sku")
-    assert sku.json()["data"]["resource_id"] == one["id"]
-    made = await shop.post("products/tags", json={"name": "Low"})
+    assert sku.json()["data"]["resource_id"] == product["id"]
+    tag = await shop.post("products/tags", json={"name": "Low"})
     again = await shop.post("products/tags", json={"name": "LOW"})
     assert (again.status_code, again.json()["code"]) == (400, "term_exists")
-    assert again.json()["data"]["resource_id"] == made.json()["id"]
+    assert again.json()["data"]["resource_id"] == tag.json()["id"]
 
 
 async def test_idempotency_keys_mean_nothing_to_the_shop(shop: httpx.AsyncClient) -> None:
     """Two orders under one key are two orders. See docs/design/fake-platforms.md#services."""
     ids = set()
     for _ in range(2):
-        made = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
-        ids.add(made.json()["id"])
+        created = await shop.post("orders", json={}, headers={"Idempotency-Key": "one"})
+        ids.add(created.json()["id"])
     assert len(ids) == 2
 
 
@@ -182,9 +184,9 @@ async def test_a_write_that_changes_nothing_moves_the_modified_time_of_products(
     shop: httpx.AsyncClient, clock: FakeClock
 ) -> None:
     """See docs/design/connectors.md#woocommerce."""
-    one = await _first(shop)
+    product = await _first(shop)
     await clock.advance(5)
-    answer = await shop.put(f"products/{one['id']}", json={"regular_price": one["regular_price"]})
+    answer = await shop.put(f"products/{product['id']}", json={"regular_price": product["regular_price"]})
     assert answer.json()["date_modified_gmt"] == clock.now().strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -208,35 +210,35 @@ async def test_modified_after_is_local_time_unless_said_otherwise(
 
     See docs/design/connectors.md#woocommerce.
     """
-    one = await _first(shop)
-    await shop.put(f"products/{one['id']}", json={"regular_price": "2.00"})
+    product = await _first(shop)
+    await shop.put(f"products/{product['id']}", json={"regular_price": "2.00"})
 
-    async def found(after: timedelta, **query: str) -> list[int]:
+    async def modified_after(after: timedelta, **query: str) -> list[int]:
         text = (clock.now() + after).strftime("%Y-%m-%dT%H:%M:%S")
         rows = (await shop.get("products", params={"modified_after": text, **query})).json()
         return [row["id"] for row in rows]
 
     minute = timedelta(minutes=1)
-    assert await found(-minute, dates_are_gmt="true") == [one["id"]]
-    assert await found(minute, dates_are_gmt="true") == []
-    assert await found(timedelta(hours=2) - minute) == [one["id"]]
-    assert await found(timedelta(hours=2) + minute) == []
+    assert await modified_after(-minute, dates_are_gmt="true") == [product["id"]]
+    assert await modified_after(minute, dates_are_gmt="true") == []
+    assert await modified_after(timedelta(hours=2) - minute) == [product["id"]]
+    assert await modified_after(timedelta(hours=2) + minute) == []
 
 
 async def test_stock_taken_by_an_order_is_given_back_once(shop: httpx.AsyncClient) -> None:
     """See docs/design/connectors.md#woocommerce."""
-    one = await _first(shop, stock_status="instock", type="simple")
-    number, left = one["id"], one["stock_quantity"]
+    product = await _first(shop, stock_status="instock", type="simple")
+    number, stock = product["id"], product["stock_quantity"]
     body = {"status": "processing", "line_items": [{"product_id": number, "quantity": 1}]}
     order = (await shop.post("orders", json=body)).json()
 
     async def quantity() -> int:
         return int((await shop.get(f"products/{number}")).json()["stock_quantity"])
 
-    assert await quantity() == left - 1
+    assert await quantity() == stock - 1
     for _ in range(2):
         await shop.put(f"orders/{order['id']}", json={"status": "cancelled"})
-        assert await quantity() == left
+        assert await quantity() == stock
 
 
 async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.AsyncClient) -> None:
@@ -246,11 +248,11 @@ async def test_stock_of_a_variation_managed_by_its_parent_says_so(shop: httpx.As
     """
     parent = await _first(shop, type="variable")
     path = f"products/{parent['id']}"
-    one = parent["variations"][0]
-    await shop.put(f"{path}/variations/{one}", json={"manage_stock": False})
+    variation_id = parent["variations"][0]
+    await shop.put(f"{path}/variations/{variation_id}", json={"manage_stock": False})
     await shop.put(path, json={"manage_stock": True, "stock_quantity": 17})
-    shown = (await shop.get(f"{path}/variations/{one}")).json()
-    assert (shown["manage_stock"], shown["stock_quantity"]) == ("parent", 17)
+    variation = (await shop.get(f"{path}/variations/{variation_id}")).json()
+    assert (variation["manage_stock"], variation["stock_quantity"]) == ("parent", 17)
 
 
 @pytest.mark.parametrize(
@@ -279,8 +281,8 @@ async def test_tags_and_categories_filter_products_and_count_them(shop: httpx.As
     """Filters tag and category. See docs/design/fake-platforms.md#services."""
     for kind, name in (("tags", "tag"), ("categories", "category")):
         for term in (await shop.get(f"products/{kind}", params={"per_page": 100})).json():
-            found = await shop.get("products", params={name: term["id"]})
-            assert int(found.headers["x-wp-total"]) == term["count"]
+            products = await shop.get("products", params={name: term["id"]})
+            assert int(products.headers["x-wp-total"]) == term["count"]
 
 
 async def test_a_page_past_the_end_is_empty_and_links_lead_to_the_neighbours(

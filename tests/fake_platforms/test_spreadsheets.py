@@ -25,9 +25,9 @@ PRICES = "/sheets/v4/spreadsheets/sheet-prices"
 def _assertion(pretend: FakePlatforms, clock: FakeClock, *, key: str | None = None, **claims: Any) -> str:
     account = pretend.described()["spreadsheet"]["service_account"]
     now = int(clock.now().timestamp())
-    said = {"iss": account["client_email"], "scope": SCOPE, "aud": account["token_uri"]}
-    said |= {"iat": now, "exp": now + 3600, **claims}
-    return jwt.encode(said, key or account["private_key"], algorithm="RS256")
+    claim_set = {"iss": account["client_email"], "scope": SCOPE, "aud": account["token_uri"]}
+    claim_set |= {"iat": now, "exp": now + 3600, **claims}
+    return jwt.encode(claim_set, key or account["private_key"], algorithm="RS256")
 
 
 async def _token(outside: httpx.AsyncClient, assertion: str) -> httpx.Response:
@@ -90,10 +90,10 @@ def _challenge(verifier: str) -> str:
 
 
 async def _code(outside: httpx.AsyncClient, pretend: FakePlatforms, **query: str) -> httpx.Response:
-    asked = {"client_id": pretend.state.keys.client_id, "redirect_uri": "https://steward.example/back"}
-    asked |= {"response_type": "code", "scope": SCOPE, "state": "s t", "code_challenge_method": "S256"}
-    asked |= {"code_challenge": _challenge("v" * 43), **query}
-    return await outside.get("/google/authorize", params=asked)
+    query_values = {"client_id": pretend.state.keys.client_id, "redirect_uri": "https://steward.example/back"}
+    query_values |= {"response_type": "code", "scope": SCOPE, "state": "s t", "code_challenge_method": "S256"}
+    query_values |= {"code_challenge": _challenge("v" * 43), **query}
+    return await outside.get("/google/authorize", params=query_values)
 
 
 def _form(pretend: FakePlatforms, code: str) -> dict[str, str]:
@@ -181,8 +181,8 @@ async def test_written_values_come_back_with_their_types_and_formulas_as_text(
     }
     unformatted = {"valueRenderOption": "UNFORMATTED_VALUE"}
     assert (await sheets.get(f"{LOG}/values/Log", params=unformatted)).json()["values"] == rows
-    shown = (await sheets.get(f"{LOG}/values/Log!A2:C2")).json()["values"]
-    assert shown == [["=1+1", "12.5", "TRUE"]]
+    values = (await sheets.get(f"{LOG}/values/Log!A2:C2")).json()["values"]
+    assert values == [["=1+1", "12.5", "TRUE"]]
     turned = await sheets.get(f"{LOG}/values/Log!A1:A3", params={"majorDimension": "COLUMNS"})
     assert turned.json()["values"] == [["SKU", "=1+1", "007"]]
 
@@ -215,8 +215,8 @@ async def test_a_batch_of_values_is_written_whole_or_not_at_all(
     done = await sheets.post(f"{LOG}/values:batchUpdate", json={**body, "data": [good]})
     assert done.json()["totalUpdatedCells"] == 2
     query = [("ranges", "Log!A1"), ("ranges", "Log!B1")]
-    found = (await sheets.get(f"{LOG}/values:batchGet", params=query)).json()["valueRanges"]
-    assert [one["values"] for one in found] == [[["x"]], [["y"]]]
+    value_ranges = (await sheets.get(f"{LOG}/values:batchGet", params=query)).json()["valueRanges"]
+    assert [value_range["values"] for value_range in value_ranges] == [[["x"]], [["y"]]]
 
 
 async def test_clearing_empties_the_range_alone(sheets: httpx.AsyncClient, pretend: FakePlatforms) -> None:
@@ -248,8 +248,8 @@ async def test_tabs_and_marks_are_added_by_a_batch_that_is_whole_or_nothing(
     assert len((await sheets.get(LOG)).json()["sheets"]) == 1
     done = await sheets.post(f"{LOG}:batchUpdate", json={"requests": [add, noted]})
     assert done.json()["replies"][0]["addSheet"]["properties"]["title"] == "Runs"
-    shown = (await sheets.get(LOG)).json()
-    assert [one["properties"]["title"] for one in shown["sheets"]] == ["Log", "Runs"]
-    assert shown["developerMetadata"][0]["metadataValue"] == "m1"
+    spreadsheet = (await sheets.get(LOG)).json()
+    assert [tab["properties"]["title"] for tab in spreadsheet["sheets"]] == ["Log", "Runs"]
+    assert spreadsheet["developerMetadata"][0]["metadataValue"] == "m1"
     entry = pretend.state.ledger.writes()[-1]
     assert (entry["marks"], entry["applied"]) == (["m1"], True)

@@ -38,8 +38,8 @@ async def test_a_card_is_taken_and_kept(outside: httpx.AsyncClient, pretend: Fak
     address = pretend.described()["teams"]["webhook_url"]
     answer = await outside.post(address, json=_message(CARD))
     assert (answer.status_code, answer.content) == (202, b"")
-    (kept,) = (await outside.get("/sandbox/teams/ops")).json()["messages"]
-    assert (kept["card"], kept["text"]) == (CARD, "Two prices changed\nRun: 7")
+    (message,) = (await outside.get("/sandbox/teams/ops")).json()["messages"]
+    assert (message["card"], message["text"]) == (CARD, "Two prices changed\nRun: 7")
     entry = pretend.state.ledger.writes()[0]
     assert (entry["service"], entry["marks"], entry["applied"]) == ("teams", ["mark-1"], True)
 
@@ -71,24 +71,24 @@ class _Signer:
     """Signs as a client of the bucket does; the canonical request is built apart from the server's."""
 
     def __init__(self, pretend: FakePlatforms, clock: FakeClock) -> None:
-        self.place = pretend.described()["cloud_s3"]
+        self.bucket = pretend.described()["cloud_s3"]
         self.clock = clock
 
     def request(
         self, method: str, path: str, query: dict[str, str] | None = None, **change: str
     ) -> httpx.Request:
-        at = self.clock.now().strftime("%Y%m%dT%H%M%SZ")
-        region = change.get("region", self.place["region"])
+        timestamp = self.clock.now().strftime("%Y%m%dT%H%M%SZ")
+        region = change.get("region", self.bucket["region"])
         payload = hashlib.sha256(b"").hexdigest()
         pairs = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in sorted((query or {}).items()))
-        lines = f"host:shop.example\nx-amz-content-sha256:{payload}\nx-amz-date:{at}\n"
+        lines = f"host:shop.example\nx-amz-content-sha256:{payload}\nx-amz-date:{timestamp}\n"
         names = "host;x-amz-content-sha256;x-amz-date"
         canonical = f"{method}\n{quote(path)}\n{pairs}\n{lines}\n{names}\n{payload}"
-        secret = change.get("secret", self.place["secret_access_key"])
-        mark = sign(secret, (at[:8], region, "s3"), at, canonical)
-        key = change.get("key", self.place["access_key_id"])
-        text = f"AWS4-HMAC-SHA256 Credential={key}/{at[:8]}/{region}/s3/aws4_request, "
-        headers = {"x-amz-date": at, "x-amz-content-sha256": payload, "host": "shop.example"}
+        secret = change.get("secret", self.bucket["secret_access_key"])
+        mark = sign(secret, (timestamp[:8], region, "s3"), timestamp, canonical)
+        key = change.get("key", self.bucket["access_key_id"])
+        text = f"AWS4-HMAC-SHA256 Credential={key}/{timestamp[:8]}/{region}/s3/aws4_request, "
+        headers = {"x-amz-date": timestamp, "x-amz-content-sha256": payload, "host": "shop.example"}
         headers["authorization"] = f"{text}SignedHeaders={names}, Signature={mark}"
         url = f"https://shop.example{quote(path)}" + (f"?{pairs}" if pairs else "")
         return httpx.Request(method, url, headers=headers)
@@ -101,8 +101,8 @@ def test_the_signature_is_that_of_the_published_example() -> None:
     names = "host;range;x-amz-content-sha256;x-amz-date"
     canonical = f"GET\n/test.txt\n\n{lines}x-amz-date:20130524T000000Z\n\n{names}\n{empty}"
     secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-    found = sign(secret, ("20130524", "us-east-1", "s3"), "20130524T000000Z", canonical)
-    assert found == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
+    signature = sign(secret, ("20130524", "us-east-1", "s3"), "20130524T000000Z", canonical)
+    assert signature == "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41"
 
 
 async def test_the_suppliers_file_is_read_with_its_tag_and_time(
@@ -113,12 +113,12 @@ async def test_the_suppliers_file_is_read_with_its_tag_and_time(
     See docs/design/fake-platforms.md#services.
     """
     signer = _Signer(pretend, clock)
-    found = await outside.send(signer.request("GET", "/s3/supplier/stock.csv"))
+    answer = await outside.send(signer.request("GET", "/s3/supplier/stock.csv"))
     head = await outside.send(signer.request("HEAD", "/s3/supplier/stock.csv"))
-    assert found.headers["etag"] == head.headers["etag"] == f'"{hashlib.md5(found.content).hexdigest()}"'
+    assert answer.headers["etag"] == head.headers["etag"] == f'"{hashlib.md5(answer.content).hexdigest()}"'
     assert head.headers["last-modified"] == "Fri, 01 May 2026 06:00:00 GMT"
-    assert (head.content, head.headers["content-length"]) == (b"", str(len(found.content)))
-    lines = found.text.splitlines()
+    assert (head.content, head.headers["content-length"]) == (b"", str(len(answer.content)))
+    lines = answer.text.splitlines()
     assert lines[0] == "sku,stock,price,cost"
     shop = pretend.state.shop
     unknown = [line for line in lines[1:] if not list(shop.with_sku(line.partition(",")[0]))]
@@ -174,13 +174,13 @@ async def test_a_list_is_given_in_pages_and_by_prefix(
         query |= {"continuation-token": token} if token else {}
         text = (await outside.send(signer.request("GET", "/s3/supplier", query))).text
         keys += re.findall("<Key>([^<]*)</Key>", text)
-        found = re.search("<NextContinuationToken>([^<]*)</", text)
-        if found is None:
+        token_match = re.search("<NextContinuationToken>([^<]*)</", text)
+        if token_match is None:
             break
-        token = found[1].replace("&amp;", "&")
+        token = token_match[1].replace("&amp;", "&")
     assert keys == [f"in/päckchen &amp; {number}.csv" for number in range(5)]
-    one = await outside.send(signer.request("GET", "/s3/supplier/in/päckchen & 3.csv"))
-    assert one.content == b"x"
+    answer = await outside.send(signer.request("GET", "/s3/supplier/in/päckchen & 3.csv"))
+    assert answer.content == b"x"
     whole = await outside.send(signer.request("GET", "/s3/supplier", {"list-type": "2", "delimiter": "/"}))
     assert "<CommonPrefixes><Prefix>in/</Prefix></CommonPrefixes>" in whole.text
 

@@ -26,9 +26,9 @@ SECRET = "between us"
 
 async def _listen(shop: httpx.AsyncClient, topic: str, **more: Any) -> int:
     body = {"topic": topic, "secret": SECRET, "delivery_url": ADDRESS, **more}
-    made = await shop.post("webhooks", json=body)
-    assert made.status_code == 201
-    return int(made.json()["id"])
+    created = await shop.post("webhooks", json=body)
+    assert created.status_code == 201
+    return int(created.json()["id"])
 
 
 async def _event(outside: httpx.AsyncClient, **event: Any) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ async def test_making_a_webhook_sends_an_unsigned_ping_first(
 ) -> None:
     """The recorded shop pings before it answers. See docs/design/fake-platforms.md#services."""
     number = await _listen(shop, "product.updated")
-    assert [one.content for one in receiver.arrived] == [f"webhook_id={number}".encode()]
+    assert [request.content for request in receiver.arrived] == [f"webhook_id={number}".encode()]
     assert receiver.arrived[0].headers["content-type"] == "application/x-www-form-urlencoded"
     assert not any(name.startswith("x-wc-") for name in receiver.arrived[0].headers)
 
@@ -98,7 +98,7 @@ async def test_deliveries_of_one_second_share_an_id_and_those_of_another_do_not(
         await clock.advance(wait)
         await shop.put(f"products/{number}", json={"regular_price": "8.00"})
         await pretend.settle()
-    ids = [one.headers["x-wc-webhook-delivery-id"] for one in receiver.deliveries]
+    ids = [request.headers["x-wc-webhook-delivery-id"] for request in receiver.deliveries]
     assert ids[0] == ids[1] != ids[2]
 
 
@@ -134,9 +134,12 @@ async def test_trashing_tells_the_number_alone_and_removing_for_good_tells_nothi
         await shop.delete(path)
         await shop.delete(path, params={"force": "true"})
     await pretend.settle()
-    told = [(one.headers["x-wc-webhook-topic"], json.loads(one.content)) for one in receiver.deliveries]
-    wanted = [("product.deleted", product), ("order.deleted", order), ("product.deleted", order)]
-    assert told == [(topic, {"id": number}) for topic, number in wanted]
+    delivered = [
+        (request.headers["x-wc-webhook-topic"], json.loads(request.content))
+        for request in receiver.deliveries
+    ]
+    expected = [("product.deleted", product), ("order.deleted", order), ("product.deleted", order)]
+    assert delivered == [(topic, {"id": number}) for topic, number in expected]
 
 
 async def test_a_variation_is_told_as_an_update_of_a_product(
@@ -145,11 +148,11 @@ async def test_a_variation_is_told_as_an_update_of_a_product(
     """The body is the variation, with its parent's number. See docs/design/connectors.md#woocommerce."""
     await _listen(shop, "product.updated")
     parent = (await shop.get("products", params={"type": "variable"})).json()[0]
-    one = parent["variations"][0]
-    await shop.put(f"products/{parent['id']}/variations/{one}", json={"regular_price": "9.00"})
+    variation_id = parent["variations"][0]
+    await shop.put(f"products/{parent['id']}/variations/{variation_id}", json={"regular_price": "9.00"})
     await pretend.settle()
     body = json.loads(receiver.deliveries[0].content)
-    assert (body["id"], body["type"], body["parent_id"]) == (one, "variation", parent["id"])
+    assert (body["id"], body["type"], body["parent_id"]) == (variation_id, "variation", parent["id"])
 
 
 async def test_the_sixth_failure_in_a_row_disables_and_a_success_starts_the_count_anew(
@@ -235,10 +238,12 @@ async def test_an_event_repeats_with_ids_of_its_own_or_all_with_one(
     order = (await shop.get("orders")).json()[0]["id"]
     apart = await _event(outside, topic="order.created", resource_id=order, repeat=3)
     alike = await _event(outside, topic="order.created", resource_id=order, repeat=3, same_delivery_id=True)
-    assert len({one["delivery_id"] for one in apart}) == 3
-    assert len({one["delivery_id"] for one in alike}) == 1
-    assert {one["delivery_id"] for one in apart}.isdisjoint(one["delivery_id"] for one in alike)
-    assert all(json.loads(one.content)["id"] == order for one in receiver.deliveries)
+    assert len({delivery["delivery_id"] for delivery in apart}) == 3
+    assert len({delivery["delivery_id"] for delivery in alike}) == 1
+    assert {delivery["delivery_id"] for delivery in apart}.isdisjoint(
+        delivery["delivery_id"] for delivery in alike
+    )
+    assert all(json.loads(delivery.content)["id"] == order for delivery in receiver.deliveries)
 
 
 async def test_an_event_can_carry_a_bad_signature_and_exactly_so_many_bytes_more(

@@ -49,7 +49,7 @@ def test_a_replay_tells_of_what_differs_and_goes_on(
 def test_an_outcome_that_is_not_what_the_answer_says_is_told() -> None:
     """The rules of connector_view.py are not the connector's own: a wrong connector would be caught."""
     content = json.loads((case_data("woocommerce") / "products_batch.json").read_text("utf-8"))
-    mixed = next(one for one in content["exchanges"] if one["id"] == "batch.mixed")
+    mixed = next(exchange for exchange in content["exchanges"] if exchange["id"] == "batch.mixed")
     mixed["response"]["body"]["update"][0]["regular_price"] = "1.00"
     parts = list(connector_view.parts_of(mixed))
     right = connector_view.right_outcomes(parts, mixed["response"]["body"]["update"])
@@ -58,15 +58,15 @@ def test_an_outcome_that_is_not_what_the_answer_says_is_told() -> None:
 
 def _recorded_deliveries() -> list[tuple[dict[str, str], bytes]]:
     content = json.loads((case_data("woocommerce") / "webhook_deliveries.json").read_text("utf-8"))
-    found = []
+    deliveries = []
     for delivery in content["deliveries"]:
         request = delivery["request"]
         if delivery["signed"]:
             parts = request.get("body_parts", [request.get("body")])
             text = "".join(p["repeat"] * p["times"] if isinstance(p, dict) else p for p in parts)
-            found.append((request["headers"], text.encode()))
-    assert found
-    return found
+            deliveries.append((request["headers"], text.encode()))
+    assert deliveries
+    return deliveries
 
 
 def test_recorded_deliveries_carry_the_signature_made_here() -> None:

@@ -63,8 +63,10 @@ def _lines(selection: Any, value: Row, parent: str | None) -> Iterator[Row]:
         [node] = edges.selection_set.selections
         for edge in held["edges"]:
             row = edge["node"]
-            own = {name: each for name, each in row.items() if not _names_connection(node, name)}
-            yield own if parent is None else {**own, "__parentId": parent}
+            fields = {
+                name: field_value for name, field_value in row.items() if not _names_connection(node, name)
+            }
+            yield fields if parent is None else {**fields, "__parentId": parent}
             yield from _lines(node.selection_set, row, row.get("id"))
 
 
@@ -75,7 +77,7 @@ def _is_connection(field: Any) -> bool:
 
 def _names_connection(node: Any, name: str) -> bool:
     return any(
-        isinstance(each, FieldNode) and each.name.value == name and _is_connection(each)
-        for each in node.selection_set.selections
-        if not isinstance(each, InlineFragmentNode | FragmentDefinitionNode)
+        isinstance(selection, FieldNode) and selection.name.value == name and _is_connection(selection)
+        for selection in node.selection_set.selections
+        if not isinstance(selection, InlineFragmentNode | FragmentDefinitionNode)
     )

@@ -26,7 +26,7 @@ from graphql import (
     value_from_ast_untyped,
 )
 
-MOST = 1_000
+MAX_QUERY_COST = 1_000
 MUTATION = 10
 
 
@@ -42,19 +42,19 @@ class Bucket:
     rate: float = 2_000.0
 
     def __post_init__(self) -> None:
-        self._left, self._at = self.maximum, self.now()
+        self._points, self._measured_at = self.maximum, self.now()
 
     @property
     def available(self) -> float:
         """Points there are now."""
-        passed = (self.now() - self._at).total_seconds()
-        return min(self._left + max(passed, 0.0) * self.rate, self.maximum)
+        passed = (self.now() - self._measured_at).total_seconds()
+        return min(self._points + max(passed, 0.0) * self.rate, self.maximum)
 
     def take(self, points: float) -> None:
         """Spends points."""
-        self._left, self._at = self.available - points, self.now()
+        self._points, self._measured_at = self.available - points, self.now()
 
-    def told(self, requested: float, actual: float | None) -> dict[str, Any]:
+    def as_extension(self, requested: float, actual: float | None) -> dict[str, Any]:
         """The cost as an answer's extensions show it."""
         return {
             "requestedQueryCost": requested,
@@ -88,19 +88,19 @@ class _Reckoning:
     def selection(self, parent: Any, node: SelectionSetNode | None) -> int:
         """What one object of `parent` costs below itself; of alternatives the dearest."""
         total, alternatives = 0, [0]
-        for each in node.selections if node is not None else ():
-            if isinstance(each, FieldNode):
-                total += self._field(parent, each)
-            elif isinstance(each, FragmentSpreadNode):
-                fragment = self._fragments[each.name.value]
+        for child in node.selections if node is not None else ():
+            if isinstance(child, FieldNode):
+                total += self._field(parent, child)
+            elif isinstance(child, FragmentSpreadNode):
+                fragment = self._fragments[child.name.value]
                 total += self.selection(
                     self._schema.get_type(fragment.type_condition.name.value), fragment.selection_set
                 )
-            elif isinstance(each, InlineFragmentNode):
+            elif isinstance(child, InlineFragmentNode):
                 narrowed = (
-                    self._schema.get_type(each.type_condition.name.value) if each.type_condition else parent
+                    self._schema.get_type(child.type_condition.name.value) if child.type_condition else parent
                 )
-                alternatives.append(self.selection(narrowed, each.selection_set))
+                alternatives.append(self.selection(narrowed, child.selection_set))
         return total + max(alternatives)
 
     def _field(self, parent: Any, node: FieldNode) -> int:
@@ -110,25 +110,25 @@ class _Reckoning:
         named = get_named_type(kind)
         if not is_composite_type(named):
             return 0
-        arguments = {each.name.value: self._value(each.value) for each in node.arguments or ()}
+        arguments = {argument.name.value: self._value(argument.value) for argument in node.arguments or ()}
         if named.name.endswith("Connection") and is_object_type(named):
             size = arguments.get("first") or arguments.get("last") or 0
             return 2 + size * self._node(named, node.selection_set)
-        each = 1 + self.selection(named, node.selection_set)
+        object_cost = 1 + self.selection(named, node.selection_set)
         if named.name == "PageInfo":
             return 0
         inner = kind.of_type if isinstance(kind, GraphQLNonNull) else kind
         if isinstance(inner, GraphQLList):
-            return each * (arguments.get("first") or len(arguments.get("ids") or ()) or 1)
-        return each
+            return object_cost * (arguments.get("first") or len(arguments.get("ids") or ()) or 1)
+        return object_cost
 
     def _node(self, connection: Any, node: SelectionSetNode | None) -> int:
         """What one node of a connection costs."""
         total = 0
-        for each in node.selections if node is not None else ():
-            if isinstance(each, FieldNode) and each.name.value in ("nodes", "edges"):
-                named = get_named_type(connection.fields[each.name.value].type)
-                total += 1 + self.selection(named, each.selection_set)
+        for child in node.selections if node is not None else ():
+            if isinstance(child, FieldNode) and child.name.value in ("nodes", "edges"):
+                named = get_named_type(connection.fields[child.name.value].type)
+                total += 1 + self.selection(named, child.selection_set)
         return total
 
     def _value(self, node: Any) -> Any:

@@ -44,14 +44,14 @@ _COUNTS = {
     "ordersCount": "orders",
     "customersCount": "customers",
 }
-_ONE = ("product", "order", "customer", "draftOrder", "inventoryItem", "node")
+_SINGLE_OBJECTS = ("product", "order", "customer", "draftOrder", "inventoryItem", "node")
 
 
 @dataclass
 class Keys:
     """What was answered under a key, for 24 h. See docs/design/connectors.md#tests."""
 
-    kept: dict[tuple[str, str], tuple[str, datetime, Row]] = field(default_factory=dict)
+    answers: dict[tuple[str, str], tuple[str, datetime, Row]] = field(default_factory=dict)
     under_way: set[str] = field(default_factory=set)
     broken: set[str] = field(default_factory=set)
     repeated: int = 0
@@ -82,16 +82,16 @@ def checked(version: str, text: str) -> tuple[DocumentNode, tuple[str, ...]]:
 
 def operation_of(document: DocumentNode) -> OperationDefinitionNode:
     """The one operation."""
-    [found] = [each for each in document.definitions if isinstance(each, OperationDefinitionNode)]
-    return found
+    [operation] = [node for node in document.definitions if isinstance(node, OperationDefinitionNode)]
+    return operation
 
 
 def roots_of(document: DocumentNode) -> list[str]:
     """The names of its root fields."""
     return [
-        each.name.value
-        for each in operation_of(document).selection_set.selections
-        if isinstance(each, FieldNode)
+        selection.name.value
+        for selection in operation_of(document).selection_set.selections
+        if isinstance(selection, FieldNode)
     ]
 
 
@@ -116,25 +116,25 @@ def run(
     return result.data, list(result.errors or ())
 
 
-def _resolve(source: Any, info: Any, **given: Any) -> Any:
+def _resolve(source: Any, info: Any, **arguments: Any) -> Any:
     running: Running = info.context
     kind, name = info.parent_type.name, info.field_name
     _allow(running, kind, name)
     if kind == "QueryRoot":
-        value = _query(running, name, given)
+        value = _query(running, name, arguments)
     elif kind == "Mutation":
-        value = _mutate(running, info, name, given)
+        value = _mutate(running, info, name, arguments)
     else:
-        found = FIELDS.get((kind, name))
-        value = found(running.goods, source, given) if found is not None else source[name]
+        read_field = FIELDS.get((kind, name))
+        value = read_field(running.goods, source, arguments) if read_field is not None else source[name]
     named = get_named_type(info.return_type)
     if value is not None:
         _allow(running, value.get("__typename", named.name) if isinstance(value, dict) else named.name, None)
     if named.name.endswith("Connection") and isinstance(value, list):
-        return _connection(value, given)
+        return _connection(value, arguments)
     inner = info.return_type.of_type if hasattr(info.return_type, "of_type") else info.return_type
-    if isinstance(value, list) and is_list_type(inner) and given.get("first") is not None:
-        return value[: given["first"]]
+    if isinstance(value, list) and is_list_type(inner) and arguments.get("first") is not None:
+        return value[: arguments["first"]]
     return value
 
 
@@ -146,71 +146,71 @@ def _allow(running: Running, kind: str, name: str | None) -> None:
     raise GraphQLError(words, extensions={"code": "ACCESS_DENIED"})
 
 
-def _connection(rows: list[Any], given: dict[str, Any]) -> Row:
-    after = given.get("after")
+def _connection(rows: list[Any], arguments: dict[str, Any]) -> Row:
+    after = arguments.get("after")
     start = int(after) if after is not None else 0
-    size = given.get("first")
+    size = arguments.get("first")
     page = rows[start:] if size is None else rows[start : start + size]
     more = start + len(page) < len(rows)
     info = {"hasNextPage": more, "endCursor": str(start + len(page)) if page else None}
-    edges = [{"node": row, "cursor": str(start + at + 1)} for at, row in enumerate(page)]
+    edges = [{"node": row, "cursor": str(start + index + 1)} for index, row in enumerate(page)]
     return {"nodes": page, "edges": edges, "pageInfo": info}
 
 
-def _query(running: Running, name: str, given: dict[str, Any]) -> Any:
+def _query(running: Running, name: str, arguments: dict[str, Any]) -> Any:
     goods = running.goods
     if name in _KINDS:
-        return found(goods, name, given)
+        return matching_rows(goods, name, arguments)
     if name in _COUNTS:
-        count = len(found(goods, _COUNTS[name], given))
-        limit = given.get("limit")
+        count = len(matching_rows(goods, _COUNTS[name], arguments))
+        limit = arguments.get("limit")
         exact = limit is None or count <= limit
         return {"count": count if exact else limit, "precision": "EXACT" if exact else "AT_LEAST"}
-    if name in _ONE:
-        return goods.rows.get(given["id"])
+    if name in _SINGLE_OBJECTS:
+        return goods.rows.get(arguments["id"])
     if name == "nodes":
-        return [goods.rows.get(each) for each in given["ids"]]
+        return [goods.rows.get(object_id) for object_id in arguments["ids"]]
     if name == "shop":
         return running.shop
     if name == "currentAppInstallation":
-        return {"accessScopes": [{"handle": each} for each in sorted(running.scopes)]}
+        return {"accessScopes": [{"handle": scope} for scope in sorted(running.scopes)]}
     raise KeyError(f"the fake answers no {name}")
 
 
-def found(goods: Goods, name: str, given: dict[str, Any]) -> list[Row]:
+def matching_rows(goods: Goods, name: str, arguments: dict[str, Any]) -> list[Row]:
     """The rows of a root connection, searched and sorted."""
     rows = goods.of(_KINDS[name])
-    if name == "locations" and not given.get("includeInactive"):
+    if name == "locations" and not arguments.get("includeInactive"):
         rows = [row for row in rows if row["isActive"]]
-    searched = {each: functools.partial(value, goods) for each, value in SEARCHED.get(name, {}).items()}
-    test = matching(given.get("query"), searched)
+    searched = {column: functools.partial(value, goods) for column, value in SEARCHED.get(name, {}).items()}
+    test = matching(arguments.get("query"), searched)
     rows = [row for row in rows if test(row)]
     sorts = {"UPDATED_AT": "updatedAt", "CREATED_AT": "createdAt", "TITLE": "title"}
-    if given.get("sortKey") in sorts:
-        rows.sort(key=lambda row: row[sorts[given["sortKey"]]])
-    return list(reversed(rows)) if given.get("reverse") else rows
+    if arguments.get("sortKey") in sorts:
+        rows.sort(key=lambda row: row[sorts[arguments["sortKey"]]])
+    return list(reversed(rows)) if arguments.get("reverse") else rows
 
 
-def _mutate(running: Running, info: Any, name: str, given: dict[str, Any]) -> Any:
+def _mutate(running: Running, info: Any, name: str, arguments: dict[str, Any]) -> Any:
     if running.bulk is not None and name == "bulkOperationRunQuery":
-        return running.bulk(given["query"])
+        return running.bulk(arguments["query"])
     if name.startswith("webhookSubscription"):
-        return _subscription(running, name, given)
+        return _subscription(running, name, arguments)
     key = _key(info)
     if name in KEYED and key is None:
         words = f"The @idempotent directive is required for this mutation: {name}"
         raise GraphQLError(words, extensions={"code": "BAD_REQUEST"})
     if key is None:
-        return MUTATIONS[name](running.write, given)
-    return _keyed(running, name, key, given)
+        return MUTATIONS[name](running.write, arguments)
+    return _keyed(running, name, key, arguments)
 
 
 def _key(info: Any) -> str | None:
     for directive in info.field_nodes[0].directives or ():
         if directive.name.value == "idempotent":
             values = {
-                each.name.value: value_from_ast_untyped(each.value, _values(info))
-                for each in directive.arguments or ()
+                argument.name.value: value_from_ast_untyped(argument.value, _values(info))
+                for argument in directive.arguments or ()
             }
             return str(values["key"])
     return None
@@ -221,11 +221,11 @@ def _values(info: Any) -> dict[str, Any]:
     return coerced
 
 
-def _keyed(running: Running, name: str, key: str, given: dict[str, Any]) -> Any:
+def _keyed(running: Running, name: str, key: str, arguments: dict[str, Any]) -> Any:
     keys, goods = running.keys, running.goods
-    asked = json.dumps(given, sort_keys=True, default=str)
+    parameters = json.dumps(arguments, sort_keys=True, default=str)
     empty = {"inventoryAdjustmentGroup": None, "refund": None, "order": None}
-    held = keys.kept.get((name, key))
+    held = keys.answers.get((name, key))
     if key in keys.under_way:
         words = "A request with this key is under way."
         return {**empty, "userErrors": [refusal(None, words, "IDEMPOTENCY_CONCURRENT_REQUEST")]}
@@ -233,40 +233,40 @@ def _keyed(running: Running, name: str, key: str, given: dict[str, Any]) -> Any:
         words = "The previous attempt failed."
         return {**empty, "userErrors": [refusal(None, words, "IDEMPOTENCY_PREVIOUS_ATTEMPT_FAILED")]}
     if held is not None and goods.now() - held[1] < KEY_KEPT:
-        if held[0] != asked:
+        if held[0] != parameters:
             words = "The same key was used with other parameters."
             return {**empty, "userErrors": [refusal(None, words, "IDEMPOTENCY_KEY_PARAMETER_MISMATCH")]}
         keys.repeated += 1
         return held[2]
-    payload = MUTATIONS[name](running.write, given)
-    keys.kept[name, key] = (asked, goods.now(), payload)
+    payload = MUTATIONS[name](running.write, arguments)
+    keys.answers[name, key] = (parameters, goods.now(), payload)
     return payload
 
 
-def _subscription(running: Running, name: str, given: dict[str, Any]) -> Row:
-    goods, number = running.goods, given.get("id")
+def _subscription(running: Running, name: str, arguments: dict[str, Any]) -> Row:
+    goods, number = running.goods, arguments.get("id")
     if name == "webhookSubscriptionDelete":
         gone = goods.rows.take(str(number))
         errors = [] if gone else [refusal(["id"], "Webhook subscription does not exist")]
         return {"deletedWebhookSubscriptionId": number if gone else None, "userErrors": errors}
-    asked = given["webhookSubscription"]
+    subscription = arguments["webhookSubscription"]
     if name == "webhookSubscriptionUpdate":
         row = goods.rows.get(str(number))
         if row is None:
             words = "Webhook subscription does not exist"
             return {"webhookSubscription": None, "userErrors": [refusal(["id"], words)]}
-        row.update(asked)
+        row.update(subscription)
         return {"webhookSubscription": row, "userErrors": []}
-    taken = [
+    same_address = [
         row
         for row in goods.of("WebhookSubscription")
-        if (row["topic"], row["uri"]) == (given["topic"], asked["uri"])
+        if (row["topic"], row["uri"]) == (arguments["topic"], subscription["uri"])
     ]
-    if taken:
+    if same_address:
         words = "Address for this topic has already been taken"
         return {"webhookSubscription": None, "userErrors": [refusal(["webhookSubscription", "uri"], words)]}
-    fields = {"format": "JSON", "includeFields": [], **asked}
+    fields = {"format": "JSON", "includeFields": [], **subscription}
     return {
-        "webhookSubscription": goods.make("WebhookSubscription", topic=given["topic"], **fields),
+        "webhookSubscription": goods.make("WebhookSubscription", topic=arguments["topic"], **fields),
         "userErrors": [],
     }

@@ -78,8 +78,8 @@ class Goods:
 
     def money(self, amount: str) -> Row:
         """An amount in the store's currency, as an amount of both currencies."""
-        one = {"amount": amount, "currencyCode": self.currency}
-        return {"shopMoney": one, "presentmentMoney": one}
+        shop_money = {"amount": amount, "currencyCode": self.currency}
+        return {"shopMoney": shop_money, "presentmentMoney": shop_money}
 
     def add_location(self, name: str, *, active: bool = True) -> Row:
         """A place goods are kept at."""
@@ -125,9 +125,9 @@ class Goods:
                 **fields,
             },
         )
-        for at, option in enumerate(options or ("Default Title",), start=1):
-            own = f"{sku}-{at}" if sku and options else sku
-            self.add_variant(product, option, price=price, sku=own, stock=stock)
+        for position, option in enumerate(options or ("Default Title",), start=1):
+            variant_sku = f"{sku}-{position}" if sku and options else sku
+            self.add_variant(product, option, price=price, sku=variant_sku, stock=stock)
         return product
 
     def add_variant(self, product: Row, title: str, *, price: str, sku: str, stock: int | None) -> Row:
@@ -144,7 +144,7 @@ class Goods:
         places = self.of("Location")
         if stock is not None and places:
             self.add_level(item, places[0], stock)
-        made = self.make(
+        variant = self.make(
             "ProductVariant",
             title=title,
             sku=sku or None,
@@ -155,14 +155,14 @@ class Goods:
             item=item["id"],
             product=product["id"],
         )
-        self.belongings.setdefault(product["id"], []).append(made)
-        return made
+        self.belongings.setdefault(product["id"], []).append(variant)
+        return variant
 
     def add_level(self, item: Row, location: Row, available: int) -> Row:
         """Stock of an item at a location."""
-        made = self.make("InventoryLevel", item=item["id"], location=location["id"], available=available)
-        self.belongings.setdefault(item["id"], []).append(made)
-        return made
+        level = self.make("InventoryLevel", item=item["id"], location=location["id"], available=available)
+        self.belongings.setdefault(item["id"], []).append(level)
+        return level
 
     def add_customer(
         self, name: str, *, email: str | None = None, spent: str = "0.00", orders: int = 0
@@ -196,10 +196,10 @@ class Goods:
         **fields: Any,
     ) -> Row:
         """An order of those variants: PENDING, AUTHORIZED, PAID … as the schema spells it."""
-        total = sum(float(each["price"]) * quantity for each in variants)
+        total = sum(float(variant["price"]) * quantity for variant in variants)
         order = self.make("Order", customer=customer["id"] if customer else None)
         amount = f"{total:.2f}"
-        lines = [self._line(each, quantity, fulfilment) for each in variants]
+        lines = [self._line(variant, quantity, fulfilment) for variant in variants]
         facts = [{"description": "The countries differ", "sentiment": "NEGATIVE"}] if risk == "HIGH" else []
         sending = self.make(
             "FulfillmentOrder",
@@ -272,24 +272,24 @@ class Goods:
     def seed(self, *, products: int = 20, orders: int = 10, customers: int = 5, seed: int = 1) -> None:
         """A catalogue as the sandbox's: every fifth product has three variants, some are sold out."""
         chance = random.Random(seed)
-        for at in range(1, products + 1):
-            options = ("Small", "Medium", "Large") if at % 5 == 0 else ()
+        for index in range(1, products + 1):
+            options = ("Small", "Medium", "Large") if index % 5 == 0 else ()
             price = f"{chance.randint(300, 9_900) / 100:.2f}"
-            stock = 0 if at % 7 == 0 else chance.randint(1, 40)
-            self.add_product(f"Pot {at}", price=price, sku=f"POT-{at}", stock=stock, options=options)
+            stock = 0 if index % 7 == 0 else chance.randint(1, 40)
+            self.add_product(f"Pot {index}", price=price, sku=f"POT-{index}", stock=stock, options=options)
         people = [
-            self.add_customer(f"Person {at}", spent=f"{at * 100}.00", orders=at)
-            for at in range(1, customers + 1)
+            self.add_customer(f"Person {index}", spent=f"{index * 100}.00", orders=index)
+            for index in range(1, customers + 1)
         ]
         variants = self.of("ProductVariant")
-        for at in range(1, orders + 1):
+        for index in range(1, orders + 1):
             chosen = chance.sample(variants, k=min(2, len(variants)))
-            payment = ("PAID", "PENDING", "AUTHORIZED")[at % 3]
+            payment = ("PAID", "PENDING", "AUTHORIZED")[index % 3]
             order = self.add_order(
-                chosen, customer=people[at % len(people)] if people else None, payment=payment
+                chosen, customer=people[index % len(people)] if people else None, payment=payment
             )
-            made = self.now() - timedelta(hours=12 * at)
-            order["createdAt"] = order["updatedAt"] = order["processedAt"] = stamp(made)
+            created_at = self.now() - timedelta(hours=12 * index)
+            order["createdAt"] = order["updatedAt"] = order["processedAt"] = stamp(created_at)
 
 
 def number(row: Row) -> int:

@@ -34,19 +34,19 @@ def refusal(path: list[str] | None, message: str, code: str | None = None, **mor
     return {"field": path, "message": message, "code": code, **more}
 
 
-def variants_bulk_update(write: Write, given: dict[str, Any]) -> Row:
+def variants_bulk_update(write: Write, arguments: dict[str, Any]) -> Row:
     """Prices of variants; with partial updates the good ones are kept."""
-    product, errors, done = write.goods.rows.get(given["productId"]), [], []
+    product, errors, done = write.goods.rows.get(arguments["productId"]), [], []
     if product is None:
         words = "Product does not exist"
         return {
             "productVariants": None,
             "userErrors": [refusal(["productId"], words, "PRODUCT_DOES_NOT_EXIST")],
         }
-    own = {row["id"]: row for row in variants_of(write.goods, product["id"])}
-    for at, wanted in enumerate(given["variants"]):
-        path = ["variants", str(at)]
-        row = own.get(wanted["id"])
+    variants = {row["id"]: row for row in variants_of(write.goods, product["id"])}
+    for index, change in enumerate(arguments["variants"]):
+        path = ["variants", str(index)]
+        row = variants.get(change["id"])
         if row is None:
             errors.append(
                 refusal([*path, "id"], "Product variant does not exist", "PRODUCT_VARIANT_DOES_NOT_EXIST")
@@ -55,15 +55,15 @@ def variants_bulk_update(write: Write, given: dict[str, Any]) -> Row:
         wrong = [
             name
             for name in ("price", "compareAtPrice")
-            if name in wanted and not _is_amount(wanted[name], name)
+            if name in change and not _is_amount(change[name], name)
         ]
         if wrong:
             errors.append(
                 refusal([*path, wrong[0]], "must be greater than or equal to 0", "GREATER_THAN_OR_EQUAL_TO")
             )
             continue
-        done.append((row, {name: wanted[name] for name in ("price", "compareAtPrice") if name in wanted}))
-    if errors and not given.get("allowPartialUpdates"):
+        done.append((row, {name: change[name] for name in ("price", "compareAtPrice") if name in change}))
+    if errors and not arguments.get("allowPartialUpdates"):
         done = []
     for row, fields in done:
         write.change(row, **{name: _amount(value) for name, value in fields.items()})
@@ -85,54 +85,63 @@ def _amount(value: Any) -> str | None:
     return None if value is None else f"{Decimal(str(value)):.2f}"
 
 
-def set_quantities(write: Write, given: dict[str, Any]) -> Row:
+def set_quantities(write: Write, arguments: dict[str, Any]) -> Row:
     """All quantities or none: each only where it still is what it is changed from."""
-    errors, wanted = [], []
-    for at, each in enumerate(given["input"]["quantities"]):
-        path = ["input", "quantities", str(at)]
-        level = level_of(write.goods, each["inventoryItemId"], each["locationId"])
-        if "changeFromQuantity" not in each:
+    errors, accepted = [], []
+    for index, quantity_input in enumerate(arguments["input"]["quantities"]):
+        path = ["input", "quantities", str(index)]
+        level = level_of(write.goods, quantity_input["inventoryItemId"], quantity_input["locationId"])
+        if "changeFromQuantity" not in quantity_input:
             errors.append(
                 refusal([*path, "changeFromQuantity"], "must be given", "COMPARE_QUANTITY_REQUIRED")
             )
-        elif each["inventoryItemId"] not in write.goods.rows:
+        elif quantity_input["inventoryItemId"] not in write.goods.rows:
             errors.append(refusal([*path, "inventoryItemId"], "could not be found", "INVALID_INVENTORY_ITEM"))
         elif level is None:
             errors.append(refusal([*path, "locationId"], "could not be found", "INVALID_LOCATION"))
-        elif each["quantity"] > 1_000_000_000:
+        elif quantity_input["quantity"] > 1_000_000_000:
             errors.append(refusal([*path, "quantity"], "is too high", "INVALID_QUANTITY_TOO_HIGH"))
-        elif each["changeFromQuantity"] is not None and each["changeFromQuantity"] != level["available"]:
+        elif (
+            quantity_input["changeFromQuantity"] is not None
+            and quantity_input["changeFromQuantity"] != level["available"]
+        ):
             words = "The changeFromQuantity argument no longer matches the persisted quantity."
             errors.append(refusal([*path, "changeFromQuantity"], words, "CHANGE_FROM_QUANTITY_STALE"))
         else:
-            wanted.append((level, each["quantity"]))
+            accepted.append((level, quantity_input["quantity"]))
     if errors:
         return {"inventoryAdjustmentGroup": None, "userErrors": errors}
     changes = []
-    for level, quantity in wanted:
+    for level, quantity in accepted:
         delta = quantity - level["available"]
         write.change(level, "INVENTORY_LEVELS_UPDATE", available=quantity)
         goods = write.goods
-        told = {"name": "available", "delta": delta, "quantityAfterChange": quantity}
-        changes.append({**told, "item": goods.rows[level["item"]], "location": goods.rows[level["location"]]})
-    group = {"createdAt": stamp(write.goods.now()), "reason": given["input"]["reason"], "changes": changes}
+        change = {"name": "available", "delta": delta, "quantityAfterChange": quantity}
+        changes.append(
+            {**change, "item": goods.rows[level["item"]], "location": goods.rows[level["location"]]}
+        )
+    group = {
+        "createdAt": stamp(write.goods.now()),
+        "reason": arguments["input"]["reason"],
+        "changes": changes,
+    }
     return {"inventoryAdjustmentGroup": group, "userErrors": []}
 
 
-def add_tags(write: Write, given: dict[str, Any]) -> Row:
+def add_tags(write: Write, arguments: dict[str, Any]) -> Row:
     """Tags are kept once, without regard to case."""
-    return _tagged(write, given["id"], lambda held: [*held, *_missing(held, given["tags"])])
+    return _tagged(write, arguments["id"], lambda held: [*held, *_missing(held, arguments["tags"])])
 
 
-def remove_tags(write: Write, given: dict[str, Any]) -> Row:
+def remove_tags(write: Write, arguments: dict[str, Any]) -> Row:
     """Tags are taken off without regard to case."""
-    gone = {tag.casefold() for tag in given["tags"]}
-    return _tagged(write, given["id"], lambda held: [tag for tag in held if tag.casefold() not in gone])
+    gone = {tag.casefold() for tag in arguments["tags"]}
+    return _tagged(write, arguments["id"], lambda held: [tag for tag in held if tag.casefold() not in gone])
 
 
 def _missing(held: list[str], tags: list[str]) -> list[str]:
-    known = {tag.casefold() for tag in held}
-    return [tag for tag in tags if tag.casefold() not in known]
+    present = {tag.casefold() for tag in held}
+    return [tag for tag in tags if tag.casefold() not in present]
 
 
 def _tagged(write: Write, number: str, change: Callable[[list[str]], list[str]]) -> Row:
@@ -144,87 +153,96 @@ def _tagged(write: Write, number: str, change: Callable[[list[str]], list[str]])
     return {"node": row, "userErrors": []}
 
 
-def update_product(write: Write, given: dict[str, Any]) -> Row:
+def update_product(write: Write, arguments: dict[str, Any]) -> Row:
     """The fields that are named; others are left alone."""
-    return _updated(write, given["product"], "product", "PRODUCTS_UPDATE")
+    return _updated(write, arguments["product"], "product", "PRODUCTS_UPDATE")
 
 
-def update_order(write: Write, given: dict[str, Any]) -> Row:
+def update_order(write: Write, arguments: dict[str, Any]) -> Row:
     """The fields that are named."""
-    return _updated(write, given["input"], "order", "ORDERS_UPDATED")
+    return _updated(write, arguments["input"], "order", "ORDERS_UPDATED")
 
 
-def update_customer(write: Write, given: dict[str, Any]) -> Row:
+def update_customer(write: Write, arguments: dict[str, Any]) -> Row:
     """The fields that are named."""
-    return _updated(write, given["input"], "customer", "CUSTOMERS_UPDATE")
+    return _updated(write, arguments["input"], "customer", "CUSTOMERS_UPDATE")
 
 
-def _updated(write: Write, asked: Row, name: str, topic: str) -> Row:
-    row = write.goods.rows.get(asked["id"])
+def _updated(write: Write, fields: Row, name: str, topic: str) -> Row:
+    row = write.goods.rows.get(fields["id"])
     if row is None:
         return {name: None, "userErrors": [refusal(["id"], f"{name.capitalize()} does not exist")]}
-    write.change(row, topic, **{each: value for each, value in asked.items() if each != "id"})
+    write.change(
+        row, topic, **{field_name: value for field_name, value in fields.items() if field_name != "id"}
+    )
     return {name: row, "userErrors": []}
 
 
-def publish(write: Write, given: dict[str, Any]) -> Row:
+def publish(write: Write, arguments: dict[str, Any]) -> Row:
     """Onto channels."""
-    return _published(write, given, lambda held, asked: sorted({*held, *asked}))
+    return _published(write, arguments, lambda held, channels: sorted({*held, *channels}))
 
 
-def unpublish(write: Write, given: dict[str, Any]) -> Row:
+def unpublish(write: Write, arguments: dict[str, Any]) -> Row:
     """Off channels."""
-    return _published(write, given, lambda held, asked: [each for each in held if each not in asked])
+    return _published(
+        write, arguments, lambda held, channels: [channel for channel in held if channel not in channels]
+    )
 
 
-def _published(write: Write, given: dict[str, Any], change: Callable[[Any, Any], list[str]]) -> Row:
-    row, asked = write.goods.rows.get(given["id"]), [each["publicationId"] for each in given["input"]]
+def _published(write: Write, arguments: dict[str, Any], change: Callable[[Any, Any], list[str]]) -> Row:
+    row, channels = (
+        write.goods.rows.get(arguments["id"]),
+        [entry["publicationId"] for entry in arguments["input"]],
+    )
     if row is None:
         return {"publishable": None, "userErrors": [refusal(["id"], "Resource does not exist")]}
-    if any(each not in write.goods.rows for each in asked):
+    if any(channel not in write.goods.rows for channel in channels):
         return {"publishable": row, "userErrors": [refusal(["input", "0"], "Publication does not exist")]}
-    write.change(row, "PRODUCTS_UPDATE", publications=change(row["publications"], asked))
+    write.change(row, "PRODUCTS_UPDATE", publications=change(row["publications"], channels))
     return {"publishable": row, "userErrors": []}
 
 
-def set_metafields(write: Write, given: dict[str, Any]) -> Row:
+def set_metafields(write: Write, arguments: dict[str, Any]) -> Row:
     """All or none; a digest that is given must be the present one, null: there must be none."""
     errors, goods = [], write.goods
-    for at, each in enumerate(given["metafields"]):
-        owner = goods.rows.get(each["ownerId"])
-        held = metafield(goods, owner, each) if owner is not None else None
+    for index, entry in enumerate(arguments["metafields"]):
+        owner = goods.rows.get(entry["ownerId"])
+        held = metafield(goods, owner, entry) if owner is not None else None
         if owner is None:
             words = "Owner does not exist."
-            errors.append(refusal(["metafields", str(at), "ownerId"], words, "INVALID", elementIndex=at))
-        elif "compareDigest" in each and each["compareDigest"] != (
+            errors.append(
+                refusal(["metafields", str(index), "ownerId"], words, "INVALID", elementIndex=index)
+            )
+        elif "compareDigest" in entry and entry["compareDigest"] != (
             digest_of(held["value"]) if held else None
         ):
             words = "The resource has been updated since it was loaded."
-            errors.append(refusal(["metafields", str(at)], words, "STALE_OBJECT", elementIndex=at))
+            errors.append(refusal(["metafields", str(index)], words, "STALE_OBJECT", elementIndex=index))
     if errors:
         return {"metafields": None, "userErrors": errors}
     done = []
-    for each in given["metafields"]:
-        held = metafield(goods, goods.rows[each["ownerId"]], each)
+    for entry in arguments["metafields"]:
+        held = metafield(goods, goods.rows[entry["ownerId"]], entry)
         if held is None:
-            names = {name: each[name] for name in ("namespace", "key", "type")}
-            held = goods.make("Metafield", owner=each["ownerId"], value=None, **names)
-        write.change(held, value=each["value"])
+            names = {name: entry[name] for name in ("namespace", "key", "type")}
+            held = goods.make("Metafield", owner=entry["ownerId"], value=None, **names)
+        write.change(held, value=entry["value"])
         done.append(held)
     return {"metafields": done, "userErrors": []}
 
 
-def cancel_order(write: Write, given: dict[str, Any]) -> Row:
+def cancel_order(write: Write, arguments: dict[str, Any]) -> Row:
     """A job; here it is done at once, though the answer does not say so."""
-    row = write.goods.rows.get(given["orderId"])
+    row = write.goods.rows.get(arguments["orderId"])
     if row is None or row["cancelledAt"] is not None:
-        found = "NOT_FOUND" if row is None else "INVALID"
+        code = "NOT_FOUND" if row is None else "INVALID"
         return {
             "job": None,
-            "orderCancelUserErrors": [refusal(["orderId"], "cannot be cancelled", found)],
+            "orderCancelUserErrors": [refusal(["orderId"], "cannot be cancelled", code)],
             "userErrors": [],
         }
-    if given["restock"]:
+    if arguments["restock"]:
         for line in row["lineItems"]:
             variant = write.goods.rows.get(line["variant"])
             levels = write.goods.owned(variant["item"]) if variant else []
@@ -240,34 +258,34 @@ def cancel_order(write: Write, given: dict[str, Any]) -> Row:
     }
 
 
-def close_order(write: Write, given: dict[str, Any]) -> Row:
+def close_order(write: Write, arguments: dict[str, Any]) -> Row:
     """Into the archive."""
-    return _closed(write, given, stamp(write.goods.now()))
+    return _closed(write, arguments, stamp(write.goods.now()))
 
 
-def open_order(write: Write, given: dict[str, Any]) -> Row:
+def open_order(write: Write, arguments: dict[str, Any]) -> Row:
     """Out of the archive."""
-    return _closed(write, given, None)
+    return _closed(write, arguments, None)
 
 
-def _closed(write: Write, given: dict[str, Any], moment: str | None) -> Row:
-    row = write.goods.rows.get(given["input"]["id"])
+def _closed(write: Write, arguments: dict[str, Any], moment: str | None) -> Row:
+    row = write.goods.rows.get(arguments["input"]["id"])
     if row is None:
         return {"order": None, "userErrors": [refusal(["id"], "Order does not exist")]}
     write.change(row, "ORDERS_UPDATED", closedAt=moment)
     return {"order": row, "userErrors": []}
 
 
-def hold(write: Write, given: dict[str, Any]) -> Row:
+def hold(write: Write, arguments: dict[str, Any]) -> Row:
     """A hold; one handle of an app once."""
-    row, asked = write.goods.rows.get(given["id"]), given["fulfillmentHold"]
+    row, requested_hold = write.goods.rows.get(arguments["id"]), arguments["fulfillmentHold"]
     if row is None:
         words = "Fulfillment order not found"
         return {
             "fulfillmentOrder": None,
             "userErrors": [refusal(["id"], words, "FULFILLMENT_ORDER_NOT_FOUND")],
         }
-    if asked.get("handle") in row["holds"]:
+    if requested_hold.get("handle") in row["holds"]:
         words, code = (
             "The handle provided for the fulfillment hold is already in use",
             "DUPLICATE_FULFILLMENT_HOLD_HANDLE",
@@ -278,79 +296,86 @@ def hold(write: Write, given: dict[str, Any]) -> Row:
             "fulfillmentOrder": row,
             "userErrors": [refusal(["id"], "cannot be held", "INVALID_FULFILLMENT_ORDER_STATUS")],
         }
-    write.change(row, status="ON_HOLD", holds=[*row["holds"], asked.get("handle")])
+    write.change(row, status="ON_HOLD", holds=[*row["holds"], requested_hold.get("handle")])
     order = write.goods.rows[row["order"]]
     order["displayFulfillmentStatus"] = "ON_HOLD"
     return {"fulfillmentOrder": row, "userErrors": []}
 
 
-def release(write: Write, given: dict[str, Any]) -> Row:
+def release(write: Write, arguments: dict[str, Any]) -> Row:
     """The holds that are named end, or all."""
-    row = write.goods.rows.get(given["id"])
+    row = write.goods.rows.get(arguments["id"])
     if row is None or row["status"] != "ON_HOLD":
         words, code = "Fulfillment order is not on hold", "INVALID_FULFILLMENT_ORDER_STATUS"
         code = "FULFILLMENT_ORDER_NOT_FOUND" if row is None else code
         return {"fulfillmentOrder": row, "userErrors": [refusal(["id"], words, code)]}
-    ended = {each["handle"] for each in holds_of(row) if each["id"] in (given.get("holdIds") or [each["id"]])}
-    left = [each for each in row["holds"] if each not in ended]
-    write.change(row, status="ON_HOLD" if left else "OPEN", holds=left)
-    write.goods.rows[row["order"]]["displayFulfillmentStatus"] = "ON_HOLD" if left else "UNFULFILLED"
+    ended = {
+        active_hold["handle"]
+        for active_hold in holds_of(row)
+        if active_hold["id"] in (arguments.get("holdIds") or [active_hold["id"]])
+    }
+    remaining = [handle for handle in row["holds"] if handle not in ended]
+    write.change(row, status="ON_HOLD" if remaining else "OPEN", holds=remaining)
+    write.goods.rows[row["order"]]["displayFulfillmentStatus"] = "ON_HOLD" if remaining else "UNFULFILLED"
     return {"fulfillmentOrder": row, "userErrors": []}
 
 
-def capture(write: Write, given: dict[str, Any]) -> Row:
+def capture(write: Write, arguments: dict[str, Any]) -> Row:
     """Takes what was reserved."""
-    asked = given["input"]
-    row = write.goods.rows.get(asked["id"])
+    capture_input = arguments["input"]
+    row = write.goods.rows.get(capture_input["id"])
     if row is None or row["displayFinancialStatus"] != "AUTHORIZED":
         return {"transaction": None, "userErrors": [refusal(["id"], "Order cannot be captured")]}
-    taken = write.goods.make(
+    transaction = write.goods.make(
         "OrderTransaction",
         kind="CAPTURE",
         status="SUCCESS",
         processedAt=stamp(write.goods.now()),
         gateway="bogus",
-        amountSet=write.goods.money(str(asked["amount"])),
+        amountSet=write.goods.money(str(capture_input["amount"])),
         order=row["id"],
     )
-    held = [*row["transactions"], taken]
+    held = [*row["transactions"], transaction]
     write.change(row, "ORDERS_PAID", displayFinancialStatus="PAID", transactions=held)
-    return {"transaction": taken, "userErrors": []}
+    return {"transaction": transaction, "userErrors": []}
 
 
-def refund(write: Write, given: dict[str, Any]) -> Row:
+def refund(write: Write, arguments: dict[str, Any]) -> Row:
     """Gives back; never more than was paid."""
-    asked = given["input"]
-    row = write.goods.rows.get(asked["orderId"])
+    refund_input = arguments["input"]
+    row = write.goods.rows.get(refund_input["orderId"])
     if row is None:
         return {"refund": None, "order": None, "userErrors": [refusal(["orderId"], "Order does not exist")]}
-    amount = sum(Decimal(str(each["amount"])) for each in asked["transactions"])
-    before = sum(Decimal(each["totalRefundedSet"]["shopMoney"]["amount"]) for each in row["refunds"])
+    amount = sum(Decimal(str(transaction["amount"])) for transaction in refund_input["transactions"])
+    before = sum(
+        Decimal(earlier_refund["totalRefundedSet"]["shopMoney"]["amount"])
+        for earlier_refund in row["refunds"]
+    )
     if before + amount > Decimal(row["totalPriceSet"]["shopMoney"]["amount"]):
         return {"refund": None, "order": row, "userErrors": [refusal(["transactions"], "more than was paid")]}
-    made = write.goods.make("Refund", totalRefundedSet=write.goods.money(f"{amount:.2f}"))
-    write.change(row, "REFUNDS_CREATE", refunds=[*row["refunds"], made])
-    return {"refund": made, "order": row, "userErrors": []}
+    new_refund = write.goods.make("Refund", totalRefundedSet=write.goods.money(f"{amount:.2f}"))
+    write.change(row, "REFUNDS_CREATE", refunds=[*row["refunds"], new_refund])
+    return {"refund": new_refund, "order": row, "userErrors": []}
 
 
-def make_redirect(write: Write, given: dict[str, Any]) -> Row:
+def make_redirect(write: Write, arguments: dict[str, Any]) -> Row:
     """A path is kept once."""
-    asked = given["urlRedirect"]
-    if any(row["path"] == asked["path"] for row in write.goods.of("UrlRedirect")):
+    redirect = arguments["urlRedirect"]
+    if any(row["path"] == redirect["path"] for row in write.goods.of("UrlRedirect")):
         words = "Path has already been taken"
         return {"urlRedirect": None, "userErrors": [refusal(["urlRedirect", "path"], words, None)]}
-    row = write.goods.make("UrlRedirect", path=asked["path"], target=None)
-    write.change(row, target=asked["target"])
+    row = write.goods.make("UrlRedirect", path=redirect["path"], target=None)
+    write.change(row, target=redirect["target"])
     return {"urlRedirect": row, "userErrors": []}
 
 
-def set_redirect(write: Write, given: dict[str, Any]) -> Row:
+def set_redirect(write: Write, arguments: dict[str, Any]) -> Row:
     """Another target for a path that is there."""
-    row = write.goods.rows.get(given["id"])
+    row = write.goods.rows.get(arguments["id"])
     if row is None:
         words = "Redirect does not exist"
         return {"urlRedirect": None, "userErrors": [refusal(["id"], words, "DOES_NOT_EXIST")]}
-    write.change(row, **given["urlRedirect"])
+    write.change(row, **arguments["urlRedirect"])
     return {"urlRedirect": row, "userErrors": []}
 
 

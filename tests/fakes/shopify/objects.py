@@ -33,7 +33,10 @@ def variants_of(goods: Goods, product: str) -> list[Row]:
 
 def published(goods: Goods, product: Row) -> list[Row]:
     """Where a product is sold, as resource publications."""
-    return [{"publication": goods.rows[each], "isPublished": True} for each in product["publications"]]
+    return [
+        {"publication": goods.rows[publication_id], "isPublished": True}
+        for publication_id in product["publications"]
+    ]
 
 
 def metafield(goods: Goods, owner: Row, arguments: dict[str, Any]) -> Row | None:
@@ -55,7 +58,10 @@ def digest_of(value: str) -> str:
 
 def refunded(goods: Goods, order: Row) -> Row:
     """The sum of an order's refunds."""
-    total = sum(float(each["totalRefundedSet"]["shopMoney"]["amount"]) for each in order["refunds"])
+    total = sum(
+        float(earlier_refund["totalRefundedSet"]["shopMoney"]["amount"])
+        for earlier_refund in order["refunds"]
+    )
     return goods.money(f"{total:.2f}")
 
 
@@ -64,17 +70,17 @@ def holds_of(row: Row) -> list[Row]:
     number = row["id"].rpartition("/")[2]
     return [
         {
-            "id": f"gid://shopify/FulfillmentHold/{number}{sum(each.encode()):04}",
-            "handle": each,
+            "id": f"gid://shopify/FulfillmentHold/{number}{sum(handle.encode()):04}",
+            "handle": handle,
             "reason": "OTHER",
         }
-        for each in row["holds"]
+        for handle in row["holds"]
     ]
 
 
 FIELDS: dict[tuple[str, str], Field] = {
     ("Product", "hasOnlyDefaultVariant"): lambda goods, row, _: (
-        [each["title"] for each in variants_of(goods, row["id"])] == ["Default Title"]
+        [variant["title"] for variant in variants_of(goods, row["id"])] == ["Default Title"]
     ),
     ("Product", "resourcePublicationsV2"): lambda goods, row, _: published(goods, row),
     ("Product", "resourcePublicationsCount"): lambda goods, row, _: {"count": len(row["publications"])},
@@ -86,14 +92,14 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("ProductVariant", "product"): lambda goods, row, _: goods.rows[row["product"]],
     ("ProductVariant", "inventoryItem"): lambda goods, row, _: goods.rows[row["item"]],
     ("ProductVariant", "inventoryQuantity"): lambda goods, row, _: available(goods, row["item"]),
-    ("InventoryItem", "inventoryLevel"): lambda goods, row, given: level_of(
-        goods, row["id"], given["locationId"]
+    ("InventoryItem", "inventoryLevel"): lambda goods, row, arguments: level_of(
+        goods, row["id"], arguments["locationId"]
     ),
     ("InventoryItem", "variants"): lambda goods, row, _: [
-        each for each in goods.of("ProductVariant") if each["item"] == row["id"]
+        variant for variant in goods.of("ProductVariant") if variant["item"] == row["id"]
     ],
-    ("InventoryLevel", "quantities"): lambda goods, row, given: [
-        {"name": name, "quantity": row["available"]} for name in given["names"]
+    ("InventoryLevel", "quantities"): lambda goods, row, arguments: [
+        {"name": name, "quantity": row["available"]} for name in arguments["names"]
     ],
     ("Order", "customer"): lambda goods, row, _: goods.rows[row["customer"]] if row["customer"] else None,
     ("Order", "closed"): lambda goods, row, _: row["closedAt"] is not None,
@@ -101,14 +107,14 @@ FIELDS: dict[tuple[str, str], Field] = {
     ("Order", "capturable"): lambda goods, row, _: row["displayFinancialStatus"] == "AUTHORIZED",
     ("Order", "totalRefundedSet"): lambda goods, row, _: refunded(goods, row),
     ("Order", "fulfillmentOrders"): lambda goods, row, _: [
-        goods.rows[each] for each in row["fulfillmentOrders"]
+        goods.rows[order_id] for order_id in row["fulfillmentOrders"]
     ],
     ("Order", "totalPrice"): lambda goods, row, _: row["totalPriceSet"]["shopMoney"]["amount"],
     ("Product", "collections"): lambda goods, row, _: [
-        goods.rows[each] for each in row.get("collections", ())
+        goods.rows[collection_id] for collection_id in row.get("collections", ())
     ],
     ("Product", "totalInventory"): lambda goods, row, _: sum(
-        available(goods, each["item"]) for each in variants_of(goods, row["id"])
+        available(goods, variant["item"]) for variant in variants_of(goods, row["id"])
     ),
     ("FulfillmentOrder", "fulfillmentHolds"): lambda goods, row, _: holds_of(row),
     ("FulfillmentOrder", "orderId"): lambda goods, row, _: row["order"],

@@ -26,8 +26,8 @@ def raw(version: str) -> dict[str, Any]:
     expected = dict(reversed(line.split()) for line in _SUMS.read_text("ascii").splitlines())
     if hashlib.sha256(content).hexdigest() != expected[path.name]:
         pytest.fail(f"{path.name} is not the file that was reviewed", pytrace=False)
-    found: dict[str, Any] = json.loads(gzip.decompress(content))
-    return found
+    schema_parts: dict[str, Any] = json.loads(gzip.decompress(content))
+    return schema_parts
 
 
 @functools.cache

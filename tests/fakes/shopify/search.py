@@ -22,13 +22,13 @@ def matching(query: str | None, fields: dict[str, Callable[[Row], Any]]) -> Test
     """A test of rows for a search; `fields` gives the value of each name that may be searched for."""
     if query is None or not query.strip():
         return lambda row: True
-    tokens, at = [], 0
-    while at < len(query.rstrip()):
-        found = _TERM.match(query, at)
-        if found is None:
-            raise BadSearch(query[at:])
-        tokens.append(found)
-        at = found.end()
+    tokens, position = [], 0
+    while position < len(query.rstrip()):
+        term_match = _TERM.match(query, position)
+        if term_match is None:
+            raise BadSearch(query[position:])
+        tokens.append(term_match)
+        position = term_match.end()
     test, rest = _either(tokens, fields)
     if rest:
         raise BadSearch(query)
@@ -41,7 +41,7 @@ def _either(tokens: list[re.Match[str]], fields: dict[str, Callable[[Row], Any]]
         test, tokens = _both(tokens, fields)
         tests.append(test)
         if not tokens or tokens[0]["word"] != "OR":
-            return (lambda row: any(each(row) for each in tests)), tokens
+            return (lambda row: any(matches(row) for matches in tests)), tokens
         tokens = tokens[1:]
 
 
@@ -62,7 +62,7 @@ def _both(tokens: list[re.Match[str]], fields: dict[str, Callable[[Row], Any]]) 
         else:
             tests.append(_term(tokens[0], fields))
             tokens = tokens[1:]
-    return (lambda row: all(each(row) for each in tests)), tokens
+    return (lambda row: all(matches(row) for matches in tests)), tokens
 
 
 def _not(test: Test) -> Test:
@@ -84,8 +84,10 @@ def _term(token: re.Match[str], fields: dict[str, Callable[[Row], Any]]) -> Test
             return (held > moment if ahead else held < moment) or ("=" in sign and held == moment)
 
         return compared
-    wanted = {each.strip().casefold() for each in (text.split(",") if token["bare"] is not None else [text])}
-    return lambda row: bool(wanted & {str(each).casefold() for each in _listed(value(row))})
+    accepted = {
+        part.strip().casefold() for part in (text.split(",") if token["bare"] is not None else [text])
+    }
+    return lambda row: bool(accepted & {str(entry).casefold() for entry in _listed(value(row))})
 
 
 def _listed(value: Any) -> list[Any]:

@@ -101,9 +101,9 @@ class ShopifyFake(Goods):
 
     def fault(self, kind: str, operation: str | None = None, **more: Any) -> None:
         """A call goes wrong as a fault of the sandbox says; `operation` names the one document it hits."""
-        made = self.faults.make({"kind": kind, "method": "POST", "path": "**/graphql.json", **more})
+        new_fault = self.faults.make({"kind": kind, "method": "POST", "path": "**/graphql.json", **more})
         if operation is not None:
-            self.hits[made.id] = operation
+            self.hits[new_fault.id] = operation
 
     def writes(self) -> list[Row]:
         """Every change that arrived, also when refused or cut off."""
@@ -114,11 +114,11 @@ class ShopifyFake(Goods):
         return [entry for entry in self.writes() if entry["applied"]]
 
     async def _token(self, request: Request) -> Response:
-        given = {name: values[-1] for name, values in parse_qs((await request.body()).decode()).items()}
+        form = {name: values[-1] for name, values in parse_qs((await request.body()).decode()).items()}
         self.exchanges += 1
-        if given.get("grant_type") != "client_credentials":
+        if form.get("grant_type") != "client_credentials":
             return JSONResponse({"error": "unsupported_grant_type"}, 400)
-        good = (given.get("client_id"), given.get("client_secret")) == (
+        good = (form.get("client_id"), form.get("client_secret")) == (
             self.app.client_id,
             self.app.client_secret,
         )
@@ -142,10 +142,10 @@ class ShopifyFake(Goods):
 
     async def _graphql(self, request: Request) -> Response:
         body, version = await request.body(), request.path_params["version"]
-        asked = json.loads(body)
-        document, wrong = checked(version, asked["query"])
+        payload = json.loads(body)
+        document, wrong = checked(version, payload["query"])
         if wrong:
-            return self._told({"errors": [{"message": each} for each in wrong]}, version)
+            return self._versioned_response({"errors": [{"message": message} for message in wrong]}, version)
         operation = operation_of(document)
         name = operation.name.value if operation.name else ""
         is_write = operation.operation.value == "mutation" and not set(roots_of(document)) <= _READING
@@ -156,7 +156,7 @@ class ShopifyFake(Goods):
         if fault is not None and fault.kind in ("status", "throttle", "drop_before"):
             return self._failed(entry, fault, version)
         self.documents.append(name)
-        answer, done = self._answered(request, document, asked.get("variables") or {}, version)
+        answer, done = self._answered(request, document, payload.get("variables") or {}, version)
         self.ledger.complete(
             entry, done, answered=None if fault and fault.kind == "drop_after" else answer.status_code
         )
@@ -169,8 +169,8 @@ class ShopifyFake(Goods):
     def _struck(self, name: str) -> InjectedFault | None:
         """The fault that hits this document; one for another document is not counted as hit."""
         for fault in self.faults.all():
-            wanted = self.hits.get(fault.id)
-            if wanted not in (None, name) or fault.is_spent:
+            operation = self.hits.get(fault.id)
+            if operation not in (None, name) or fault.is_spent:
                 continue
             fault.seen += 1
             if fault.seen > fault.skip:
@@ -179,7 +179,7 @@ class ShopifyFake(Goods):
         return None
 
     def _arrived(self, request: Request, body: bytes, is_write: bool, roots: list[str]) -> LedgerEntry:
-        upkeep = all(each.startswith("webhookSubscription") for each in roots)
+        upkeep = all(root.startswith("webhookSubscription") for root in roots)
         service = "upkeep" if is_write and upkeep else "shopify"
         heard = FakeRequest(
             "POST" if is_write else "GET",
@@ -209,16 +209,15 @@ class ShopifyFake(Goods):
             words = "[API] Invalid API key or access token (unrecognized login or wrong password)"
             return JSONResponse({"errors": words}, 401), None
         from_schema = cost.requested(schema_of(version), document, variables)
-        if from_schema > cost.MOST:
-            words = (
-                f"Query cost is {from_schema}, which exceeds the single query max cost limit ({cost.MOST})."
-            )
+        if from_schema > cost.MAX_QUERY_COST:
+            limit = cost.MAX_QUERY_COST
+            words = f"Query cost is {from_schema}, which exceeds the single query max cost limit ({limit})."
             error = {"message": words, "extensions": {"code": "MAX_COST_EXCEEDED"}}
-            return self._told({"errors": [error]}, version), None
+            return self._versioned_response({"errors": [error]}, version), None
         if from_schema > self.bucket.available:
             error = {"message": "Throttled", "extensions": {"code": "THROTTLED"}}
-            extensions = {"cost": self.bucket.told(from_schema, None)}
-            return self._told({"errors": [error], "extensions": extensions}, version), None
+            extensions = {"cost": self.bucket.as_extension(from_schema, None)}
+            return self._versioned_response({"errors": [error], "extensions": extensions}, version), None
         running = self._running(version)
         running.bulk = lambda text: self.bulk.start(running, text)
         for row in self.of("BulkOperation"):
@@ -227,15 +226,17 @@ class ShopifyFake(Goods):
         data, errors = run(running, document, variables)
         actual = cost.MUTATION if running.write.touched else min(_objects(data), from_schema)
         self.bucket.take(actual)
-        body: Row = {"data": data, "extensions": {"cost": self.bucket.told(from_schema, actual)}}
+        body: Row = {"data": data, "extensions": {"cost": self.bucket.as_extension(from_schema, actual)}}
         if errors:
             body["errors"] = [error.formatted for error in errors]
         self._waiting += running.write.caused
-        return self._told(body, version), Done(200, changed_objects=tuple(running.write.touched))
+        return self._versioned_response(body, version), Done(
+            200, changed_objects=tuple(running.write.touched)
+        )
 
     def _running(self, version: str) -> Running:
         held = frozenset(self.app.scopes)
-        reading = {f"read_{each.removeprefix('write_')}" for each in held if each.startswith("write_")}
+        reading = {f"read_{scope.removeprefix('write_')}" for scope in held if scope.startswith("write_")}
         shop = {
             "__typename": "Shop",
             "id": "gid://shopify/Shop/1",
@@ -247,7 +248,7 @@ class ShopifyFake(Goods):
         }
         return Running(self, version, held | reading, shop, self.keys, Write(self))
 
-    def _told(self, body: Row, version: str) -> Response:
+    def _versioned_response(self, body: Row, version: str) -> Response:
         return JSONResponse(body, headers={"x-shopify-api-version": version})
 
     async def settle(self) -> None:
@@ -321,5 +322,5 @@ def _header_of(topic: str) -> str:
 
 def _objects(value: Any) -> int:
     if isinstance(value, dict):
-        return 1 + sum(_objects(each) for each in value.values())
-    return sum(_objects(each) for each in value) if isinstance(value, list) else 0
+        return 1 + sum(_objects(part) for part in value.values())
+    return sum(_objects(part) for part in value) if isinstance(value, list) else 0
