@@ -8,9 +8,8 @@ from steward.automations.workflows import bound_kinds, own_document
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan
+from steward.model.plan import BOUND_KINDS, Plan
 
-BOUND_KINDS = ("spreadsheet", "teams")
 MOST_BINDINGS = 500
 
 
@@ -63,7 +62,7 @@ def _wrong_shape(binding: Any) -> str | None:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         return "integration_id is a whole number from 1 on."
     if binding["kind"] not in BOUND_KINDS:
-        return "kind is spreadsheet or teams."
+        return f"kind is {' or '.join(BOUND_KINDS)}."
     target = binding["target"]
     if target is None:
         return None

@@ -16,7 +16,8 @@ from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.shape import NOT_BY_EVENTS, read_schedule
 from steward.scheduling.zones import FIRST, NO_SUCH_ZONE, zone
-from steward.templates.base import STORES, ConnectionNeed, ConnectionUse, SetupContext, Template
+from steward.templates.base import ConnectionNeed, ConnectionUse, SetupContext, Template
+from steward.templates.parts.connections import accepted_kinds
 
 MOST_CONNECTIONS = 20
 MOST_TOPICS = 8
@@ -180,16 +181,12 @@ def check_reads(
                 "connections",
                 f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}.",
             )
-        elif not any(_fits(need, reference.kind) for need in needs):
+        elif not any(reference.kind in accepted_kinds(need.kind) for need in needs):
             faults.add("connections", f"This template does not read a {reference.kind}.")
     for need in needs:
-        count = sum(_fits(need, reference.kind) for reference in bound)
+        count = sum(reference.kind in accepted_kinds(need.kind) for reference in bound)
         if not need.min <= count <= need.max:
             faults.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
-
-
-def _fits(need: ConnectionNeed, kind: str) -> bool:
-    return kind in STORES if need.kind == "store" else kind == need.kind
 
 
 def _how_many(need: ConnectionNeed) -> str:

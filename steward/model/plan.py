@@ -7,6 +7,10 @@ from itertools import pairwise
 
 from steward.model.json import JsonObject
 
+# What a step may be bound to, and what it may need: closed lists, whatever connectors are registered.
+BOUND_KINDS = ("spreadsheet", "teams")
+STEP_NEEDS = ("store", *BOUND_KINDS)
+
 
 class StepKind(StrEnum):
     """The public kind of a step."""

@@ -19,13 +19,12 @@ from steward.model.run import Counts, Mode
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import JsonRecord, StepFunction, plain_json
+from steward.templates.parts.connections import STORES, accepted_kinds
 from steward.templates.parts.inputs import SHEET_OR_TEAMS, CheckedInputs, check, named_accounts
 from steward.templates.parts.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500
 RESULT_BYTES = 64 * 1024
-# The kinds of connection an automation can run on.
-STORES = ("shopify", "woocommerce")
 T = TypeVar("T")
 R = TypeVar("R", bound=JsonRecord)
 
@@ -400,7 +399,7 @@ class Template:
                 errors[named.path] = ["This organisation has no such connection."]
             elif named.kind == "store" and not connection.is_store:
                 errors[named.path] = [f"This connection is a {connection.kind}; a store is needed."]
-            elif named.kind not in ("store", connection.kind):
+            elif named.kind != "store" and connection.kind not in accepted_kinds(named.kind):
                 errors[named.path] = [f"This connection is a {connection.kind}; a {named.kind} is needed."]
             else:
                 errors.update(_target_errors(named, connection, inputs))
@@ -410,12 +409,15 @@ class Template:
 
     def readiness(self, connected: Mapping[str, int]) -> Readiness:
         """Returns what must still be connected; `connected` counts stores and accounts by kind."""
-        counts = {**connected, "store": sum(connected.get(platform, 0) for platform in STORES)}
+        counts = {
+            need.kind: sum(connected.get(kind, 0) for kind in accepted_kinds(need.kind))
+            for need in self.facts.connections
+        }
         missing = tuple(
-            need.kind for need in self.facts.connections if counts.get(need.kind, 0) < self._minimum(need)
+            need.kind for need in self.facts.connections if counts[need.kind] < self._minimum(need)
         )
         alternatives = self._alternatives()
-        if not any(counts.get(need.kind, 0) for need in alternatives):
+        if not any(counts[need.kind] for need in alternatives):
             missing += tuple(need.kind for need in alternatives)
         platforms = self.facts.platforms
         has_store = not platforms or any(connected.get(platform, 0) for platform in platforms)

@@ -13,7 +13,7 @@ from steward.model.change import Action, FieldKind, Outcome
 from steward.model.connection import Auth, ConnectionState
 from steward.model.finding import FindingLevel
 from steward.model.occurrence import OccurrenceState, SkipReason
-from steward.model.plan import StepKind, StepStatus
+from steward.model.plan import BOUND_KINDS, STEP_NEEDS, StepKind, StepStatus
 from steward.model.run import Mode, RunStatus, StartedBy
 from steward.model.schedule import Cadence, SlotNote
 from steward.model.trigger import Listening, TriggerKind
@@ -73,8 +73,8 @@ DestinationKindStr: TypeAlias = Annotated[str, _one_of(("spreadsheet", "tab", "c
 CategoryStr: TypeAlias = Annotated[str, _one_of(Category)]
 UseStr: TypeAlias = Annotated[str, _one_of(ConnectionUse)]
 FindingLevelStr: TypeAlias = Annotated[str, _one_of(FindingLevel)]
-StepNeedStr: TypeAlias = Annotated[str, _one_of(("store", "spreadsheet", "teams"))]
-BindingKindStr: TypeAlias = Annotated[str, _one_of(("spreadsheet", "teams"))]
+StepNeedStr: TypeAlias = Annotated[str, _one_of(STEP_NEEDS)]
+BindingKindStr: TypeAlias = Annotated[str, _one_of(BOUND_KINDS)]
 UnconfiguredReasonStr: TypeAlias = Annotated[
     str, _one_of(("no_connection", "wrong_target", "needs_reconnecting", "not_arrived"))
 ]

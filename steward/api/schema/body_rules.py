@@ -3,6 +3,7 @@
 from typing import Any
 
 from steward.api.schema.fields import MOST_INTEGER
+from steward.model.plan import BOUND_KINDS
 from steward.model.schedule import FIELDS, Cadence
 
 Json = dict[str, Any]
@@ -70,7 +71,7 @@ BINDINGS_SCHEMA: Json = {
         "required": ["integration_id", "kind", "target"],
         "properties": {
             "integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER},
-            "kind": {"type": "string", "enum": ["spreadsheet", "teams"]},
+            "kind": {"type": "string", "enum": list(BOUND_KINDS)},
             "target": _or_null(
                 {
                     "type": "object",

@@ -7,7 +7,7 @@ from typing import Any
 from steward.imports.n8n.unwrap import AI, MAX_TITLE, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
-from steward.model.plan import OnError, PlanStep, Retry, StepKind, StepSource
+from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
 from steward.steps.workflow.step_types import NodeDefinition, StepType
@@ -98,7 +98,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
             FindingLevel.WARNING, "parameter", f"{words} n8n does the same; check what follows."
         )
     needs = kind.required_connection(definition)
-    if needs in ("spreadsheet", "teams"):
+    if needs in BOUND_KINDS:
         step_findings.add(
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
         )

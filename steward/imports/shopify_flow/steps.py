@@ -12,7 +12,7 @@ from steward.imports.shopify_flow.file import Task
 from steward.imports.shopify_flow.settings import TaskSettings, read_settings
 from steward.imports.shopify_flow.tasks import camel, is_message, label_of
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import PlanStep, StepKind, StepSource
+from steward.model.plan import BOUND_KINDS, PlanStep, StepKind, StepSource
 from steward.steps.shopify_flow.task_types import ONWARD, FlowType, TaskDefinition
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
@@ -104,7 +104,7 @@ def _supported(task: Task, name: str, kind: FlowType, names: Names) -> tuple[Pla
         Finding(name, FindingLevel(problem.level), problem.code, problem.message) for problem in problems
     ]
     needs = kind.required_connection(definition)
-    if needs in ("spreadsheet", "teams"):
+    if needs in BOUND_KINDS:
         words = (
             f"It needs a {' or '.join(kind.connection_kinds or (needs,))} connection. Bind one to this step."
         )

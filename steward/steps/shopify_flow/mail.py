@@ -5,6 +5,7 @@ from datetime import UTC
 
 from steward.connectors.base.commands import AppendRows, PostCard
 from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.messages import message_operation
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -73,7 +74,8 @@ class SendEmail(FlowType):
 def _card(account: AccountAccess, subject: str, lines: list[str]) -> PlannedChanges:
     title, text = (subject, lines) if subject else (lines[0], lines[1:])
     card = PostCard(title=title[:MAX_TITLE], text=tuple(text))
-    return account.changes["teams.post"].plan([card], integration_id=account.connection.integration_id)
+    operation = message_operation(account.changes)
+    return operation.plan([card], integration_id=account.connection.integration_id)
 
 
 def _row(

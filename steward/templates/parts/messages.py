@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from steward.connectors.base.commands import PostCard
+from steward.connectors.base.messages import message_operation
 from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepResult
 
@@ -29,7 +30,8 @@ def post_card(context: StepContext, card: PostCard, *, remember: Iterable[Memory
     """Proposes `card` for the channel of the input `teams`; remembers `remember` once it is sent."""
     teams = TeamsInput.from_json(context.inputs["teams"])
     account = context.accounts[IntegrationId(teams.integration_id)]
-    planned = account.changes["teams.post"].plan([card], integration_id=account.connection.integration_id)
+    operation = message_operation(account.changes)
+    planned = operation.plan([card], integration_id=account.connection.integration_id)
     title = "Post one message to Teams"
     return StepResult({}, title=title, proposals=planned.proposals, memory=tuple(remember))
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable
 
 from steward.connectors.base.commands import PostCard
+from steward.connectors.base.messages import message_operation
 from steward.model.plan import StepKind
 from steward.steps.workflow.effects import Effects, account_of
 from steward.steps.workflow.items import Item
@@ -71,7 +72,7 @@ class MicrosoftTeamsNode(StepType):
     async def run(self, call: StepCall) -> NodeResult:
         """Proposes one message for each item."""
         account = account_of(call)
-        operation = account.changes["teams.post"]
+        operation = message_operation(account.changes)
         effects = Effects(call)
         for index in range(len(call.items)):
             params = call.params(index)
