@@ -78,25 +78,29 @@ def error_of(answer: PlatformResponse) -> CallError | None:
     """
     body = _object(answer)
     text = answer.quote(_error_text(body) or answer.body[:300].decode("utf-8", "replace"))
-    if answer.status >= 500:
-        return PlatformUnavailable("The store failed to answer.", platform_text=text)
-    if answer.status == 401:
-        return Unauthorized(
-            "The store did not accept the key. It may be revoked, or the app removed.", platform_text=text
-        )
-    if answer.status in (402, 403, 423):
-        words = _SHOP_STATES.get(answer.status, "The store does not let this app in. Check it in Shopify.")
-        return MissingRight("use this store", words, platform_text=text)
-    if answer.status in (404, 410) or 300 <= answer.status < 400:
-        return WrongAddress("There is no Shopify store at this address.", platform_text=text)
     if answer.status != 200:
-        return UnusableResponse(f"status {answer.status} was not expected", platform_text=text)
+        return _of_status(answer.status, text)
     if body is None:
         return UnusableResponse("it is not an object")
     errors = body.get("errors")
     if errors:
         return _of_errors(errors, text)
     return None if isinstance(body.get("data"), dict) else UnusableResponse("it holds no data")
+
+
+def _of_status(status: int, text: str) -> CallError:
+    if status >= 500:
+        return PlatformUnavailable("The store failed to answer.", platform_text=text)
+    if status == 401:
+        return Unauthorized(
+            "The store did not accept the key. It may be revoked, or the app removed.", platform_text=text
+        )
+    if status in (402, 403, 423):
+        words = _SHOP_STATES.get(status, "The store does not let this app in. Check it in Shopify.")
+        return MissingRight("use this store", words, platform_text=text)
+    if status in (404, 410) or 300 <= status < 400:
+        return WrongAddress("There is no Shopify store at this address.", platform_text=text)
+    return UnusableResponse(f"status {status} was not expected", platform_text=text)
 
 
 def data_of(answer: PlatformResponse) -> Row:

@@ -1,6 +1,6 @@
 """The values Shopify's writes are compared with: before a write, after one, and in a response."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -173,19 +173,16 @@ async def values(queries: StoreQueries, parts: Sequence[Part]) -> list[CurrentVa
 
 
 async def _of_operation(queries: StoreQueries, operation: str, parts: Sequence[Part]) -> list[CurrentValue]:
+    read_one = _READ_ONE_BY_ONE.get(operation)
+    if read_one is not None:
+        return [await read_one(queries, part) for part in parts]
+    if operation == "inventory.set":
+        return await _stocks(queries, parts)
     if operation == "variant.set_price":
         rows = await _rows(
             queries, documents.CURRENT_PRICES, "ProductVariant", parts, page_size=_PRICES_PER_CALL
         )
         return [_current(part, rows.get(part.target), price_of) for part in parts]
-    if operation == "inventory.set":
-        return await _stocks(queries, parts)
-    if operation == "product.set_published":
-        return [await _channels(queries, part) for part in parts]
-    if operation == "metafield.set":
-        return [await _metafield(queries, part) for part in parts]
-    if operation in ("redirect.create", "redirect.set"):
-        return [await _redirect(queries, part) for part in parts]
     document = documents.CURRENT_FIELDS if operation.endswith(".set_fields") else documents.CURRENT
     rows = await _rows(queries, document, OBJECTS[operation], parts, page_size=_OBJECTS_PER_CALL)
     if operation.endswith(".change_tags"):
@@ -307,3 +304,11 @@ def channels_of_part(part: Part) -> Sequence[JsonValue]:
     """Returns the channels a part is about."""
     channels = part.arguments.get("channels")
     return channels if isinstance(channels, Sequence) and not isinstance(channels, str) else ()
+
+
+_READ_ONE_BY_ONE: Mapping[str, Callable[[StoreQueries, Part], Awaitable[CurrentValue]]] = {
+    "product.set_published": _channels,
+    "metafield.set": _metafield,
+    "redirect.create": _redirect,
+    "redirect.set": _redirect,
+}

@@ -73,7 +73,7 @@ class FieldsOperation(Operation[SetObjectFields]):
             if name not in allowed or name not in subject.values:
                 words = f"The field “{name[:60]}” is not changed here."
                 return ItemProblem(subject.id, "not_a_field", words, name[:60])
-            new_value = False if value is None and name in FLAGS else "" if value is None else value
+            new_value = _unset_as_empty(name, value)
             problem = _wrong(name, new_value)
             if problem is not None:
                 return ItemProblem(subject.id, "not_a_value", problem, name)
@@ -82,16 +82,7 @@ class FieldsOperation(Operation[SetObjectFields]):
         if not after:
             return subject.id
         part = Part(self.name, integration_id, subject.id, after, before, after)
-        fields = tuple(
-            FieldChange(
-                name,
-                _LABELS[name],
-                before[name],
-                after[name],
-                FieldKind.BOOLEAN if name in FLAGS else FieldKind.TEXT,
-            )
-            for name in after
-        )
+        fields = tuple(_field_change(name, before[name], after[name]) for name in after)
         ref = ObjectRef(subject.kind.lower(), subject.id, subject.label, subject.url)
         return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
 
@@ -111,19 +102,10 @@ class ChangeTagsOperation(Operation[ChangeTags]):
         subject, ref = command.subject, _ref(command.subject)
         if self.name != f"{ref.type}.change_tags":
             raise TypeError(f"{self.name} is not asked about a {ref.type}")
-        current_tags = {tag.casefold(): tag for tag in subject.tags}
-        add = {tag.casefold(): tag for tag in command.add}
-        if any(not is_tag(tag) for tag in (*command.add, *command.remove)):
+        if not all(is_tag(tag) for tag in (*command.add, *command.remove)):
             return ItemProblem(subject.id, "not_a_tag", NOT_A_TAG, "tags")
-        missing = [tag for name, tag in add.items() if name not in current_tags]
-        present = [
-            current_tags[name]
-            for name in dict.fromkeys(tag.casefold() for tag in command.remove)
-            if name in current_tags
-        ]
-        tag_changes: list[tuple[str, str]] = [("add", tag) for tag in missing]
-        tag_changes += [("remove", tag) for tag in present if tag.casefold() not in add]
-        if not tag_changes:
+        added, removed = _added_and_removed(command)
+        if not added and not removed:
             return subject.id
         parts = tuple(
             Part(
@@ -134,12 +116,27 @@ class ChangeTagsOperation(Operation[ChangeTags]):
                 {"has": verb == "remove"},
                 {"has": verb == "add"},
             )
-            for verb, tag in tag_changes
+            for verb, tags in (("add", added), ("remove", removed))
+            for tag in tags
         )
-        added, removed = ([tag for verb, tag in tag_changes if verb == kind] for kind in ("add", "remove"))
-        label = "Tags" if added and removed else "Tags put on" if added else "Tags taken off"
-        field = FieldChange("tags", label, removed, added, FieldKind.TAGS)
+        field = FieldChange("tags", _tags_label(added, removed), removed, added, FieldKind.TAGS)
         return Proposal(ref, self.action, (field,), parts, integration_id, self.reversible, command.message)
+
+
+def _added_and_removed(command: ChangeTags) -> tuple[list[str], list[str]]:
+    """Returns the tags to add that the object lacks, and those to remove as the object spells them."""
+    current_tags = {tag.casefold(): tag for tag in command.subject.tags}
+    add = {tag.casefold(): tag for tag in command.add}
+    remove = dict.fromkeys(tag.casefold() for tag in command.remove)
+    added = [tag for name, tag in add.items() if name not in current_tags]
+    removed = [current_tags[name] for name in remove if name in current_tags and name not in add]
+    return added, removed
+
+
+def _tags_label(added: list[str], removed: list[str]) -> str:
+    if added and removed:
+        return "Tags"
+    return "Tags put on" if added else "Tags taken off"
 
 
 def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
@@ -193,6 +190,17 @@ class SetRedirectOperation(Operation[SetRedirect]):
         field = FieldChange("target", "Leads to", present.target, target, FieldKind.TEXT)
         ref = ObjectRef("redirect", present.id, present.path)
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
+
+
+def _unset_as_empty(name: str, value: JsonValue) -> JsonValue:
+    if value is not None:
+        return value
+    return False if name in FLAGS else ""
+
+
+def _field_change(name: str, before: JsonValue, after: JsonValue) -> FieldChange:
+    kind = FieldKind.BOOLEAN if name in FLAGS else FieldKind.TEXT
+    return FieldChange(name, _LABELS[name], before, after, kind)
 
 
 def _equal(name: str, value: JsonValue, other: JsonValue) -> bool:

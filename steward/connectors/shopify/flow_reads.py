@@ -85,8 +85,10 @@ class FlowReads:
             value = row.get(name)
             if branch.tree is None or value is None:
                 values[name] = _plain_value(value)
-            elif branch.shape in (Shape.CONNECTION, Shape.FIRST):
-                values[name] = await self._list(row, name, branch, position)
+            elif branch.shape is Shape.CONNECTION:
+                values[name] = await self._connection(row, name, position)
+            elif branch.shape is Shape.FIRST:
+                values[name] = await self._unpaged_list(row, name, position)
             elif branch.shape is Shape.OBJECTS:
                 rows = [row_of(child) for child in list_of(row, name)]
                 values[name] = [await self._object(child, position.within(name)) for child in rows]
@@ -94,18 +96,20 @@ class FlowReads:
                 values[name] = await self._object(row_of(value), position.within(name))
         return values
 
-    async def _list(self, row: Row, name: str, branch: Branch, position: "_TreePosition") -> list[JsonValue]:
-        """Returns all objects of a list, at most 250; fetches what did not come with the object."""
-        if branch.shape is Shape.FIRST:
-            rows = [row_of(node) for node in list_of(row, name)]
+    async def _unpaged_list(self, row: Row, name: str, position: "_TreePosition") -> list[JsonValue]:
+        """Returns the objects of a list without pages; reads it alone when it may be longer."""
+        rows = [row_of(node) for node in list_of(row, name)]
+        if MAX_LIST_LENGTH > len(rows) >= position.page_length:
+            # Read alone, more of it fits in one response.
+            position = position.more(name)
+            row = await self._more(position, row, None)
+            rows = [row_of(child) for child in list_of(row, name)]
             if MAX_LIST_LENGTH > len(rows) >= position.page_length:
-                # It may be longer and has no pages: read alone, more of it fits in one response.
-                position = position.more(name)
-                row = await self._more(position, row, None)
-                rows = [row_of(child) for child in list_of(row, name)]
-                if MAX_LIST_LENGTH > len(rows) >= position.page_length:
-                    raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
-            return [await self._object(child, position.within(name)) for child in rows[:MAX_LIST_LENGTH]]
+                raise ResponseTooLarge(f"the list {name} of this flow is too long to be read")
+        return [await self._object(child, position.within(name)) for child in rows[:MAX_LIST_LENGTH]]
+
+    async def _connection(self, row: Row, name: str, position: "_TreePosition") -> list[JsonValue]:
+        """Returns all objects of a connection, at most 250; fetches the pages after the first."""
         owner, objects, after = row, list[JsonValue](), None
         while True:
             connection = sub(row, name)

@@ -171,9 +171,9 @@ def sort_of(root: str, text: str | None) -> tuple[str, bool] | None:
     if words == [""]:
         return "ID", False
     key = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words[0]).upper()
-    for ending, down in (("_DESC", True), ("_ASC", False)):
+    for ending in ("_DESC", "_ASC"):
         if key.endswith(ending) and len(words) == 1:
-            key, words = key.removesuffix(ending), ["", "desc" if down else "asc"]
+            key, words = key.removesuffix(ending), ["", ending.removeprefix("_")]
     direction = words[1].lower() if len(words) > 1 else "asc"
     sort_keys = schema_table().sorts(root)
     if key not in sort_keys or len(words) > 2 or direction not in ("asc", "desc", "ascending", "descending"):
@@ -217,10 +217,8 @@ class _TreeBuilder:
             if in_list and name in ("first", "last"):
                 in_list = False
                 continue
-            if name == "size" and (in_list or leaf_type is not None):
-                leaf_type = None if leaf_type is None else "Int"
-                if index + 1 == len(names):
-                    return
+            if index + 1 == len(names) and _is_size(name, in_list, leaf_type):
+                return
             if leaf_type is not None:
                 self.problems.append((path, f"“{'.'.join(walked)}” is a plain value; nothing is below it."))
                 return
@@ -231,14 +229,17 @@ class _TreeBuilder:
             walked.append(name)
             branch = self._branch(subtree, name, schema_field, metafields.get((subtree.type, name)))
             in_list = schema_field.shape in LISTS
-            if in_list and schema_field.shape is not Shape.LEAVES and ".".join(walked) not in self.lists:
-                self.lists.append(".".join(walked))
+            self._note_list(schema_field.shape, ".".join(walked))
             if branch.tree is None:
                 leaf_type = schema_field.type
             else:
                 subtree = branch.tree
         if leaf_type is not None:
             self.types[path] = leaf_type
+
+    def _note_list(self, shape: Shape, path: str) -> None:
+        if shape in LISTS and shape is not Shape.LEAVES and path not in self.lists:
+            self.lists.append(path)
 
     def _branch(self, subtree: Tree, name: str, schema_field: Field, metafield: int | None) -> Branch:
         branch = subtree.fields.get(name)
@@ -249,6 +250,11 @@ class _TreeBuilder:
             if schema_field.shape is Shape.METAFIELD and branch.tree is not None:
                 branch.tree.fields |= {field_name: Branch(Shape.LEAF, None) for field_name in _ALWAYS}
         return branch
+
+
+def _is_size(name: str, in_list: bool, leaf_type: str | None) -> bool:
+    """Whether a name is the length of a list or of a text, which has no field in the schema."""
+    return name == "size" and (in_list or leaf_type is not None)
 
 
 def _unknown(kind: str, name: str) -> str:

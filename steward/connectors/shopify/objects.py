@@ -195,7 +195,7 @@ def line_of(row: Row) -> OrderLine:
         sku=text(row, "sku"),
         title=f"{text(row, 'title')}, {extra}" if extra else text(row, "title"),
         quantity=quantity,
-        total=money(row, "discountedTotalSet", "shopMoney", "amount") or "0",
+        total=_shop_money(row, "discountedTotalSet"),
         open_quantity=whole(row, "unfulfilledQuantity"),
         ships=row.get("requiresShipping") is not False,
     )
@@ -206,9 +206,7 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
     number = number_of(row.get("id"), "Order")
     payment = payment_of(row)
     fulfilment = _FULFILMENT.get(text(row, "displayFulfillmentStatus"), Fulfilment.UNFULFILLED)
-    total, tax = (
-        Decimal(money(row, name, "shopMoney", "amount") or "0") for name in ("totalPriceSet", "totalTaxSet")
-    )
+    total, tax = Decimal(_shop_money(row, "totalPriceSet")), Decimal(_shop_money(row, "totalTaxSet"))
     paid = payment in _PAID or row.get("fullyPaid") is True
     cancelled, closed = instant_of(row, "cancelledAt"), instant_of(row, "closedAt")
     shipping, billing = sub(row, "shippingAddress"), sub(row, "billingAddress")
@@ -217,7 +215,7 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
     return Order(
         id=number,
         number=text_of(row, "name"),
-        status="cancelled" if cancelled else "closed" if row.get("closed") is True else "open",
+        status=_order_status(row),
         paid=paid,
         fulfilled=fulfilment is Fulfilment.FULFILLED,
         cancelled_at=cancelled,
@@ -241,20 +239,35 @@ def order_of(row: Row, lines: Iterable[OrderLine], *, domain: str) -> Order:
         country=text(shipping, "countryCodeV2") or text(billing, "countryCodeV2") or None,
         net=str(total - tax),
         tax=str(tax),
-        refunded=money(row, "totalRefundedSet", "shopMoney", "amount") or "0",
+        refunded=_shop_money(row, "totalRefundedSet"),
         refunds=refunds_of(row),
         discount_codes=texts_of(row, "discountCodes"),
         note=text(row, "note"),
         test=row.get("test") is True,
         risk=risk,
         risk_reasons=reasons,
-        fulfilment_orders=tuple(
-            FulfilmentOrder(number_of(fulfilment_row.get("id")), text(fulfilment_row, "status").lower())
-            for fulfilment_row in nodes_of(row, "fulfillmentOrders")
-        ),
+        fulfilment_orders=_fulfilment_orders(row),
         authorizations=_authorizations(row),
         billing_country=text(billing, "countryCodeV2") or None,
         returning=row.get("returnStatus") in ("IN_PROGRESS", "RETURN_REQUESTED"),
+    )
+
+
+def _shop_money(row: Row, name: str) -> str:
+    """Returns an amount in the store's currency."""
+    return money(row, name, "shopMoney", "amount") or "0"
+
+
+def _order_status(row: Row) -> str:
+    if instant_of(row, "cancelledAt"):
+        return "cancelled"
+    return "closed" if row.get("closed") is True else "open"
+
+
+def _fulfilment_orders(row: Row) -> tuple[FulfilmentOrder, ...]:
+    return tuple(
+        FulfilmentOrder(number_of(fulfilment_row.get("id")), text(fulfilment_row, "status").lower())
+        for fulfilment_row in nodes_of(row, "fulfillmentOrders")
     )
 
 
@@ -269,7 +282,7 @@ def refunds_of(row: Row) -> tuple[Refund, ...]:
     return tuple(
         Refund(
             number_of(refund_row.get("id")),
-            money(refund_row, "totalRefundedSet", "shopMoney", "amount") or "0",
+            _shop_money(refund_row, "totalRefundedSet"),
             instant_of(refund_row, "createdAt"),
         )
         for refund_row in rows

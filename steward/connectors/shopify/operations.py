@@ -172,8 +172,9 @@ class PublishedOperation(Operation[SetPublished]):
 
     def _plan_one(self, command: SetPublished, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        wrong = [channel for channel in command.channels if not (channel.isascii() and channel.isdigit())]
-        if wrong or not command.channels:
+        if not command.channels or not all(
+            channel.isascii() and channel.isdigit() for channel in command.channels
+        ):
             words = "A sales channel is named by its number in the store."
             return ItemProblem(product.id, "not_a_channel", words, "visible")
         touched = sorted(
@@ -185,9 +186,8 @@ class PublishedOperation(Operation[SetPublished]):
         )
         if not touched:
             return product.id
-        on: list[JsonValue] = [*touched] if command.published else []
-        off: list[JsonValue] = [] if command.published else [*touched]
-        arguments: JsonObject = {"channels": [*touched], "published": command.published}
+        on, off = (touched, []) if command.published else ([], touched)
+        arguments: JsonObject = {"channels": touched, "published": command.published}
         part = Part(self.name, integration_id, product.id, arguments, {"on": off}, {"on": on})
         field = FieldChange("visible", "Visible", not command.published, command.published, FieldKind.BOOLEAN)
         action = Action.PUBLISH if command.published else Action.UNPUBLISH
@@ -217,10 +217,7 @@ class TagsOperation(Operation[A]):
         return _tag_set(expected) == _tag_set(actual)
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
-        current_tags = _names(before.get("tags")) if isinstance(before, dict) else {}
-        added, removed = _names(arguments.get("add")), _names(arguments.get("remove"))
-        remaining = {name: tag for name, tag in {**added, **current_tags}.items() if name not in removed}
-        return {"tags": sorted(remaining.values())}
+        return {"tags": _tags_after(before.get("tags") if isinstance(before, dict) else None, arguments)}
 
     def _plan_tags(self, ask: TagChange, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         new_tags: dict[str, str] = {}
@@ -228,7 +225,7 @@ class TagsOperation(Operation[A]):
             if not is_tag(tag):
                 return ItemProblem(ask.id, "not_a_tag", NOT_A_TAG, "tags")
             new_tags.setdefault(tag.casefold(), tag)
-        current_tags = {tag.casefold(): tag for tag in ask.before}
+        current_tags = _names(ask.before)
         add = sorted(tag for name, tag in new_tags.items() if name not in current_tags)
         remove = sorted(tag for name, tag in current_tags.items() if name not in new_tags)
         parts: list[Part] = []
@@ -236,11 +233,10 @@ class TagsOperation(Operation[A]):
         for name, changed in (("add", add), ("remove", remove)):
             if changed:
                 arguments: JsonObject = {name: changed}
-                after = self._after({"tags": tags}, arguments)
+                before, tags = sorted(tags), _tags_after(tags, arguments)
                 parts.append(
-                    Part(self.name, integration_id, ask.id, arguments, {"tags": sorted(tags)}, after)
+                    Part(self.name, integration_id, ask.id, arguments, {"tags": before}, {"tags": tags})
                 )
-                tags = list(_names(after["tags"] if isinstance(after, dict) else None).values())
         if not parts:
             return ask.id
         field = FieldChange("tags", "Tags", sorted(ask.before), sorted(tags), FieldKind.TAGS)
@@ -282,21 +278,27 @@ def is_amount(text: str) -> bool:
 
 
 def _price_problem(ask: SetPrice, compare: str | None) -> ItemProblem | None:
-    item, decimals = ask.variant.id, currency_decimals(ask.variant.currency)
+    item = ask.variant.id
     for name, text in (("price", ask.price), ("compare_at_price", compare)):
-        if text is None:
-            continue
-        if not is_amount(text):
-            return ItemProblem(item, "not_a_number", "A price is a number from 0 to 999999999.", name)
-        if len(text.partition(".")[2].rstrip("0")) > decimals:
-            words = f"A price in {ask.variant.currency or 'this currency'} has at most {decimals} decimals."
-            return ItemProblem(item, "too_many_decimals", words, name)
+        problem = None if text is None else _amount_problem(ask.variant, name, text)
+        if problem is not None:
+            return problem
     if Decimal(ask.price) == 0 and not ask.allow_zero:
         return ItemProblem(item, "price_zero", "A price of 0 is not set.", "price")
     keeps_compare_at = ask.compare_at is Keep.KEEP and ask.variant.compare_at is not None
     if compare is not None and not keeps_compare_at and Decimal(compare) <= Decimal(ask.price):
         words = "The compare-at price is not above the price."
         return ItemProblem(item, "compare_at_not_above", words, "compare_at_price")
+    return None
+
+
+def _amount_problem(variant: Variant, name: str, text: str) -> ItemProblem | None:
+    if not is_amount(text):
+        return ItemProblem(variant.id, "not_a_number", "A price is a number from 0 to 999999999.", name)
+    decimals = currency_decimals(variant.currency)
+    if len(text.partition(".")[2].rstrip("0")) > decimals:
+        words = f"A price in {variant.currency or 'this currency'} has at most {decimals} decimals."
+        return ItemProblem(variant.id, "too_many_decimals", words, name)
     return None
 
 
@@ -323,6 +325,11 @@ def product_ref(product: Product) -> ObjectRef:
 
 def _names(tags: JsonValue) -> dict[str, str]:
     return {str(tag).casefold(): str(tag) for tag in tags} if isinstance(tags, list | tuple) else {}
+
+
+def _tags_after(tags: JsonValue, arguments: JsonObject) -> list[str]:
+    added, removed = _names(arguments.get("add")), _names(arguments.get("remove"))
+    return sorted(tag for name, tag in {**added, **_names(tags)}.items() if name not in removed)
 
 
 def _tag_set(value: JsonValue) -> frozenset[str] | None:

@@ -392,11 +392,14 @@ def _refund_problem(ask: CreateRefund) -> ItemProblem | None:
         if line not in quantities or not 1 <= quantity <= quantities[line]:
             words = "It has no such line, or not so many of it."
             return ItemProblem(order.id, "not_a_line", words, "refunded")
-    if ask.amount is None:
-        return None
-    if not is_amount(ask.amount) or Decimal(ask.amount) == 0:
+    return None if ask.amount is None else _refund_amount_problem(ask, ask.amount)
+
+
+def _refund_amount_problem(ask: CreateRefund, amount: str) -> ItemProblem | None:
+    order = ask.order
+    if not is_amount(amount) or Decimal(amount) == 0:
         return ItemProblem(order.id, "not_a_number", "The amount is a number above 0.", "refunded")
-    if Decimal(ask.amount) + Decimal(order.refunded) > Decimal(order.total):
+    if Decimal(amount) + Decimal(order.refunded) > Decimal(order.total):
         return ItemProblem(order.id, "too_much", "More would be given back than was paid.", "refunded")
     if ask.transaction is None or not ask.gateway:
         return ItemProblem(order.id, "no_payment", "Name the payment that is given back.", "refunded")

@@ -1,7 +1,6 @@
 """Reads a Shopify store: pages in the order of ids; current.py re-reads the values of writes."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
@@ -128,22 +127,26 @@ class ShopifyReader:
         return False
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
-        if _all_of(query) and await self._queries.count(documents.COUNTS, "productsCount") > BULK_THRESHOLD:
+        if await self._is_worth_bulk(query, "productsCount"):
             async for page in self._bulk_products(query):
                 yield page
             return
-        ids = query.ids
-        if query.skus is not None:
-            variants = [variant async for page in self._variants(query) for variant in page.items]
-            matching_ids = {variant.product_id for variant in variants}
-            ids = tuple(
-                product_id
-                for product_id in (ids if ids is not None else sorted(matching_ids, key=int))
-                if product_id in matching_ids
-            )
+        ids = query.ids if query.skus is None else await self._ids_with_skus(query, query.skus)
         async for rows, more in self._product_rows(ids, _search(query)):
             products = [product for product in await self._whole(rows, query) if _fits(query, product)]
             yield RecordPage(tuple(products), next="more" if more else None)
+
+    async def _is_worth_bulk(self, query: ProductsQuery, count_name: str) -> bool:
+        if not _all_of(query):
+            return False
+        return await self._queries.count(documents.COUNTS, count_name) > BULK_THRESHOLD
+
+    async def _ids_with_skus(self, query: ProductsQuery, skus: Sequence[str]) -> list[str]:
+        pages = self._by_sku(query, skus)
+        matching_ids = {variant.product_id async for page in pages for variant in page.items}
+        if query.ids is None:
+            return sorted(matching_ids, key=int)
+        return [product_id for product_id in query.ids if product_id in matching_ids]
 
     async def _product_rows(
         self, ids: Sequence[str] | None, query: str | None
@@ -152,12 +155,8 @@ class ShopifyReader:
             async for page in self._queries.pages(documents.PRODUCTS, {"query": query}, "products"):
                 yield page
             return
-        numbers = sorted(
-            {gid("Product", product_id) for product_id in ids},
-            key=lambda global_id: int(number_of(global_id)),
-        )
-        page_size = documents.PRODUCTS_PAGE
-        async for rows in self._queries.nodes(documents.PRODUCTS_BY_ID, numbers, page_size):
+        global_ids = _sorted_gids("Product", ids)
+        async for rows in self._queries.nodes(documents.PRODUCTS_BY_ID, global_ids, documents.PRODUCTS_PAGE):
             yield [row for row in rows if "title" in row], True
 
     async def _whole(self, rows: Sequence[Row], query: ProductsQuery) -> list[Product]:
@@ -243,32 +242,19 @@ class ShopifyReader:
 
     async def _variants(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
         if query.skus is not None:
-            async for page in self._by_sku(query, query.skus):
-                yield page
-            return
-        if query.ids is not None:
-            async for products in self._products(replace(query, ids=query.ids)):
-                sellable = [
-                    variant for product in products.items if product.sellable for variant in product.variants
-                ]
-                yield RecordPage(tuple(sellable), next=products.next)
-            return
-        if (
-            _all_of(query)
-            and await self._queries.count(documents.COUNTS, "productVariantsCount") > BULK_THRESHOLD
-        ):
-            async for products in self._bulk_products(query):
-                sellable = [
-                    variant for product in products.items if product.sellable for variant in product.variants
-                ]
-                yield RecordPage(tuple(sellable), next=products.next)
-            return
+            pages = self._by_sku(query, query.skus)
+        elif query.ids is not None:
+            pages = _sellable_variants(self._products(query))
+        elif await self._is_worth_bulk(query, "productVariantsCount"):
+            pages = _sellable_variants(self._bulk_products(query))
+        else:
+            pages = self._searched_variants(query)
+        async for page in pages:
+            yield page
+
+    async def _searched_variants(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Variant]]:
         async for variants, more in self._variant_rows(_search_variants(query), query.location):
-            fitting = [
-                variant
-                for variant in variants
-                if _sells(variant) and (variant.visible or not query.published_only)
-            ]
+            fitting = [variant for variant in variants if _fits_variant(query, variant)]
             yield RecordPage(tuple(fitting), next="more" if more else None)
 
     async def _by_sku(self, query: ProductsQuery, skus: Sequence[str]) -> AsyncIterator[RecordPage[Variant]]:
@@ -278,12 +264,7 @@ class ShopifyReader:
             batch = distinct_skus[start : start + _SKUS_PER_QUERY]
             async for variants, more in self._variant_rows(either("sku", batch), query.location):
                 matching = [
-                    variant
-                    for variant in variants
-                    if variant.sku in batch
-                    and _sells(variant)
-                    and (query.ids is None or variant.product_id in query.ids)
-                    and (variant.visible or not query.published_only)
+                    variant for variant in variants if variant.sku in batch and _fits_variant(query, variant)
                 ]
                 yield RecordPage(
                     tuple(matching),
@@ -299,24 +280,29 @@ class ShopifyReader:
         raise RemoteNotFound
 
     async def _orders(self, query: OrdersQuery) -> AsyncIterator[RecordPage[Order]]:
-        if query.ids is not None:
-            numbers = sorted(
-                {gid("Order", order_id) for order_id in query.ids},
-                key=lambda global_id: int(number_of(global_id)),
-            )
-            async for rows in self._queries.nodes(documents.ORDERS_BY_ID, numbers, documents.ORDERS_PAGE):
-                orders = [await self._order_of(row) for row in rows if "name" in row]
-                yield RecordPage(tuple(order for order in orders if _fits_order(query, order)), next="more")
-            yield RecordPage(())
-            return
         search = _search_orders(query)
-        if (
+        if query.ids is not None:
+            pages = self._orders_by_id(query, query.ids)
+        elif (
             search is None
             and await self._queries.count(documents.ORDERS_COUNT, "ordersCount") > BULK_ORDERS_THRESHOLD
         ):
-            async for page in self._bulk_orders():
-                yield page
-            return
+            pages = self._bulk_orders()
+        else:
+            pages = self._searched_orders(query, search)
+        async for page in pages:
+            yield page
+
+    async def _orders_by_id(self, query: OrdersQuery, ids: Sequence[str]) -> AsyncIterator[RecordPage[Order]]:
+        global_ids = _sorted_gids("Order", ids)
+        async for rows in self._queries.nodes(documents.ORDERS_BY_ID, global_ids, documents.ORDERS_PAGE):
+            orders = [await self._order_of(row) for row in rows if "name" in row]
+            yield RecordPage(tuple(order for order in orders if _fits_order(query, order)), next="more")
+        yield RecordPage(())
+
+    async def _searched_orders(
+        self, query: OrdersQuery, search: str | None
+    ) -> AsyncIterator[RecordPage[Order]]:
         async for rows, more in self._queries.pages(documents.ORDERS, {"query": search}, "orders"):
             orders = [await self._order_of(row) for row in rows]
             yield RecordPage(
@@ -362,28 +348,26 @@ class ShopifyReader:
 
     async def _customers(self, query: CustomersQuery) -> AsyncIterator[RecordPage[Customer]]:
         if query.ids is not None:
-            numbers = sorted(
-                {gid("Customer", customer_id) for customer_id in query.ids},
-                key=lambda global_id: int(number_of(global_id)),
-            )
-            async for rows in self._queries.nodes(
-                documents.CUSTOMERS_BY_ID, numbers, documents.CUSTOMERS_PAGE
-            ):
-                customers = [customer_of(row, domain=self._domain) for row in rows if "displayName" in row]
-                yield RecordPage(tuple(customers), next="more")
-            yield RecordPage(())
-            return
-        if (
+            pages = self._customers_by_id(query.ids)
+        elif (
             query.modified_after is None
             and await self._queries.count(documents.CUSTOMERS_COUNT, "customersCount") > BULK_THRESHOLD
         ):
-            async for page in self._bulk_customers():
-                yield page
-            return
-        search = _since("updated_at", query.modified_after)
-        async for rows, more in self._queries.pages(
-            documents.CUSTOMERS, {"query": search or None}, "customers"
-        ):
+            pages = self._bulk_customers()
+        else:
+            pages = self._searched_customers(_since("updated_at", query.modified_after) or None)
+        async for page in pages:
+            yield page
+
+    async def _customers_by_id(self, ids: Sequence[str]) -> AsyncIterator[RecordPage[Customer]]:
+        global_ids, page_size = _sorted_gids("Customer", ids), documents.CUSTOMERS_PAGE
+        async for rows in self._queries.nodes(documents.CUSTOMERS_BY_ID, global_ids, page_size):
+            customers = [customer_of(row, domain=self._domain) for row in rows if "displayName" in row]
+            yield RecordPage(tuple(customers), next="more")
+        yield RecordPage(())
+
+    async def _searched_customers(self, search: str | None) -> AsyncIterator[RecordPage[Customer]]:
+        async for rows, more in self._queries.pages(documents.CUSTOMERS, {"query": search}, "customers"):
             customers = [customer_of(row, domain=self._domain) for row in rows]
             yield RecordPage(tuple(customers), next="more" if more else None)
 
@@ -440,11 +424,21 @@ class ShopifyReader:
             yield RecordPage(tuple(number_of(row.get("id")) for row in rows), next="more" if more else None)
 
 
-def _all_of(query: ProductsQuery) -> bool:
-    """Whether everything is read, except perhaps unpublished products.
+def _sorted_gids(kind: str, ids: Iterable[str]) -> list[str]:
+    """Returns the distinct global ids in the order of their numbers."""
+    return sorted({gid(kind, number) for number in ids}, key=lambda global_id: int(number_of(global_id)))
 
-    then a bulk query is worth its wait.
-    """
+
+async def _sellable_variants(
+    product_pages: AsyncIterator[RecordPage[Product]],
+) -> AsyncIterator[RecordPage[Variant]]:
+    async for page in product_pages:
+        sellable = [variant for product in page.items if product.sellable for variant in product.variants]
+        yield RecordPage(tuple(sellable), next=page.next)
+
+
+def _all_of(query: ProductsQuery) -> bool:
+    """Whether everything is read, except perhaps unpublished products."""
     limits = (query.ids, query.skus, query.modified_after, query.location, query.tagged)
     return all(limit is None for limit in limits)
 
@@ -457,8 +451,12 @@ def _fits(query: ProductsQuery, product: Product) -> bool:
     return query.tagged is None or any(tag.casefold() in tags for tag in query.tagged)
 
 
-def _sells(variant: Variant) -> bool:
-    return variant.product_type in ("simple", "variable")
+def _fits_variant(query: ProductsQuery, variant: Variant) -> bool:
+    return (
+        variant.product_type in ("simple", "variable")
+        and (query.ids is None or variant.product_id in query.ids)
+        and (variant.visible or not query.published_only)
+    )
 
 
 def _search(query: ProductsQuery) -> str | None:
@@ -489,15 +487,22 @@ def _search_orders(query: OrdersQuery) -> str | None:
 
 def _fits_order(query: OrdersQuery, order: Order) -> bool:
     """Applies the limits again: the search language may interpret them differently."""
-    created, modified = order.created_at, order.modified_at
     return (
-        (query.created_after is None or (created is not None and created > query.created_after))
-        and (query.created_before is None or (created is not None and created < query.created_before))
-        and (query.modified_after is None or (modified is not None and modified > query.modified_after))
+        _is_between(order.created_at, query.created_after, query.created_before)
+        and _is_between(order.modified_at, query.modified_after, None)
         and (not query.open_only or order.status == "open")
         and (not query.statuses or order.status in query.statuses)
         and (query.customer_id is None or order.customer_id == query.customer_id)
     )
+
+
+def _is_between(instant: datetime | None, after: datetime | None, before: datetime | None) -> bool:
+    """Whether an instant is within the limits, exclusively; an unknown one is within no limit."""
+    if after is None and before is None:
+        return True
+    if instant is None:
+        return False
+    return (after is None or instant > after) and (before is None or instant < before)
 
 
 def _since(name: str, instant: datetime | None) -> str:

@@ -1,7 +1,7 @@
 """How a Shopify store is connected: the form, the credentials of each call, and the check."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from zoneinfo import available_timezones
 
@@ -88,22 +88,26 @@ def settings_of(form: JsonObject) -> ConnectionSettings:
     domain = texts.get("shop_domain", "").lower()
     if "shop_domain" not in errors and not _DOMAIN.fullmatch(domain):
         errors["shop_domain"] = ["Give the store's own domain, such as my-store.myshopify.com."]
-    by_app, by_token = {"client_id", "client_secret"} & texts.keys(), "access_token" in texts
+    _check_credentials(texts.keys(), errors)
+    if errors:
+        raise BadSettings(errors)
+    plain = {"shop_domain": domain} | ({"client_id": texts["client_id"]} if "client_id" in texts else {})
+    sealed = {name: Secret(texts[name]) for name in _SECRETS if name in texts}
+    return ConnectionSettings(plain, sealed, Auth.KEY, subject=domain, domain=domain)
+
+
+def _check_credentials(names: Set[str], errors: dict[str, list[str]]) -> None:
+    """Adds the errors of a form that does not have exactly one of the two kinds of credentials."""
+    by_app, by_token = {"client_id", "client_secret"} & names, "access_token" in names
     if by_app and by_token:
         errors["access_token"] = ["Give a client id and secret, or an access token, not both."]
     elif not by_app and not by_token:
         errors.setdefault("client_id", ["Give the app's client id and secret, or an access token."])
     elif by_app:
-        for name in ("client_id", "client_secret"):
-            if name not in texts:
-                errors.setdefault(name, ["This is needed beside the other."])
-        if "webhook_secret" in texts:
+        for name in {"client_id", "client_secret"} - by_app:
+            errors.setdefault(name, ["This is needed beside the other."])
+        if "webhook_secret" in names:
             errors["webhook_secret"] = ["With a client secret the store signs its events with that."]
-    if errors:
-        raise BadSettings(errors)
-    plain = {"shop_domain": domain} | ({"client_id": texts["client_id"]} if by_app else {})
-    sealed = {name: Secret(texts[name]) for name in _SECRETS if name in texts}
-    return ConnectionSettings(plain, sealed, Auth.KEY, subject=domain, domain=domain)
 
 
 def _text(form: JsonObject, name: str, errors: dict[str, list[str]]) -> str | None:

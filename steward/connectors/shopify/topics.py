@@ -174,10 +174,10 @@ def derive(
     if event.payload.get(CAUGHT_UP) is True and event.native == EVENT_OBJECTS[event.object_type].create:
         topics.append(TOPIC_SOURCES[EVENT_OBJECTS[event.object_type].update].canonical)
     if snapshot is not None:
-        is_new = since is not None and event.created_at is not None and event.created_at >= since
-        is_older = event.modified_at is not None and seen_at is not None and event.modified_at < seen_at
-        before: JsonObject = {name: False for name in _STATES if is_new} | dict(seen or {})
-        reached, snapshot = _followed(event, snapshot, before, is_older=is_older, heard=heard)
+        before = _states_before(event, seen, since)
+        reached, snapshot = _followed(
+            event, snapshot, before, is_older=_is_older(event, seen_at), heard=heard
+        )
         topics += reached
     return Derived(tuple(name for name in TOPICS if name in topics), seen=snapshot)
 
@@ -196,6 +196,16 @@ _STATES: Mapping[str, str] = {
     "fulfilled": "orders/fulfilled",
     "cancelled": "orders/cancelled",
 }
+
+
+def _is_older(event: Event, seen_at: datetime | None) -> bool:
+    return event.modified_at is not None and seen_at is not None and event.modified_at < seen_at
+
+
+def _states_before(event: Event, seen: JsonObject | None, since: datetime | None) -> JsonObject:
+    """Returns the last stored state of an order; one created after `since` began with no state reached."""
+    is_new = since is not None and event.created_at is not None and event.created_at >= since
+    return {**(dict.fromkeys(_STATES, False) if is_new else {}), **(seen or {})}
 
 
 def _followed(
