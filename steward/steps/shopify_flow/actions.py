@@ -121,21 +121,29 @@ class StoreAction(FlowType):
             if all(definition.config.get(name) in (None, "", []) for name in names.split("|")):
                 words = f"Its setting “{names.partition('|')[0]}” is empty. Give it in Shopify Flow."
                 yield StepProblem("error", "parameter", words)
-        for name in _SWITCHES:
-            if not (is_liquid(definition.config.get(name)) or _is_switch(definition.config.get(name))):
-                words = f"Its setting “{name}” is neither on nor off. Set it anew in Shopify Flow."
-                yield StepProblem("error", "parameter", words)
-        if is_on(definition.config.get("refund")) or is_liquid(definition.config.get("refund")):
-            words = "It also gives the money back, which is not done here. Refund it in the store, and switch"
-            yield StepProblem("error", "parameter", f"{words} the refund of this step off.")
+        yield from _switch_problems(definition.config)
         for name, words in _UNSUPPORTED_SETTINGS.items():
             setting = definition.config.get(name)
-            if setting not in (None, "") and (is_liquid(setting) or is_on(setting) or name == "staff_note"):
+            if setting not in (None, "") and (name == "staff_note" or _may_be_on(setting)):
                 yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """Proposes the changes. Raises ItemFailed, or CallError for a read to retry later."""
         return await propose(call, await self.spec.work(call, StoreObjects(call.store)))
+
+
+def _switch_problems(config: Mapping[str, Any]) -> Iterable[StepProblem]:
+    for name in _SWITCHES:
+        if not (is_liquid(config.get(name)) or _is_switch(config.get(name))):
+            words = f"Its setting “{name}” is neither on nor off. Set it anew in Shopify Flow."
+            yield StepProblem("error", "parameter", words)
+    if _may_be_on(config.get("refund")):
+        words = "It also gives the money back, which is not done here. Refund it in the store, and switch"
+        yield StepProblem("error", "parameter", f"{words} the refund of this step off.")
+
+
+def _may_be_on(value: Any) -> bool:
+    return is_on(value) or is_liquid(value)
 
 
 def is_on(value: Any) -> bool:
@@ -154,16 +162,20 @@ def is_whole(text: str) -> bool:
 
 def tags_of(value: Any) -> tuple[str, ...]:
     """Parses tags: a list, a JSON list, or texts separated by commas. Raises ItemFailed."""
+    entries = _tag_entries(value)
+    if any(isinstance(entry, list | tuple | Mapping) for entry in entries):
+        raise ItemFailed("The tags of this step cannot be read.")
+    # A text of Liquid may come to several tags, or to none.
+    return tuple(tag.strip() for entry in entries for tag in str(entry).split(",") if tag.strip())
+
+
+def _tag_entries(value: Any) -> Sequence[Any]:
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise ItemFailed("The tags of this step cannot be read.") from None
-    listed = value if isinstance(value, list | tuple) else str(value or "").split(",")
-    if any(isinstance(entry, list | tuple | Mapping) for entry in listed):
-        raise ItemFailed("The tags of this step cannot be read.")
-    # A text of Liquid may come to several tags, or to none.
-    return tuple(tag.strip() for entry in listed for tag in str(entry).split(",") if tag.strip())
+    return value if isinstance(value, list | tuple) else str(value or "").split(",")
 
 
 async def tag_commands(

@@ -170,10 +170,14 @@ def _names_beyond(sketch: Any, arguments: Any, path: str) -> Iterable[str]:
         for name in sketch.keys() & arguments.keys():
             yield from _names_beyond(sketch[name], arguments[name], f"{path}{name}.")
     elif isinstance(sketch, list) and isinstance(arguments, list):
-        if len(arguments) > len(sketch) and any(isinstance(entry, Mapping) for entry in arguments):
+        if _has_added_objects(sketch, arguments):
             yield path.rstrip(".")
         for entry, other in zip(sketch, arguments, strict=False):
             yield from _names_beyond(entry, other, path)
+
+
+def _has_added_objects(sketch: list[Any], arguments: list[Any]) -> bool:
+    return len(arguments) > len(sketch) and any(isinstance(entry, Mapping) for entry in arguments)
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -202,17 +206,22 @@ def _unsupported(shape: Mapping[str, Any], arguments: Any, path: str) -> Iterabl
         if name not in shape:
             yield f"“{full_path[:80]}” cannot be changed here. Remove it from the request."
         elif isinstance(shape[name], list):
-            listed = value if isinstance(value, list) else [value]
-            if len(listed) > MAX_ENTRIES:
-                yield f"“{full_path[:80]}” has more than {MAX_ENTRIES} entries."
-            for entry in listed[:MAX_ENTRIES]:
-                yield from _unsupported(shape[name][0], entry, f"{full_path}.")
+            yield from _unsupported_in_list(shape[name][0], _as_list(value), full_path)
         elif isinstance(shape[name], Mapping):
             yield from _unsupported(shape[name], value, f"{full_path}.")
-        elif any(
-            isinstance(entry, list | Mapping) for entry in (value if isinstance(value, list) else [value])
-        ):
+        elif any(isinstance(entry, list | Mapping) for entry in _as_list(value)):
             yield f"“{full_path[:80]}” is not a plain value."
+
+
+def _unsupported_in_list(shape: Mapping[str, Any], entries: list[Any], path: str) -> Iterable[str]:
+    if len(entries) > MAX_ENTRIES:
+        yield f"“{path[:80]}” has more than {MAX_ENTRIES} entries."
+    for entry in entries[:MAX_ENTRIES]:
+        yield from _unsupported(shape, entry, f"{path}.")
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _value_at(value: Any, path: str) -> Any:

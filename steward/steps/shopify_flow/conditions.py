@@ -104,13 +104,23 @@ def compared(
     if operator == "include?" and _is_list(actual):
         return any(_equal(element, expected, type_, zone, path) for element in elements(actual))
     if operator == "in?":
-        return actual is not None and any(
-            _equal(actual, element, type_, zone, path) for element in _choices(expected)
-        )
+        return _is_in(actual, _choices(expected), type_, zone, path)
     if operator == "==":
         return _equal(actual, expected, type_, zone, path)
     if actual is None or expected is None:
         return False
+    return _compare_present(actual, operator, expected, type_, zone, path)
+
+
+def _is_in(
+    actual: JsonValue, choices: Sequence[JsonValue], type_: str | None, zone: tzinfo, path: str
+) -> bool:
+    return actual is not None and any(_equal(actual, choice, type_, zone, path) for choice in choices)
+
+
+def _compare_present(
+    actual: JsonValue, operator: str, expected: JsonValue, type_: str | None, zone: tzinfo, path: str
+) -> bool:
     if operator in _TEXT_OPERATORS:
         return _TEXT_OPERATORS[operator](_text(actual, path), _text(expected, path))
     if operator in _ORDERED:

@@ -1,6 +1,6 @@
 """The values that a step of a flow sees, looked up by path: objects of the store and earlier outputs."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from steward.model.json import JsonValue
@@ -53,14 +53,18 @@ def _member(value: JsonValue, key: str) -> JsonValue:
     if isinstance(value, Mapping):
         return len(value) if key == "size" and key not in value else value.get(key)
     if isinstance(value, list | tuple):
-        if key == "size":
-            return len(value)
-        if key in ("first", "last"):
-            return value[0 if key == "first" else -1] if value else None
-        return list(_members_of_each(value, key))
+        return _member_of_list(value, key)
     if isinstance(value, str) and key == "size":
         return len(value)
     return None
+
+
+def _member_of_list(items: Sequence[JsonValue], key: str) -> JsonValue:
+    if key == "size":
+        return len(items)
+    if key in ("first", "last"):
+        return items[0 if key == "first" else -1] if items else None
+    return list(_members_of_each(items, key))
 
 
 def _members_of_each(items: Iterable[JsonValue], key: str) -> Iterator[JsonValue]:

@@ -58,15 +58,7 @@ class HttpRequest(FlowType):
         """Addresses, methods and keys that cannot be, and what is otherwise here."""
         if _method(definition.literal("method")) not in _METHODS:
             yield StepProblem("error", "parameter", "Its method is not known. Choose a fixed one.")
-        url = definition.config.get("url")
-        address = str(url.get("expr") if isinstance(url, Mapping) else url or "")
-        if not address.strip():
-            yield StepProblem("error", "parameter", "It has no address. Give one.")
-        if address.strip().lower().startswith("http://"):
-            yield StepProblem(
-                "error", "parameter", "It calls an http address. Only https is called: change it."
-            )
-        yield from removed_address_problems(address)
+        yield from _address_problems(definition.config.get("url"))
         try:
             for name, value in _pairs(definition.config.get("headers")):
                 yield from removed_header_problems(name, value)
@@ -85,6 +77,15 @@ class HttpRequest(FlowType):
         if call.step.kind is StepKind.SEND:
             return _propose_send(call)
         return await _read(call)
+
+
+def _address_problems(url: JsonValue) -> Iterable[StepProblem]:
+    address = str(url.get("expr") if isinstance(url, Mapping) else url or "")
+    if not address.strip():
+        yield StepProblem("error", "parameter", "It has no address. Give one.")
+    if address.strip().lower().startswith("http://"):
+        yield StepProblem("error", "parameter", "It calls an http address. Only https is called: change it.")
+    yield from removed_address_problems(address)
 
 
 def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
@@ -108,23 +109,28 @@ def _method(value: JsonValue) -> str:
 def _pairs(headers: Any) -> list[tuple[str, Any]]:
     """Headers from pairs, rows of name and value, an object, or the JSON of these. Raises ItemFailed."""
     if isinstance(headers, str):
-        try:
-            headers = json.loads(headers) if headers.strip() else []
-        except (ValueError, RecursionError):
-            raise ItemFailed("The headers of this step cannot be read.") from None
-        if headers is not None and not isinstance(headers, list | Mapping):
-            raise ItemFailed(_NO_HEADERS)
+        headers = _parse_headers(headers)
     if isinstance(headers, Mapping):
         return [(str(name), value) for name, value in headers.items()]
-    pairs: list[tuple[str, Any]] = []
-    for row in headers or ():
-        if isinstance(row, list | tuple) and len(row) == 2:
-            pairs.append((str(row[0]), row[1]))
-        elif isinstance(row, Mapping) and row.keys() in ({"name", "value"}, {"key", "value"}):
-            pairs.append((str(row.get("name", row.get("key"))), row["value"]))
-        else:
-            raise ItemFailed(_NO_HEADERS)
-    return pairs
+    return [_pair(row) for row in headers or ()]
+
+
+def _parse_headers(text: str) -> Any:
+    try:
+        headers = json.loads(text) if text.strip() else []
+    except (ValueError, RecursionError):
+        raise ItemFailed("The headers of this step cannot be read.") from None
+    if headers is not None and not isinstance(headers, list | Mapping):
+        raise ItemFailed(_NO_HEADERS)
+    return headers
+
+
+def _pair(row: Any) -> tuple[str, Any]:
+    if isinstance(row, list | tuple) and len(row) == 2:
+        return str(row[0]), row[1]
+    if isinstance(row, Mapping) and row.keys() in ({"name", "value"}, {"key", "value"}):
+        return str(row.get("name", row.get("key"))), row["value"]
+    raise ItemFailed(_NO_HEADERS)
 
 
 def _propose_send(call: FlowCall) -> FlowResult:

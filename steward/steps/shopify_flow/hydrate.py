@@ -5,7 +5,7 @@ like that of any step. The connector decides how it reads the store.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -116,6 +116,17 @@ def with_reads(plan: Plan, entry: str) -> Plan:
     to_read = [variable for variable in plan.variables if variable.root not in fetching]
     if not to_read:
         return plan
+    steps = _reading_steps(plan, entry, to_read)
+    edges = [
+        replace(edge, source=steps[edge.source].name, port=ONWARD) if edge.source in steps else edge
+        for edge in plan.edges
+    ]
+    edges += [PlanEdge(after, ONWARD, step.name) for after, step in steps.items()]
+    return replace(plan, steps=(*steps.values(), *plan.steps), edges=tuple(edges))
+
+
+def _reading_steps(plan: Plan, entry: str, to_read: Sequence[Variable]) -> dict[str, PlanStep]:
+    """Returns the reading steps by the name of the trigger or wait that each of them follows."""
     object_name = _object_name(to_read[0].root)
     titles = {entry: f"Read the {object_name}"}
     titles |= {
@@ -127,12 +138,7 @@ def with_reads(plan: Plan, entry: str) -> Plan:
         if any(edge.source == after for edge in plan.edges):
             steps[after] = _reading_step(_unused_name(title, used_names), title, to_read)
             used_names.add(steps[after].name)
-    edges = [
-        replace(edge, source=steps[edge.source].name, port=ONWARD) if edge.source in steps else edge
-        for edge in plan.edges
-    ]
-    edges += [PlanEdge(after, ONWARD, step.name) for after, step in steps.items()]
-    return replace(plan, steps=(*steps.values(), *plan.steps), edges=tuple(edges))
+    return steps
 
 
 def _with_variables(step: PlanStep, variables: Iterable[Variable]) -> PlanStep:

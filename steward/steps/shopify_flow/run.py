@@ -117,19 +117,16 @@ def environment_at(
 
     What told of the store before a wait is gone after it.
     """
-    trails: list[Trail] = []
-    while trail is not None:
-        trails.append(trail)
-        trail = trail.before
     values: dict[str, JsonValue] = {}
     unknown: set[str] = set()
     until_wait: list[str] = []
-    for current in reversed(trails):
+    for current in _oldest_first(trail):
         step = steps.get(current.step)
-        origin = None if step is None else origin_of(step)
-        if step is None or origin is None or origin.source_type == READ_TASK:  # the trigger, or what it read
+        if step is None or origin_of(step).source_type == READ_TASK:  # the trigger, or what it read
             values |= current.value if isinstance(current.value, Mapping) else {}
-        elif current.of_loop:
+            continue
+        origin = origin_of(step)
+        if current.of_loop:
             values[str(step.config.get("item"))] = current.value
         elif step.kind is StepKind.WAIT:
             for name in until_wait:
@@ -137,15 +134,23 @@ def environment_at(
             until_wait = []
         elif origin.alias is not None:
             values[origin.alias] = current.value
-            unknown |= {f"{origin.alias}.{path}".rstrip(".") for path in _unknown(current)}
+            unknown |= _unknown_paths(current, origin.alias)
             if types[origin.source_type].reads_store:
                 until_wait.append(origin.alias)
     return Environment(values, frozenset(unknown))
 
 
-def _unknown(trail: Trail) -> Sequence[str]:
+def _oldest_first(trail: Trail | None) -> list[Trail]:
+    trails: list[Trail] = []
+    while trail is not None:
+        trails.append(trail)
+        trail = trail.before
+    return trails[::-1]
+
+
+def _unknown_paths(trail: Trail, alias: str) -> set[str]:
     unknown = trail.item.json.get("unknown", ())
-    return [str(path) for path in unknown] if isinstance(unknown, list | tuple) else ()
+    return {f"{alias}.{path}".rstrip(".") for path in unknown} if isinstance(unknown, list | tuple) else set()
 
 
 async def _evaluated(

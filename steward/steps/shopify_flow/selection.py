@@ -14,7 +14,14 @@ from steward.steps.shopify_flow.environment import Environment
 
 MAX_DEPTH: Final = 30
 MAX_FIELDS: Final = 2000
-PLAIN: Final = frozenset(("Int", "Float", "String", "Boolean", "ID"))
+_PYTHON_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "Int": (int, float),
+    "Float": (int, float),
+    "String": (str,),
+    "Boolean": (bool,),
+    "ID": (str, int),
+}
+PLAIN: Final = frozenset(_PYTHON_TYPES)
 _TOKEN = re.compile(
     r'(?:[\s,\ufeff]+|\#[^\n\r]*)|(?P<word>[A-Za-z_]\w*)|(?P<mark>[{}\[\]:!])|"""(?:.*?)"""|"[^"\n]*"',
     re.DOTALL | re.ASCII,
@@ -254,15 +261,12 @@ def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: in
 
 
 def _plain(value: JsonValue, name: str, where: str) -> JsonValue:
-    if name == "Boolean" and isinstance(value, bool):
-        return value
-    if name == "String" and isinstance(value, str):
-        return value
-    if name == "ID" and isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value)
-    if name in ("Int", "Float") and isinstance(value, int | float) and not isinstance(value, bool):
-        if name == "Float":
+    is_boolean = isinstance(value, bool)
+    if is_boolean is (name == "Boolean") and isinstance(value, _PYTHON_TYPES.get(name, ())):
+        if name == "ID":
+            return str(value)
+        if name != "Int":
             return value
-        if float(value).is_integer():
+        if isinstance(value, int | float) and float(value).is_integer():
             return int(value)
     raise Misfit(f"{where} is no {name}.")
