@@ -17,17 +17,11 @@ _ACTS = (StepKind.CHANGE, StepKind.SEND)
 
 def with_called(step: PlanStep, plan: Plan) -> PlanStep:
     """The calling step as it is with this workflow inside. Raises Unreadable for one that cannot be."""
-    inside = [
-        inner_step
-        for inner_step in plan.steps
-        if inner_step.origin is not None and not inner_step.origin.disabled and inner_step.origin.reachable
-    ]
     origin = step.origin
     if origin is None:
         return step
-    waiting = next((inner_step.name for inner_step in inside if inner_step.kind is StepKind.WAIT), None)
-    if waiting is not None:
-        raise Unreadable(f"{waiting}: a called workflow does not wait here. Put its steps into this one.")
+    inside = _running_steps(plan)
+    _check_no_wait(inside)
     kind = _kind(inside, plan) or step.kind
     needs, platform = _needs(inside)
     return replace(
@@ -43,13 +37,32 @@ def with_called(step: PlanStep, plan: Plan) -> PlanStep:
     )
 
 
-def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
-    acting = [inner_step for inner_step in inside if inner_step.kind in _ACTS]
+def _running_steps(plan: Plan) -> list[PlanStep]:
+    return [
+        inner_step
+        for inner_step in plan.steps
+        if inner_step.origin is not None and not inner_step.origin.disabled and inner_step.origin.reachable
+    ]
+
+
+def _check_no_wait(inside: Sequence[PlanStep]) -> None:
+    for inner_step in inside:
+        if inner_step.kind is StepKind.WAIT:
+            words = f"{inner_step.name}: a called workflow does not wait here."
+            raise Unreadable(f"{words} Put its steps into this one.")
+
+
+def _check_nothing_follows(acting: Sequence[PlanStep], plan: Plan) -> None:
     for inner_step in acting:
         follower = next((edge.target for edge in plan.edges if edge.source == inner_step.name), None)
         if follower is not None:
             words = f"{follower}: in a called workflow nothing comes after a step that changes or sends."
             raise Unreadable(f"{words} Put its steps into this one.")
+
+
+def _kind(inside: Sequence[PlanStep], plan: Plan) -> StepKind | None:
+    acting = [inner_step for inner_step in inside if inner_step.kind in _ACTS]
+    _check_nothing_follows(acting, plan)
     kinds = {inner_step.kind for inner_step in acting}
     if len(kinds) > 1:
         names = f"{acting[0].name} and {acting[-1].name}"

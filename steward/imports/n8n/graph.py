@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import Plan, PlanStep, StepKind
+from steward.model.plan import Plan, PlanEdge, PlanStep, StepKind
 from steward.steps.workflow.repeats import cycles
 
 LOOP = "splitInBatches"
@@ -31,12 +31,7 @@ def arranged(plan: Plan, *, by_port: bool = False) -> Plan:
 def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
     """Depth first from the trigger, topmost first, each step where it is first met."""
     positions = {step.name: (step.origin.place if step.origin else (0.0, 0.0)) for step in plan.steps}
-    ports = {step.name: step.origin.ports for step in plan.steps if step.origin is not None and by_port}
-    after: dict[str, list[tuple[int, str]]] = {}
-    for edge in plan.edges:
-        source_ports = ports.get(edge.source, ())
-        rank = source_ports.index(edge.port) if edge.port in source_ports else 0
-        after.setdefault(edge.source, []).append((rank, edge.target))
+    after = _ranked_targets(plan, by_port=by_port)
     ordered: list[str] = []
     seen = {entry}
     stack = [entry]
@@ -50,12 +45,24 @@ def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
         )
         targets = dict.fromkeys(target for _, target in ranked)
         for target in reversed(targets):
-            if target not in seen or target in stack:
-                if target in stack:
-                    stack.remove(target)
-                seen.add(target)
-                stack.append(target)
+            if target in stack:
+                stack.remove(target)
+            elif target in seen:
+                continue
+            seen.add(target)
+            stack.append(target)
     return ordered
+
+
+def _ranked_targets(plan: Plan, *, by_port: bool) -> dict[str, list[tuple[int, str]]]:
+    """The steps each step leads to, with the rank of the port; all ranks are 0 unless `by_port`."""
+    ports = {step.name: step.origin.ports for step in plan.steps if step.origin is not None and by_port}
+    after: dict[str, list[tuple[int, str]]] = {}
+    for edge in plan.edges:
+        source_ports = ports.get(edge.source, ())
+        rank = source_ports.index(edge.port) if edge.port in source_ports else 0
+        after.setdefault(edge.source, []).append((rank, edge.target))
+    return after
 
 
 def findings(plan: Plan) -> list[Finding]:
@@ -76,15 +83,22 @@ def findings(plan: Plan) -> list[Finding]:
 def _circles(plan: Plan) -> list[str]:
     """The first step of every circle that no loop step closes."""
     loops = {step.name for step in plan.steps if step.origin and step.origin.source_type == LOOP}
-    after: dict[str, list[str]] = {}
-    for edge in plan.edges:
-        if edge.source not in loops and edge.target not in loops:
-            after.setdefault(edge.source, []).append(edge.target)
-    all_cycles = cycles(after)
+    all_cycles = cycles(
+        _targets_by_source(
+            edge for edge in plan.edges if edge.source not in loops and edge.target not in loops
+        )
+    )
     first = {step.name: number for number, step in enumerate(plan.steps)}
     return sorted(
         (min(circle, key=lambda name: first.get(name, 0)) for circle in all_cycles), key=first.__getitem__
     )
+
+
+def _targets_by_source(edges: Iterable[PlanEdge]) -> dict[str, list[str]]:
+    targets: dict[str, list[str]] = {}
+    for edge in edges:
+        targets.setdefault(edge.source, []).append(edge.target)
+    return targets
 
 
 def _reach(after: dict[str, list[str]], start: str) -> set[str]:
@@ -100,9 +114,7 @@ def _reach(after: dict[str, list[str]], start: str) -> set[str]:
 
 def reads_beside(plan: Plan) -> list[Finding]:
     """Reads in another branch than a change of the same kind of object."""
-    after: dict[str, list[str]] = {}
-    for edge in plan.edges:
-        after.setdefault(edge.source, []).append(edge.target)
+    after = _targets_by_source(plan.edges)
     changes = [step for step in plan.steps if step.kind is StepKind.CHANGE]
     reach = lru_cache(maxsize=None)(lambda name: _reach(after, name))
     notes: list[Finding] = []

@@ -1,6 +1,6 @@
 """Reads an export of n8n into a Plan and findings; pure, never fails on a node."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -87,12 +87,7 @@ class _WorkflowReader:
 
     def secrets(self, paths: list[str], cleaned: Mapping[str, Any]) -> None:
         """Each place a credential value was, by step and field."""
-        names = {}
-        raw = cleaned.get("nodes")
-        raw_nodes = [n for n in (raw if isinstance(raw, list) else []) if isinstance(n, Mapping)]
-        step_nodes = [n for n in raw_nodes if unwrap.bare(str(n.get("type", ""))) != unwrap.STICKY]
-        for node, of in zip(self.workflow.nodes, step_nodes, strict=True):
-            names[next(index for index, candidate in enumerate(raw or []) if candidate is of)] = node.name
+        names = self._names_by_place(cleaned["nodes"])
         for path in paths:
             parts = path.split(".")
             step, where = None, path
@@ -102,6 +97,11 @@ class _WorkflowReader:
                 f"A credential value stood in {where[:120]} and was not kept. Bind a connection or remove it."
             )
             self.find(step, FindingLevel.WARNING, "secret_removed", words)
+
+    def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
+        """The name of each node by its place in the file's list, which also has sticky notes."""
+        places = [place for place, node in enumerate(nodes) if unwrap.is_step_node(node)]
+        return {place: node.name for place, node in zip(places, self.workflow.nodes, strict=True)}
 
     def starts(self) -> list[PlanTrigger]:
         """The triggers, disabled ones left out: they do not exist."""
@@ -132,33 +132,12 @@ class _WorkflowReader:
         """The workflows steps hold inside; one that cannot run makes its step one that cannot."""
         inner_plans: dict[str, Plan] = {}
         for name, step in steps_.items():
-            node = self.nodes[name]
-            if (
-                step.origin is None
-                or step.origin.source_type != "executeWorkflow"
-                or not step.origin.supported
-            ):
+            if not _calls_workflow(step):
                 continue
             try:
-                if depth >= MAX_SUB_WORKFLOW_DEPTH:
-                    raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
-                inner_workflow = inline(node.parameters)
-                if _picks_fields(inner_workflow):
-                    raise Unreadable("Its trigger takes some fields only. Let it accept all data.")
-                read = read_value(inner_workflow, depth=depth + 1)
-            except Unreadable as error:
-                self._refused(steps_, step, error.message)
-                continue
-            inner_plans[name] = read.plan
-            errors = [
-                finding
-                for finding in graph.softened(read.plan, read.findings)
-                if finding.level is FindingLevel.ERROR
-            ]
-            if errors:
-                self._refused(steps_, step, f"{errors[0].step or 'The workflow'}: {errors[0].message}")
-                continue
-            try:
+                read = _read_called(self.nodes[name], depth)
+                inner_plans[name] = read.plan
+                _check_inner_errors(read)
                 steps_[name] = with_called(step, read.plan)
             except Unreadable as error:
                 self._refused(steps_, step, error.message)
@@ -188,51 +167,43 @@ class _WorkflowReader:
             for kind, outputs in sides.items():
                 if kind == "main":
                     edges += self._outputs(source, outputs, starts, steps_)
-                elif outputs and any(outputs if isinstance(outputs, list) else ()):
+                elif isinstance(outputs, list) and any(outputs):
                     words = "It is connected as a part of an AI step, which cannot run here. Remove the step."
                     self.find(source, FindingLevel.ERROR, "ai_node", words)
         if len(edges) > unwrap.MAX_EDGES:
             raise Unreadable(f"This export has more than {unwrap.MAX_EDGES} connections.")
-        return list(dict.fromkeys(edges)) if len(set(edges)) != len(edges) else edges
+        return list(dict.fromkeys(edges))
 
     def _outputs(
         self, source: str, outputs: Any, starts: set[str], steps_: dict[str, PlanStep]
     ) -> list[PlanEdge]:
         edges: list[PlanEdge] = []
-        for number, targets in enumerate(outputs if isinstance(outputs, list) else ()):
-            for target in targets if isinstance(targets, list) else ():
-                if not isinstance(target, Mapping):
-                    continue
-                name = self.workflow.targets.get(str(target.get("node")))
-                port = _port(source, number, starts, steps_)
-                entry = target.get("index", 0)
-                if name is None or port is None or name not in steps_:
-                    if name is None or port is None:
-                        words = f"A connection of its output {number} leads nowhere. It was left out."
-                        self.find(source, FindingLevel.WARNING, "parameter", words)
-                    continue
-                if source in starts or source in steps_:
-                    input_index = entry if isinstance(entry, int) and entry >= 0 else 0
-                    edges.append(PlanEdge(source, port, name, input_index))
+        for number, target in _targets(outputs):
+            name = self.workflow.targets.get(str(target.get("node")))
+            port = _port(source, number, starts, steps_)
+            if name is None or port is None:
+                words = f"A connection of its output {number} leads nowhere. It was left out."
+                self.find(source, FindingLevel.WARNING, "parameter", words)
+            elif name in steps_:
+                input_index = target.get("index", 0)
+                is_index = isinstance(input_index, int) and input_index >= 0
+                edges.append(PlanEdge(source, port, name, input_index if is_index else 0))
         return edges
+
+    def _execution_order(self, order: Any, plan: Plan) -> None:
+        if order is None:
+            words = "The file does not say in which order branches run; n8n's present order is used. "
+            words += "Look at the order of the steps."
+            self.find(None, FindingLevel.NOTE, "execution_order_assumed", words)
+        elif order != "v1" and graph.order_shows(plan):
+            words = "The file uses n8n's older order of branches; here the present one runs. "
+            words += "Switch the order in n8n and look at it."
+            self.find(None, FindingLevel.WARNING, "parameter", words)
 
     def settings(self, plan: Plan) -> None:
         """What the file's settings change."""
         file_settings = self.workflow.settings
-        order = file_settings.get("executionOrder")
-        if order is None:
-            words = "The file does not say in which order branches run; n8n's present order is used. "
-            self.find(
-                None, FindingLevel.NOTE, "execution_order_assumed", words + "Look at the order of the steps."
-            )
-        elif order != "v1" and graph.order_shows(plan):
-            words = "The file uses n8n's older order of branches; here the present one runs."
-            self.find(
-                None,
-                FindingLevel.WARNING,
-                "parameter",
-                f"{words} Switch the order in n8n and look at it.",
-            )
+        self._execution_order(file_settings.get("executionOrder"), plan)
         for key, words in _SETTINGS.items():
             if file_settings.get(key) and file_settings[key] not in (-1, "", "none", "DEFAULT"):
                 self.find(None, FindingLevel.WARNING, "parameter", words)
@@ -246,6 +217,36 @@ class _WorkflowReader:
         ):
             words = "The file's timezone is not known. Choose one when you set it up."
             self.find(None, FindingLevel.WARNING, "parameter", words)
+
+
+def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Each target of a node's outputs with the number of its output."""
+    for number, targets in enumerate(outputs if isinstance(outputs, list) else ()):
+        for target in targets if isinstance(targets, list) else ():
+            if isinstance(target, Mapping):
+                yield number, target
+
+
+def _calls_workflow(step: PlanStep) -> bool:
+    source = step.origin
+    return source is not None and source.source_type == "executeWorkflow" and source.supported
+
+
+def _read_called(node: Node, depth: int) -> ReadExport:
+    """The workflow a node holds inside. Raises Unreadable."""
+    if depth >= MAX_SUB_WORKFLOW_DEPTH:
+        raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
+    inner_workflow = inline(node.parameters)
+    if _picks_fields(inner_workflow):
+        raise Unreadable("Its trigger takes some fields only. Let it accept all data.")
+    return read_value(inner_workflow, depth=depth + 1)
+
+
+def _check_inner_errors(read: ReadExport) -> None:
+    """Raises Unreadable when a step of a called workflow that would run has an error."""
+    for finding in graph.softened(read.plan, read.findings):
+        if finding.level is FindingLevel.ERROR:
+            raise Unreadable(f"{finding.step or 'The workflow'}: {finding.message}")
 
 
 def _check_has_usable_step(workflow: Workflow) -> None:

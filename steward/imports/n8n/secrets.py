@@ -55,14 +55,10 @@ def without_secrets(value: Any) -> tuple[Any, list[str]]:
 
 def _clean(value: Any, path: str, paths: list[str]) -> Any:
     if isinstance(value, Mapping):
-        pair = next((value[member] for member in _PAIR_NAMES if isinstance(value.get(member), str)), None)
         cleaned = {}
         for name, member in value.items():
             where = f"{path}.{name}" if path else str(name)
-            named = is_named(str(name)) or (
-                name == "value" and pair is not None and _NAMED.match(pair.strip())
-            )
-            if named and is_literal(member):
+            if _holds_key(value, str(name)) and is_literal(member):
                 paths.append(where)
                 cleaned[name] = EMPTY
             else:
@@ -71,6 +67,16 @@ def _clean(value: Any, path: str, paths: list[str]) -> Any:
     if isinstance(value, list):
         return [_clean(member, f"{path}.{index}", paths) for index, member in enumerate(value)]
     return _text(value, path, paths) if isinstance(value, str) else value
+
+
+def _holds_key(values: Mapping[str, Any], name: str) -> bool:
+    """Whether the member of this name holds a key: by its name, or as the `value` beside a key's name."""
+    if is_named(name):
+        return True
+    if name != "value":
+        return False
+    pair_name = next((values[member] for member in _PAIR_NAMES if isinstance(values.get(member), str)), None)
+    return pair_name is not None and is_named_header(pair_name)
 
 
 def is_named(name: str) -> bool:

@@ -139,24 +139,32 @@ def _rule(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     kind = row.get("field", "days")
     if kind == "cronExpression":
         return _cron(str(row.get("expression", "")))
-    run_at = _time_of_day(row, "triggerAtHour", "triggerAtMinute")
     if kind == "hours":
-        every = row.get("hoursInterval", 1)
-        if row.get("triggerAtMinute", 0) == 0 and every in (1, 6):
-            return {"cadence": "hourly" if every == 1 else "every_6_hours"}, ""
-        return None, "every 6 hours" if _is_count(every, 4, 8) else "hourly"
-    if kind == "days":
-        if run_at is not None and row.get("daysInterval", 1) == 1:
-            return {"cadence": "daily", "run_at": run_at}, ""
-        return None, "daily"
+        return _every_hours(row)
+    run_at = _time_of_day(row, "triggerAtHour", "triggerAtMinute")
     if kind == "weeks":
         return _weekly(row, run_at)
     if kind == "months":
-        day = row.get("triggerAtDayOfMonth", 1)
-        if run_at is not None and row.get("monthsInterval", 1) == 1 and _is_count(day, 1, 28):
-            return {"cadence": "monthly", "run_at": run_at, "day_of_month": day}, ""
-        return None, "monthly; note that the last day runs in shorter months"
-    return None, "hourly"
+        return _monthly(row, run_at)
+    if kind != "days":
+        return None, "hourly"
+    if run_at is not None and row.get("daysInterval", 1) == 1:
+        return {"cadence": "daily", "run_at": run_at}, ""
+    return None, "daily"
+
+
+def _every_hours(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
+    every = row.get("hoursInterval", 1)
+    if row.get("triggerAtMinute", 0) == 0 and every in (1, 6):
+        return {"cadence": "hourly" if every == 1 else "every_6_hours"}, ""
+    return None, "every 6 hours" if _is_count(every, 4, 8) else "hourly"
+
+
+def _monthly(row: Mapping[str, Any], run_at: str | None) -> tuple[dict[str, Any] | None, str]:
+    day = row.get("triggerAtDayOfMonth", 1)
+    if run_at is not None and row.get("monthsInterval", 1) == 1 and _is_count(day, 1, 28):
+        return {"cadence": "monthly", "run_at": run_at, "day_of_month": day}, ""
+    return None, "monthly; note that the last day runs in shorter months"
 
 
 def _weekly(row: Mapping[str, Any], run_at: str | None) -> tuple[dict[str, Any] | None, str]:
@@ -177,50 +185,67 @@ def _on_days(days: list[int], run_at: str) -> dict[str, Any]:
 
 def _older_rule(row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:
     mode = row.get("mode", "everyDay")
-    run_at = _time_of_day({"hour": row.get("hour", 14), "minute": row.get("minute", 0)}, "hour", "minute")
     if mode == "custom":
         return _cron(str(row.get("cronExpression", "")))
     if mode == "everyHour":
         return ({"cadence": "hourly"}, "") if row.get("minute", 0) == 0 else (None, "hourly")
     if mode == "everyX":
         return _every({"unit": row.get("unit", "hours"), "interval": row.get("value", 2)})
-    if mode == "everyDay" and run_at is not None:
+    run_at = _time_of_day({"hour": row.get("hour", 14), "minute": row.get("minute", 0)}, "hour", "minute")
+    if run_at is None:
+        return None, "monthly" if mode == "everyMonth" else "hourly"
+    return _older_day_rule(row, mode, run_at)
+
+
+def _older_day_rule(row: Mapping[str, Any], mode: Any, run_at: str) -> tuple[dict[str, Any] | None, str]:
+    if mode == "everyDay":
         return {"cadence": "daily", "run_at": run_at}, ""
-    if mode == "everyWeek" and run_at is not None:
+    if mode == "everyWeek":
         try:
             day = int(row.get("weekday", 1)) or 7
         except (TypeError, ValueError):
             return None, "weekly"
         return _on_days([day], run_at), ""
+    if mode != "everyMonth":
+        return None, "hourly"
     day = row.get("dayOfMonth", 1)
-    if mode == "everyMonth" and run_at is not None and _is_count(day, 1, 28):
+    if _is_count(day, 1, 28):
         return {"cadence": "monthly", "run_at": run_at, "day_of_month": day}, ""
-    return None, "monthly" if mode == "everyMonth" else "hourly"
+    return None, "monthly"
 
 
+_CRON_HOURS = {
+    "*": "hourly",
+    "*/1": "hourly",
+    "*/6": "every_6_hours",
+    "0/6": "every_6_hours",
+    "0,6,12,18": "every_6_hours",
+}
 _DAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
 
 
 def _cron(expression: str) -> tuple[dict[str, Any] | None, str]:
-    """The cron expressions that are a cadence; six fields when the first, seconds, is 0."""
-    fields = expression.split()
-    if len(fields) == 6 and fields[0] == "0":
-        fields = fields[1:]
+    """The cron expressions that are a cadence."""
+    fields = _cron_fields(expression)
     if len(fields) != 5:
         return None, "daily"
     minute, hour, day, month, weekday = fields
     if month != "*":
         return None, "monthly"
-    if minute == "0" and (day, weekday) in (("*", "*"), ("*", "?"), ("?", "*")):
-        if hour in ("*", "*/1"):
-            return {"cadence": "hourly"}, ""
-        if hour in ("*/6", "0/6", "0,6,12,18"):
-            return {"cadence": "every_6_hours"}, ""
+    is_every_day = (day, weekday) in (("*", "*"), ("*", "?"), ("?", "*"))
+    if minute == "0" and is_every_day and hour in _CRON_HOURS:
+        return {"cadence": _CRON_HOURS[hour]}, ""
     if not re.fullmatch(r"\d{1,2}", minute) or not re.fullmatch(r"\d{1,2}", hour):
         return None, "hourly"
     if int(minute) > 59 or int(hour) > 23:
         return None, "daily"
     return _cron_days(f"{int(hour):02d}:{int(minute):02d}", day, weekday)
+
+
+def _cron_fields(expression: str) -> list[str]:
+    """The fields without the seconds, which some expressions begin with and which are left out when 0."""
+    fields = expression.split()
+    return fields[1:] if len(fields) == 6 and fields[0] == "0" else fields
 
 
 def _cron_days(run_at: str, day: str, weekday: str) -> tuple[dict[str, Any] | None, str]:

@@ -12,7 +12,7 @@ MAX_STEPS = 1000
 MAX_EDGES = 10_000
 MAX_NAME = 120
 MAX_TITLE = 200
-STICKY = "stickyNote"
+_STICKY = "stickyNote"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
 CORE = "n8n-nodes-base."
 AI = "@n8n/n8n-nodes-langchain."
@@ -64,12 +64,6 @@ def unwrapped(value: JsonValue) -> Mapping[str, Any]:
 
 def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
     """The nodes and what connects them. Raises Unreadable when there is no step or there are too many."""
-    raw = [node for node in raw_workflow["nodes"] if isinstance(node, Mapping)]
-    raw = [node for node in raw if bare(str(node.get("type", ""))) != STICKY]
-    if not raw:
-        raise Unreadable("This export holds no step. Add one in n8n and export the workflow again.")
-    if len(raw) > MAX_STEPS:
-        raise Unreadable(f"This export has {len(raw)} steps; at most {MAX_STEPS} can be imported.")
     settings = raw_workflow.get("settings")
     pins = raw_workflow.get("pinData")
     workflow = Workflow(
@@ -80,7 +74,7 @@ def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
         has_pin_data=isinstance(pins, Mapping) and bool(pins),
     )
     used_names: set[str] = set()
-    for number, node in enumerate(raw, 1):
+    for number, node in enumerate(_step_nodes(raw_workflow), 1):
         original_name = str(node.get("name") or f"Step {number}")
         name = _unique_name(original_name, used_names)
         used_names.add(name)
@@ -89,6 +83,20 @@ def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
             workflow.renamed.append((original_name, name))
         workflow.nodes.append(_node(node, original_name, name))
     return workflow
+
+
+def _step_nodes(raw_workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    nodes = [node for node in raw_workflow["nodes"] if is_step_node(node)]
+    if not nodes:
+        raise Unreadable("This export holds no step. Add one in n8n and export the workflow again.")
+    if len(nodes) > MAX_STEPS:
+        raise Unreadable(f"This export has {len(nodes)} steps; at most {MAX_STEPS} can be imported.")
+    return nodes
+
+
+def is_step_node(node: JsonValue) -> bool:
+    """Whether an entry of the file's nodes is a node other than a sticky note."""
+    return isinstance(node, Mapping) and bare(str(node.get("type", ""))) != _STICKY
 
 
 def plain(text: str) -> str:

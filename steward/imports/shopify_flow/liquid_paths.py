@@ -106,29 +106,33 @@ class _LiquidReader:
                 self._tag(tag, markup["rest"])
 
     def _tag(self, tag: str, rest: str) -> None:
-        if tag in ("#", "") or (tag.startswith("end") and tag not in ("endfor", "endtablerow")):
-            return
-        if tag in ("endfor", "endtablerow"):
-            if self.loops:
-                name, before = self.loops.pop()
-                self._put_back(name, before)
+        if tag.startswith("end"):
+            if tag in ("endfor", "endtablerow"):
+                self._end_loop()
         elif tag in ("for", "tablerow") and (match := _FOR.match(rest)):
             self.loops.append((match[1], self.names.get(match[1])))
             self.names[match[1]] = self._value(match[2], list_=True)
         elif tag == "assign" and (match := _ASSIGN.match(rest)):
-            meanings = self.names.get(match[1], set()) | self._value(match[2])
-            if len(meanings) > MOST_PATHS:
-                raise TooManyMeanings
-            self.names[match[1]] = meanings
+            self._assign(match[1], match[2])
         elif tag in ("capture", "increment", "decrement"):
             name = rest.strip().strip("'\"")
             self.names.setdefault(name, set())
         elif tag == "echo":
             self._value(rest)
-        else:
+        elif tag not in ("#", ""):
             self._terms(rest)
 
-    def _put_back(self, name: str, before: set[Path] | None) -> None:
+    def _assign(self, name: str, text: str) -> None:
+        meanings = self.names.get(name, set()) | self._value(text)
+        if len(meanings) > MOST_PATHS:
+            raise TooManyMeanings
+        self.names[name] = meanings
+
+    def _end_loop(self) -> None:
+        """Gives the loop's name the meaning it had before the loop."""
+        if not self.loops:
+            return
+        name, before = self.loops.pop()
         if before is not None:
             self.names[name] = before
         elif name in self.roots:
@@ -142,22 +146,29 @@ class _LiquidReader:
         meanings = self._terms(head, first=list_)
         for filter_ in filters:
             name, _, arguments = filter_.partition(":")
-            named = name.strip()
+            filter_name = name.strip()
             self._steps += len(meanings)
             others = self._terms(arguments)
-            member = re.match(r"\s*(?:'([\w.-]+)'|\"([\w.-]+)\")", arguments)
-            if named in _BY_MEMBER and member is not None:
-                below = {(*path, *(member[1] or member[2]).split(".")) for path in meanings}
-                for path in sorted(below):
-                    self._add_path(path)
-                meanings = below if named == "map" else meanings
-            if named in ("default", "concat"):
+            below = self._members(meanings, filter_name, arguments)
+            if filter_name == "map":
+                meanings = meanings if below is None else below
+            elif filter_name in ("default", "concat"):
                 meanings = meanings | others
-            elif named != "map" and named not in _KEEPING:
+            elif filter_name not in _KEEPING:
                 meanings = set()
         if len(meanings) > MOST_PATHS:
             raise TooManyMeanings
         return meanings
+
+    def _members(self, meanings: set[Path], filter_name: str, arguments: str) -> set[Path] | None:
+        """The member a filter names, of each of `meanings`, all asked for; None: it names no member."""
+        member = re.match(r"\s*(?:'([\w.-]+)'|\"([\w.-]+)\")", arguments)
+        if filter_name not in _BY_MEMBER or member is None:
+            return None
+        below = {(*path, *(member[1] or member[2]).split(".")) for path in meanings}
+        for path in sorted(below):
+            self._add_path(path)
+        return below
 
     def _terms(self, text: str, *, first: bool = False) -> set[Path]:
         """Everything asked for in an expression without filters."""
@@ -165,20 +176,23 @@ class _LiquidReader:
         for term in _TERM.finditer(text):
             if term["name"] is None or term["name"] in _WORDS or (term["argument"] and not term["more"]):
                 continue
-            path, dynamic = [term["name"]], False
-            for dotted, single, double, number, worked_out in _MORE.findall(term["more"]):
-                if worked_out:
-                    dynamic = True
-                    self._terms(worked_out)
-                    break
-                if not number:
-                    path.append(dotted or single or double)
-            if dynamic and term["name"] in self.roots:
-                self.result.unclear.append(".".join(path))
-            for followed in self._followed(tuple(path)):
+            for followed in self._followed(self._named_path(term)):
                 self._add_path(followed)
                 meanings.add(_of_elements(followed))
         return meanings
+
+    def _named_path(self, term: re.Match[str]) -> Path:
+        """A term's path up to a member that is worked out while the text runs, which makes it unclear."""
+        path = [term["name"]]
+        for dotted, single, double, number, worked_out in _MORE.findall(term["more"]):
+            if worked_out:
+                self._terms(worked_out)
+                if term["name"] in self.roots:
+                    self.result.unclear.append(".".join(path))
+                break
+            if not number:
+                path.append(dotted or single or double)
+        return tuple(path)
 
     def _followed(self, path: Path) -> Iterator[Path]:
         """A path with its first name followed back to what it was given."""

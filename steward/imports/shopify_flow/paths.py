@@ -192,12 +192,7 @@ def _compiled(
             used_paths.error(step, f"“{path[:120]}” cannot be read. {words}")
     for schema_path in compiled.lists:
         listed = name + schema_path.removeprefix(root)
-        below = (
-            steps
-            for path, steps in paths.items()
-            if path not in wrong and (path == listed or path.startswith(f"{listed}."))
-        )
-        first = next((steps[0] for steps in below), None)
+        first = _first_user(listed, paths, wrong)
         if first is None:
             continue
         words = (
@@ -205,3 +200,11 @@ def _compiled(
         )
         used_paths.findings.append(Finding(first, FindingLevel.WARNING, "parameter", words))
     return compiled.query
+
+
+def _first_user(listed: str, paths: Mapping[str, Sequence[str]], wrong: set[str]) -> str | None:
+    """The first step that uses a list or a path below it which can be read."""
+    for path, steps in paths.items():
+        if path not in wrong and (path == listed or path.startswith(f"{listed}.")):
+            return steps[0]
+    return None

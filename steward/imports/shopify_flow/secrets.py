@@ -46,13 +46,19 @@ def _row(row: Any) -> Any:
     signed = _SIGNING.sub(r"\1\2\4", text)
     if signed != text:
         return _row({**row, "value": signed})
+    headers = _cleaned_headers(text)
+    return row if headers is None else {**row, "value": headers}
+
+
+def _cleaned_headers(text: str) -> str | None:
+    """Headers, written as a list of pairs, without their keys; None: no such text, or no key in it."""
     pairs = inner(text)
     if not isinstance(pairs, list):
-        return row
+        return None
     cleaned = [_pair(pair) for pair in pairs]
     if all(now is pair for now, pair in zip(cleaned, pairs, strict=True)):
-        return row
-    return {**row, "value": json.dumps(cleaned, ensure_ascii=False)}
+        return None
+    return json.dumps(cleaned, ensure_ascii=False)
 
 
 def _pair(pair: Any) -> Any:

@@ -96,16 +96,20 @@ def _resolve_names(value: JsonValue, paths_by_name: Mapping[str, str]) -> JsonVa
     if not isinstance(value, Mapping):
         return value
     if value.keys() == EXPRESSION:
-        text = str(value["expr"])
-        used = [name for name in paths_by_name if re.search(rf"\b{name}\b", text)]
-        assignments = "".join(f"{{% assign {name} = {paths_by_name[name]} | capitalize %}}" for name in used)
-        return template.read_liquid(assignments + text).encoded() if used else value
+        assignments = _assignments(str(value["expr"]), paths_by_name)
+        return template.read_liquid(assignments + str(value["expr"])).encoded() if assignments else value
     return {
         name: paths_by_name.get(str(member), member)
         if name in ("path", "value_path")
         else _resolve_names(member, paths_by_name)
         for name, member in value.items()
     }
+
+
+def _assignments(text: str, paths_by_name: Mapping[str, str]) -> str:
+    """The Liquid that gives each name used in a text its value."""
+    used = [name for name in paths_by_name if re.search(rf"\b{name}\b", text)]
+    return "".join(f"{{% assign {name} = {paths_by_name[name]} | capitalize %}}" for name in used)
 
 
 def _plain(settings: TaskSettings, fields: frozenset[str]) -> None:
@@ -206,15 +210,22 @@ def _seconds(text: str, unit: str | None) -> int | None:
     if isinstance(wrapper, Mapping):
         text = str(wrapper.get("value", wrapper.get("duration", "")))
         unit = str(wrapper.get("unit", "")) or unit
-    iso = _ISO.match(text)
-    if iso is not None and any(iso.groups()):
-        sizes = (604_800, 86_400, 3600, 60, 1)
-        return sum(int(part[:9] or 0) * size for part, size in zip(iso.groups("0"), sizes, strict=True))
+    seconds = _iso_seconds(text)
+    if seconds is not None:
+        return seconds
     match = re.fullmatch(r"(\d{1,9})(?:\s*([A-Za-z]+))?", text)
     if match is None or (match[2] is not None and unit):
         return None
     size = _UNITS.get((match[2] or unit or "").strip().lower().removesuffix("s"))
     return None if size is None else int(match[1]) * size
+
+
+def _iso_seconds(text: str) -> int | None:
+    duration = _ISO.match(text)
+    if duration is None or not any(duration.groups()):
+        return None
+    sizes = (604_800, 86_400, 3600, 60, 1)
+    return sum(int(part[:9] or 0) * size for part, size in zip(duration.groups("0"), sizes, strict=True))
 
 
 _READERS: Final[Mapping[str, Callable[[TaskSettings], None]]] = {

@@ -181,18 +181,25 @@ def _store_specific(settings: TaskSettings) -> list[str]:
     while open_:
         where, current = open_.pop(0)
         if isinstance(current, Mapping):
-            path = current.get("path")
-            if isinstance(path, str) and path.rpartition(".")[2] in _OWN_IDS and current.get("value"):
-                hints.append(
-                    f"It compares “{path[:80]}” with an id of one store, {str(current['value'])[:80]}."
-                )
+            hints += _compared_id_hints(current)
             open_ += [(where, member) for key, member in current.items() if key not in ("chunks", "lang")]
         elif isinstance(current, list):
             open_ += [(where, member) for member in current]
         elif isinstance(current, str):
-            hints += [
-                f"An id of one store stands in {where[:80]}: {hit[0]}." for hit in _GID.finditer(current)
-            ]
-            if where.endswith("_id") and _NUMBER.match(current):
-                hints.append(f"An id of one store stands in {where[:80]}: {current}.")
+            hints += [f"An id of one store stands in {where[:80]}: {id_}." for id_ in _ids_in(where, current)]
     return list(dict.fromkeys(hints))[:20]
+
+
+def _compared_id_hints(condition: Mapping[str, Any]) -> list[str]:
+    path, compared = condition.get("path"), condition.get("value")
+    if isinstance(path, str) and path.rpartition(".")[2] in _OWN_IDS and compared:
+        return [f"It compares “{path[:80]}” with an id of one store, {str(compared)[:80]}."]
+    return []
+
+
+def _ids_in(field_name: str, text: str) -> list[str]:
+    """The ids of a store's objects in a text; the whole text where its field is one of an id."""
+    ids = [hit[0] for hit in _GID.finditer(text)]
+    if field_name.endswith("_id") and _NUMBER.match(text):
+        ids.append(text)
+    return ids
