@@ -8,7 +8,15 @@ from functools import partial
 
 from steward.connections.vault import open_secrets
 from steward.connectors.base.connector import Connector, Reader
-from steward.connectors.base.deliveries import CHANGED, IDS, ChangedQuery, Event, IdsQuery, dedupe_key
+from steward.connectors.base.deliveries import (
+    CHANGED,
+    IDS,
+    ChangedQuery,
+    Event,
+    EventSource,
+    IdsQuery,
+    dedupe_key,
+)
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
@@ -191,25 +199,36 @@ async def _enter(
     ctx: WorkerContext, reading: StoreReading, changed: Sequence[Event], *, now: datetime
 ) -> int:
     """Keeps as events what was not delivered; how many."""
+    source = reading.connector.events
+    if source is None:
+        return 0
     keys = {(event.object_type, event.object_id) for event in changed if event.object_id is not None}
     look = partial(last_seen.of, org=reading.org, integration=reading.integration, keys=keys)
     seen = await ctx.engine.read(ctx.clock.now(), look, org=reading.org) if keys else {}
-    source, offered, new = reading.connector.events, reading.connector.topics, []
+    new = []
     for event in changed:
-        snapshot = seen.get((event.object_type, event.object_id or ""))
-        if event.modified_at is None or event.modified_at > now - SETTLED or source is None:
+        if event.modified_at is None or event.modified_at > now - SETTLED:
             continue
-        derived = source.derive(
-            event,
-            None if snapshot is None else snapshot.fields,
-            since=reading.row.since,
-            seen_at=None if snapshot is None else snapshot.modified_at,
-            awaited_topics=reading.heard,
-        )
-        if telling.new_topics(event, derived, snapshot, active_since=reading.heard, offered=offered):
+        snapshot = seen.get((event.object_type, event.object_id or ""))
+        if _starts_runs(reading, source, event, snapshot):
             body = json.dumps(event.payload, separators=(",", ":"))
             new.append(_polled(reading, event, body, now=now, modified_at=event.modified_at))
     return await _keep(ctx, reading.org, new)
+
+
+def _starts_runs(
+    reading: StoreReading, source: EventSource, event: Event, snapshot: ObjectSnapshot | None
+) -> bool:
+    """Whether the event stands for a topic that no delivery has reported."""
+    derived = source.derive(
+        event,
+        None if snapshot is None else snapshot.fields,
+        since=reading.row.since,
+        seen_at=None if snapshot is None else snapshot.modified_at,
+        awaited_topics=reading.heard,
+    )
+    offered = reading.connector.topics
+    return bool(telling.new_topics(event, derived, snapshot, active_since=reading.heard, offered=offered))
 
 
 def _polled(

@@ -14,18 +14,18 @@ _MOST_ADDRESSES = 10_000
 
 @dataclass(slots=True)
 class _Window:
-    taken: deque[tuple[float, int, int]] = field(default_factory=deque)
+    deliveries: deque[tuple[float, int, int]] = field(default_factory=deque)
     events: int = 0
     size: int = 0
 
     def add(self, now: float, events: int, size: int) -> None:
-        self.taken.append((now, events, size))
+        self.deliveries.append((now, events, size))
         self.events += events
         self.size += size
 
     def leave(self, now: float) -> None:
-        while self.taken and self.taken[0][0] <= now - SECONDS:
-            _, events, size = self.taken.popleft()
+        while self.deliveries and self.deliveries[0][0] <= now - SECONDS:
+            _, events, size = self.deliveries.popleft()
             self.events -= events
             self.size -= size
 
@@ -44,7 +44,7 @@ class Floods:
             self.windows.popitem(last=False)
         window.leave(now)
         if window.events >= MOST_EVENTS or window.size >= MOST_BYTES:
-            wait = window.taken[0][0] + SECONDS - now
+            wait = window.deliveries[0][0] + SECONDS - now
             words = "Too many events at once. Nothing was stored; send them again later."
             raise Unavailable(words, retry_after=max(1, ceil(wait)))
         window.add(now, 1, 0)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from steward.connectors.base.connector import Connector
+from steward.connectors.base.deliveries import TopicSpec
 from steward.database.engine.base import Tx
 from steward.database.events import catch_ups, subscriptions
 from steward.database.events.catch_ups import CatchUp, Fill
@@ -19,12 +20,12 @@ async def update_deliveries(tx: Tx, org: OrgId, integration: IntegrationId, conn
         return
     read = await catch_ups.of(tx, org, integration)
     for topic in await subscriptions.needed_topics(tx, org, integration):
-        state, reason = _heard(topic, connector, listener.subscribed, read)
+        state, reason = _delivery_of(topic, connector, listener.subscribed, read)
         await subscriptions.set_delivery(tx, org, integration, topic, state=state, reason=reason)
     await subscriptions.forget_unneeded(tx, org, integration)
 
 
-def _heard(
+def _delivery_of(
     topic: str,
     connector: Connector,
     subscribed: Mapping[str, StoredSubscription],
@@ -41,5 +42,11 @@ def _heard(
     if failed is not None:
         return DeliveryState.FAILED, failed.reason
     is_active = all(subscription.state is StoredState.ACTIVE for subscription in subscriptions_of_topic)
-    is_filled = all(kind in read and read[kind].fill is Fill.DONE for kind in spec.snapshot_types)
-    return (DeliveryState.ACTIVE if is_active and is_filled else DeliveryState.PENDING), None
+    if is_active and _is_filled(spec, read):
+        return DeliveryState.ACTIVE, None
+    return DeliveryState.PENDING, None
+
+
+def _is_filled(spec: TopicSpec, read: Mapping[str, CatchUp]) -> bool:
+    """Whether every snapshot that the topic is derived from is complete."""
+    return all(kind in read and read[kind].fill is Fill.DONE for kind in spec.snapshot_types)

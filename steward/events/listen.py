@@ -1,7 +1,7 @@
 """Keeps the subscriptions at stores in step with the topics that automations need."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -184,26 +184,17 @@ async def _prepare(
     if before is None:
         return None
     connection = await connections.get(tx, org, integration)
-    connector = None if connection is None else ctx.vault.connectors.get(connection.kind)
-    if connection is None or connector is None or connector.events is None:
+    connector = _listening_connector(ctx.vault, connection)
+    if connection is None or connector is None:
         await _close(tx, org, integration)
         return None
     topics = await subscriptions.needed_topics(tx, org, integration)
     if connection.state is ConnectionState.DISCONNECTED and not topics:
         await _close(tx, org, integration)
         return None
-    specs = [connector.topics[topic] for topic in topics if topic in connector.topics]
-    natives = tuple(dict.fromkeys(native for spec in specs for native in spec.native))
-    natives += connector.events.revocation_topics if natives else ()
-    before = await _follow(tx, org, integration, before, natives)
-    needed = [
-        subscription for subscription in before.subscribed.values() if not _is_over(subscription, tx.now)
-    ]
-    if (
-        not topics
-        and not needed
-        and not any(subscription.remote_id for subscription in before.subscribed.values())
-    ):
+    before = await _follow(tx, org, integration, before, _native_topics(connector, topics))
+    needed = _subscriptions_to_keep(before, tx.now)
+    if not topics and not needed and not _has_remote(before):
         await _close(tx, org, integration)
         return None
     if connection.state is not ConnectionState.CONNECTED:
@@ -215,6 +206,29 @@ async def _prepare(
     opened = await _with_address(tx, ctx.vault, connection)
     requested = _request(opened, ctx.rules.base_url, needed)
     return SubscriptionCheck(connection, connector, opened, requested, before, tuple(topics))
+
+
+def _listening_connector(vault: Vault, connection: Connection | None) -> Connector | None:
+    """Returns the connection's connector when it can listen to events."""
+    connector = None if connection is None else vault.connectors.get(connection.kind)
+    return None if connector is None or connector.events is None else connector
+
+
+def _native_topics(connector: Connector, topics: Collection[str]) -> tuple[str, ...]:
+    """Returns the store's own topics that `topics` need, with those that report a revoked key."""
+    specs = [connector.topics[topic] for topic in topics if topic in connector.topics]
+    natives = tuple(dict.fromkeys(native for spec in specs for native in spec.native))
+    if not natives or connector.events is None:
+        return natives
+    return natives + connector.events.revocation_topics
+
+
+def _subscriptions_to_keep(listener: Listener, now: datetime) -> list[StoredSubscription]:
+    return [subscription for subscription in listener.subscribed.values() if not _is_over(subscription, now)]
+
+
+def _has_remote(listener: Listener) -> bool:
+    return any(subscription.remote_id for subscription in listener.subscribed.values())
 
 
 async def _follow(
@@ -273,23 +287,12 @@ async def _store_results(
     if not await _is_as_it_was(tx, look.connection):
         await subscriptions.schedule_check_if_listening(tx, org, integration)
         return False
-    is_repaired = False
-    for row in rows:
-        before = look.before.subscribed[row.native]
-        after = _after(before, row, tx.now, address=look.requested.address)
-        is_repaired = is_repaired or row.repaired
-        await subscriptions.put(tx, org, integration, after)
-    over = [
-        subscription.native
-        for subscription in look.before.subscribed.values()
-        if subscription.native not in look.requested.native
-    ]
-    await subscriptions.remove(tx, org, integration, over)
+    await _store_subscriptions(tx, look, rows)
     if not look.requested.native and not await subscriptions.needed_topics(tx, org, integration):
         await _close(tx, org, integration)
         return False
     await _read_again(tx, look, every=every)
-    if is_repaired:
+    if any(row.repaired for row in rows):
         await catch_ups.read_now(tx, org, integration)
     await hearing.update_deliveries(tx, org, integration, look.connector)
     next_at = _next_look(look, tx.now, failed=any(row.outcome is SubscriptionOutcome.FAILED for row in rows))
@@ -297,6 +300,21 @@ async def _store_results(
         tx, org, integration, next_at=next_at, tries=0, topics_revision=look.before.topics_revision
     )
     return listener.topics_revision != look.before.topics_revision
+
+
+async def _store_subscriptions(tx: Tx, look: SubscriptionCheck, rows: Sequence[Subscription]) -> None:
+    """Stores what became of the subscriptions asked for, and removes all others."""
+    org, integration = look.connection.org, look.connection.integration_id
+    for row in rows:
+        before = look.before.subscribed[row.native]
+        after = _after(before, row, tx.now, address=look.requested.address)
+        await subscriptions.put(tx, org, integration, after)
+    over = [
+        subscription.native
+        for subscription in look.before.subscribed.values()
+        if subscription.native not in look.requested.native
+    ]
+    await subscriptions.remove(tx, org, integration, over)
 
 
 async def _is_as_it_was(tx: Tx, before: Connection) -> bool:
@@ -343,9 +361,7 @@ async def _read_again(tx: Tx, look: SubscriptionCheck, *, every: timedelta) -> N
     org, integration = look.connection.org, look.connection.integration_id
     if "changed" not in look.connector.reads:
         return
-    specs = {topic: look.connector.topics[topic] for topic in look.topics if topic in look.connector.topics}
-    fills = {kind for spec in specs.values() for kind in spec.snapshot_types}
-    kinds = {_ABOUT[name] for topic in specs if (name := topic.partition("/")[0]) in _ABOUT} | fills
+    kinds, fills = _types_to_read(look)
     existing = await catch_ups.of(tx, org, integration)
     for kind in sorted(kinds):
         if kind not in existing:
@@ -354,6 +370,14 @@ async def _read_again(tx: Tx, look: SubscriptionCheck, *, every: timedelta) -> N
         elif kind in fills and existing[kind].fill is Fill.NONE:
             await catch_ups.restart_fill(tx, org, integration, kind)
     await catch_ups.remove_others(tx, org, integration, kinds)
+
+
+def _types_to_read(look: SubscriptionCheck) -> tuple[set[str], set[str]]:
+    """Returns the object types that catch-up reads, and those of them that snapshots are kept of."""
+    specs = {topic: look.connector.topics[topic] for topic in look.topics if topic in look.connector.topics}
+    fills = {kind for spec in specs.values() for kind in spec.snapshot_types}
+    subjects = {_ABOUT[name] for topic in specs if (name := topic.partition("/")[0]) in _ABOUT}
+    return subjects | fills, fills
 
 
 async def _store_failure(tx: Tx, *, org: OrgId, look: SubscriptionCheck, error: CallError) -> bool:

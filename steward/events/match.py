@@ -220,7 +220,24 @@ async def _topics_of_store(tx: Tx, batch: StoreBatch, *, done: MatchOutcome) -> 
     """Derives the topics of a store's events; events of objects that are being written now are postponed."""
     org, integration = batch.store.org, batch.store.integration_id
     automation_ids = sorted({automation for ids in batch.automations.values() for automation in ids})
-    writing = await own_changes.under_way(tx, org, integration, automation_ids) if automation_ids else set()
+    ready = await _postpone_written(tx, batch, automation_ids, done=done)
+    topical = await _derive_all(tx, batch, ready, done=done)
+    done.matched |= {item.read.row.id: _pointer(item.event) for item in topical}
+    if any(item.row.native in batch.source.revocation_topics for item in ready):
+        done.stores_to_check.append(integration)
+    starting = _automations_started(batch, topical)
+    changes = await own_changes.of(tx, org, integration, automation_ids) if starting else []
+    return StoreEvents(batch.store, topical, starting, Echoes(changes))
+
+
+async def _postpone_written(
+    tx: Tx, batch: StoreBatch, automation_ids: Sequence[AutomationId], *, done: MatchOutcome
+) -> list[ReadEvent]:
+    """Returns the events that can be matched now; those of objects being written are postponed."""
+    if not automation_ids:
+        return list(batch.read)
+    org, integration = batch.store.org, batch.store.integration_id
+    writing = await own_changes.under_way(tx, org, integration, automation_ids)
     being_written = {(object_type, object_id) for _, object_type, object_id in writing}
     ready: list[ReadEvent] = []
     for item in batch.read:
@@ -228,22 +245,20 @@ async def _topics_of_store(tx: Tx, batch: StoreBatch, *, done: MatchOutcome) -> 
             ready.append(item)
         else:
             done.later.append(item.row.id)
-    topical = await _derive_all(tx, batch, ready, done=done)
-    done.matched |= {item.read.row.id: _pointer(item.event) for item in topical}
-    if any(item.row.native in batch.source.revocation_topics for item in ready):
-        done.stores_to_check.append(integration)
+    return ready
+
+
+def _automations_started(batch: StoreBatch, topical: Sequence[EventTopics]) -> AutomationsByTopic:
     topics = {topic for item in topical for topic in item.topics}
-    starting = {topic: ids for topic, ids in batch.automations.items() if topic in topics}
-    changes = await own_changes.of(tx, org, integration, automation_ids) if starting else []
-    return StoreEvents(batch.store, topical, starting, Echoes(changes))
+    return {topic: ids for topic, ids in batch.automations.items() if topic in topics}
 
 
 async def _start(tx: Tx, ctx: WorkerContext, from_store: StoreEvents, *, done: MatchOutcome) -> None:
     """Enqueues the runs of a store's events, but for automations that are paused by now."""
-    org, echoes = from_store.store.org, from_store.echoes
+    org = from_store.store.org
     if not from_store.automations:
         return
-    for automation, reason in echoes.loops(from_store.automations, from_store.topical):
+    for automation, reason in from_store.echoes.loops(from_store.automations, from_store.topical):
         await lifecycle.pause_by_service(tx, org, automation, reason=reason, rules=ctx.automation_rules)
     integration = from_store.store.integration_id
     active = await subscriptions.automations_by_topic(tx, org, integration, from_store.automations)
@@ -252,18 +267,25 @@ async def _start(tx: Tx, ctx: WorkerContext, from_store: StoreEvents, *, done: M
         topic: [automation for automation in ids if automation in active.get(topic, ())]
         for topic, ids in from_store.automations.items()
     }
+    await _enqueue(tx, ctx, org, _run_requests(from_store, by_topic, done=done), done=done)
+
+
+def _run_requests(
+    from_store: StoreEvents, by_topic: AutomationsByTopic, *, done: MatchOutcome
+) -> dict[AutomationId, list[EventRunRequest]]:
+    """Returns the runs to enqueue for each automation; echoes of its own changes start none."""
     requests: dict[AutomationId, list[EventRunRequest]] = {}
     for item in from_store.topical:
         row = item.read.row
         for automation, topic in _started(item, by_topic):
-            if item.event is not None and echoes.is_own(automation, row, item.event):
+            if item.event is not None and from_store.echoes.is_own(automation, row, item.event):
                 done.not_run["echo"] += 1
                 continue
             request = EventRunRequest(
                 EventRef(row.id, topic, row.received_at), TOO_LARGE if row.oversize else None
             )
             requests.setdefault(automation, []).append(request)
-    await _enqueue(tx, ctx, org, requests, done=done)
+    return requests
 
 
 @dataclass(slots=True)
@@ -281,17 +303,9 @@ class _Derivation:
         event, key = item.event, _key(item.event)
         if event is None or key is None:
             return self._topics_by_name(item)
-        snapshot = self.changed[key] if key in self.changed else self.snapshots.get(key)
-        catch_up = self.catch_ups.get(event.object_type)
-        if catch_up is None and event.parent_id:
-            catch_up = self.catch_ups.get("product")
-        derived = self.batch.source.derive(
-            event,
-            None if snapshot is None else snapshot.fields,
-            since=None if catch_up is None else catch_up.since,
-            seen_at=None if snapshot is None else snapshot.modified_at,
-            awaited_topics=self.batch.automations,
-        )
+        snapshot = self._snapshot_of(key)
+        catch_up = self._catch_up_of(event)
+        derived = self._derive(event, snapshot, catch_up)
         if derived.dropped is not None:
             done.not_run[derived.dropped] += 1
         polled = item.row.polled
@@ -301,11 +315,28 @@ class _Derivation:
         if derived.forget:
             self.changed[key] = None
         elif derived.seen is not None or (catch_up is not None and derived.topics):
-            is_repeat = not polled and bool(derived.topics) and not topics
-            self.changed[key] = self._snapshot_after(
-                key, event, snapshot, derived, None if is_repeat else derived.seen, polled=polled
-            )
+            fields = _fields_to_store(derived, topics, polled=polled)
+            self.changed[key] = self._snapshot_after(key, event, snapshot, derived, fields, polled=polled)
         return topics
+
+    def _derive(self, event: Event, snapshot: ObjectSnapshot | None, catch_up: CatchUp | None) -> Derived:
+        return self.batch.source.derive(
+            event,
+            None if snapshot is None else snapshot.fields,
+            since=None if catch_up is None else catch_up.since,
+            seen_at=None if snapshot is None else snapshot.modified_at,
+            awaited_topics=self.batch.automations,
+        )
+
+    def _catch_up_of(self, event: Event) -> CatchUp | None:
+        """Returns the catch-up that reads the event's object, or the product that the object belongs to."""
+        catch_up = self.catch_ups.get(event.object_type)
+        if catch_up is None and event.parent_id:
+            return self.catch_ups.get("product")
+        return catch_up
+
+    def _snapshot_of(self, key: ObjectKey) -> ObjectSnapshot | None:
+        return self.changed[key] if key in self.changed else self.snapshots.get(key)
 
     def _topics_by_name(self, item: ReadEvent) -> tuple[str, ...]:
         """Of a body that was too large to be stored only its native topic is known."""
@@ -335,19 +366,18 @@ class _Derivation:
         )
 
 
+def _fields_to_store(derived: Derived, topics: Sequence[str], *, polled: bool) -> JsonObject | None:
+    """Returns the fields the event reports; None for a repeated delivery."""
+    is_repeat = not polled and bool(derived.topics) and not topics
+    return None if is_repeat else derived.seen
+
+
 async def _derive_all(
     tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent], *, done: MatchOutcome
 ) -> list[EventTopics]:
     """Derives the topics of each event, in order, and stores the objects' new state."""
     org, integration = batch.store.org, batch.store.integration_id
-    keys = {key for item in ready if (key := _key(item.event)) is not None}
-    is_polled = any(item.row.polled for item in ready)
-    derivation = _Derivation(
-        batch,
-        catch_ups=await catch_ups.of(tx, org, integration) if keys else {},
-        snapshots=await last_seen.of(tx, org, integration, keys) if keys else {},
-        active_since=await subscriptions.active_since(tx, org, integration) if is_polled else {},
-    )
+    derivation = await _start_derivation(tx, batch, ready)
     topical = [EventTopics(item, derivation.topics(item, done=done)) for item in ready]
     snapshots = [snapshot for snapshot in derivation.changed.values() if snapshot is not None]
     if snapshots:
@@ -355,6 +385,18 @@ async def _derive_all(
     if gone := [key for key, snapshot in derivation.changed.items() if snapshot is None]:
         await last_seen.forget(tx, org, integration, gone)
     return topical
+
+
+async def _start_derivation(tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent]) -> _Derivation:
+    org, integration = batch.store.org, batch.store.integration_id
+    keys = {key for item in ready if (key := _key(item.event)) is not None}
+    is_polled = any(item.row.polled for item in ready)
+    return _Derivation(
+        batch,
+        catch_ups=await catch_ups.of(tx, org, integration) if keys else {},
+        snapshots=await last_seen.of(tx, org, integration, keys) if keys else {},
+        active_since=await subscriptions.active_since(tx, org, integration) if is_polled else {},
+    )
 
 
 def _key(event: Event | None) -> ObjectKey | None:

@@ -1,6 +1,6 @@
 """Which topics of an event are new: deliveries and catch-up may both report one modification."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -18,8 +18,8 @@ def new_topics(
 ) -> tuple[str, ...]:
     """Returns the topics of an event that start runs: those not reported yet by a delivery or by catch-up.
 
-    `heard` is None for a delivery. For what catch-up has read it names the topics that are listened to, with
-    the instant that began; what happened before starts nothing.
+    `active_since` is None for a delivery. For what catch-up has read it names the active topics, with the
+    instant that began; what happened before starts nothing.
 
     A delivery repeats what catch-up read with the same or a later modified time, and the other way round. An
     object is created once, whatever its modified time. Topics worked out from the object's state depend on
@@ -27,35 +27,59 @@ def new_topics(
     again within that second. An object read as it was when its creation was delivered has not been updated.
     """
     worked_out = {topic for topic in derived.topics if offered[topic].derived}
-    direct = [topic for topic in derived.topics if topic not in worked_out]
-    reported = {topic: ReportedTimes() for topic in direct} | dict(
-        {} if snapshot is None else snapshot.reported
-    )
-    fresh = {
-        topic
-        for topic in direct
-        if not _is_repeat(event, topic, reported[topic], polled=active_since is not None)
-    }
+    direct = _reported_directly(derived, snapshot, worked_out)
     if active_since is None:
-        is_repeat = bool(direct) and not fresh
-        return () if is_repeat else tuple(topic for topic in derived.topics if topic in fresh | worked_out)
-    if worked_out:
+        return _new_in_delivery(event, derived, direct)
+    started = worked_out | _fresh_in_catch_up(event, direct, are_worked_out=bool(worked_out))
+    return tuple(
+        topic for topic in derived.topics if topic in started and _was_active(event, topic, active_since)
+    )
+
+
+def _new_in_delivery(event: Event, derived: Derived, direct: Mapping[str, ReportedTimes]) -> tuple[str, ...]:
+    """Returns all topics but repeated ones; none when all that the store itself sends are repeated."""
+    fresh = _not_repeated(event, direct, polled=False)
+    if direct and not fresh:
+        return ()
+    return tuple(topic for topic in derived.topics if topic not in direct or topic in fresh)
+
+
+def _reported_directly(
+    derived: Derived, snapshot: ObjectSnapshot | None, worked_out: Collection[str]
+) -> dict[str, ReportedTimes]:
+    """Returns the reported times of each topic that the store itself sends."""
+    reported = {} if snapshot is None else snapshot.reported
+    return {
+        topic: reported.get(topic, ReportedTimes()) for topic in derived.topics if topic not in worked_out
+    }
+
+
+def _not_repeated(event: Event, direct: Mapping[str, ReportedTimes], *, polled: bool) -> set[str]:
+    return {topic for topic, times in direct.items() if not _is_repeat(event, topic, times, polled=polled)}
+
+
+def _fresh_in_catch_up(
+    event: Event, direct: Mapping[str, ReportedTimes], *, are_worked_out: bool
+) -> set[str]:
+    fresh = _not_repeated(event, direct, polled=True)
+    if are_worked_out:
         fresh |= {
             topic
-            for topic in direct
-            if not _is_creation(topic) and reported[topic].delivered == event.modified_at
+            for topic, times in direct.items()
+            if not _is_creation(topic) and times.delivered == event.modified_at
         }
-    as_created = [reported[topic].delivered for topic in direct if _is_creation(topic)]
-    if event.modified_at is not None and any(
-        instant is not None and event.modified_at <= instant for instant in as_created
-    ):
+    if _is_as_created(event, direct):
         fresh = {topic for topic in fresh if not topic.endswith(("/update", "/updated"))}
-    return tuple(
-        topic
-        for topic in derived.topics
-        if topic in fresh | worked_out
-        and topic in active_since
-        and not _began_before(event, topic, active_since[topic])
+    return fresh
+
+
+def _is_as_created(event: Event, direct: Mapping[str, ReportedTimes]) -> bool:
+    """Whether the object is read as it was when its creation was delivered."""
+    if event.modified_at is None:
+        return False
+    return any(
+        _is_creation(topic) and times.delivered is not None and event.modified_at <= times.delivered
+        for topic, times in direct.items()
     )
 
 
@@ -80,10 +104,13 @@ def reported_after(
     return reported
 
 
-def _began_before(event: Event, topic: str, since: datetime | None) -> bool:
-    """Whether the event happened before the topic was delivered; stores send whole seconds."""
+def _was_active(event: Event, topic: str, active_since: Mapping[str, datetime | None]) -> bool:
+    """Whether the topic was listened to when the event happened; stores send whole seconds."""
+    if topic not in active_since:
+        return False
+    since = active_since[topic]
     instant = event.created_at if _is_creation(topic) else event.modified_at
-    return since is not None and instant is not None and instant < since.replace(microsecond=0)
+    return since is None or instant is None or instant >= since.replace(microsecond=0)
 
 
 def _is_repeat(event: Event, topic: str, reported: ReportedTimes, *, polled: bool) -> bool:
