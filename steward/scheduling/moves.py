@@ -118,12 +118,16 @@ def _on_date(schedule: Schedule, old: date, new: date) -> Schedule:
         case Cadence.MONTHLY if schedule.week_of_month is None:
             return replace(schedule, day_of_month=new.day)
         case Cadence.MONTHLY:
-            week = -(-new.day // _WEEK)
-            is_in_last_week = (new + timedelta(days=_WEEK)).month != new.month
-            if week == 5 or (schedule.week_of_month == -1 and is_in_last_week):
-                week = -1
+            week = _week_of_month(new, is_counted_from_end=schedule.week_of_month == -1)
             return replace(schedule, day_of_week=weekday, week_of_month=week)
     return schedule
+
+
+def _week_of_month(day: date, *, is_counted_from_end: bool) -> int:
+    """Returns the day's week of the month: 1 to 4, or -1 for the last."""
+    week = -(-day.day // _WEEK)
+    is_in_last_week = (day + timedelta(days=_WEEK)).month != day.month
+    return -1 if week == 5 or (is_counted_from_end and is_in_last_week) else week
 
 
 def _check_range(run_at: datetime, now: datetime) -> None:

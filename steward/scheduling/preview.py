@@ -10,7 +10,7 @@ from steward.model.schedule import Schedule, SlotNote
 from steward.scheduling.slots import next_slots
 from steward.scheduling.zones import local_time
 
-_SHOWN = 3
+_RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,5 +34,5 @@ def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[Prev
     """The next three runs after `after`, with spread 0; none for `manual`."""
     return [
         PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
-        for slot in next_slots(schedule, zone, spread_minutes=0, after=after, count=_SHOWN)
+        for slot in next_slots(schedule, zone, spread_minutes=0, after=after, count=_RUNS)
     ]

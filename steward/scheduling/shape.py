@@ -45,6 +45,11 @@ class _Reading:
     def refuse(self, name: str, words: str) -> None:
         self.errors.setdefault(f"{self.path}.{name}", []).append(words)
 
+    def refuse_unknown(self) -> None:
+        for name in self.raw:
+            if name not in FIELDS:
+                self.refuse(str(name), f"A schedule has no such field. It has {', '.join(FIELDS)}.")
+
     def is_given(self, name: str) -> bool:
         return self.raw.get(name) is not None
 
@@ -83,9 +88,7 @@ def read_schedule(
     if not isinstance(raw, Mapping):
         return {path: [f"Give the schedule as an object with these fields: {', '.join(FIELDS)}."]}
     reading = _Reading(path, raw)
-    for name in raw:
-        if name not in FIELDS:
-            reading.refuse(str(name), f"A schedule has no such field. It has {', '.join(FIELDS)}.")
+    reading.refuse_unknown()
     cadence = reading.take("cadence", _cadence, _CADENCE_WORDS)
     reading.need("cadence", _CADENCE_WORDS)
     whole = Schedule(

@@ -29,8 +29,12 @@ def skips_after_move(
     `slots_after` are those before the move, `slot_at` and `nominal_at` the moved slot's; `stored` maps the
     `slot_at` of all stored rows, the skipped ones among them, to their nominal instants.
     """
-    later = {at: nominal for at, nominal in stored.items() if nominal > nominal_at and at != slot_at}
-    skipped_nominals = [nominal for at, nominal in later.items() if at in skipped]
+    later = {
+        stored_at: nominal
+        for stored_at, nominal in stored.items()
+        if nominal > nominal_at and stored_at != slot_at
+    }
+    skipped_nominals = [nominal for stored_at, nominal in later.items() if stored_at in skipped]
     if not skipped_nominals:
         return {}
     for slot in slots(
@@ -42,7 +46,7 @@ def skips_after_move(
         slots_after=slots_after,
     ):
         later.setdefault(_with_spread(slot, spread_minutes), slot.nominal_at)
-    in_order = [at for at, _ in sorted(later.items(), key=lambda item: item[1])]
+    in_order = [later_at for later_at, _ in sorted(later.items(), key=lambda item: item[1])]
     return _same_places(in_order, skipped, moved, zone, spread_minutes)
 
 

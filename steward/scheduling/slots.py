@@ -205,14 +205,20 @@ def _at_fixed_times(
             if clock_note is SlotNote.GAP:
                 held.append(slot)
                 continue
-            while held and held[0].nominal_at < min(nominal_at, end):
-                yield held.popleft()
-            if held and held[0].nominal_at == nominal_at:
-                held.popleft()
+            if held:
+                yield from _release(held, nominal_at, end)
             if nominal_at >= end:
                 return
             yield slot
-    yield from (slot for slot in held if slot.nominal_at < end)
+    yield from _release(held, end, end)
+
+
+def _release(held: deque[Slot], nominal_at: datetime, end: datetime) -> Iterator[Slot]:
+    """Yields the held slots before `nominal_at`, and drops one that falls on that very instant."""
+    while held and held[0].nominal_at < min(nominal_at, end):
+        yield held.popleft()
+    if held and held[0].nominal_at == nominal_at:
+        held.popleft()
 
 
 def _hourly(
