@@ -8,7 +8,7 @@ from steward.automations.workflows import bound_kinds, own_document
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import BOUND_KINDS, Plan
+from steward.model.plan import BOUND_KINDS, Plan, PlanStep
 
 MOST_BINDINGS = 500
 
@@ -28,31 +28,35 @@ def check_bindings(
         return {}
     bindings: dict[str, JsonValue] = {}
     for name, binding in requested.items():
-        path = f"bindings.{name}"
-        step = steps.get(name)
-        if step is None or step.origin is None:
-            faults.add(path, "This workflow has no step of that name that needs a connection.")
-            continue
-        words = _wrong_shape(binding)
+        words = _why_refused(steps.get(name), binding, connections_by_id)
         if words is not None:
-            faults.add(path, words)
+            faults.add(f"bindings.{name}", words)
             continue
-        connection = connections_by_id.get(IntegrationId(binding["integration_id"]))
-        if connection is None:
-            faults.add(path, "This organisation has no such connection.")
-        elif connection.kind not in bound_kinds(step) or binding["kind"] != connection.kind:
-            faults.add(path, f"This step needs a connection of kind {' or '.join(bound_kinds(step))}.")
-        elif step.origin.needs != connection.kind and not _names_tab(binding["target"]):
-            faults.add(path, "Name the tab its rows go to, as sheet of the target.")
-        elif (words := _wrong_target(binding["target"], connection)) is not None:
-            faults.add(path, words)
-        else:
-            bindings[name] = {
-                "integration_id": connection.integration_id,
-                "kind": connection.kind,
-                "target": _target(binding["target"]),
-            }
+        bindings[name] = {
+            "integration_id": binding["integration_id"],
+            "kind": binding["kind"],
+            "target": _target(binding["target"]),
+        }
     return bindings
+
+
+def _why_refused(
+    step: PlanStep | None, binding: Any, connections_by_id: Mapping[IntegrationId, Connection]
+) -> str | None:
+    """Returns what is wrong with the binding of a step; None when nothing is."""
+    if step is None or step.origin is None:
+        return "This workflow has no step of that name that needs a connection."
+    words = _wrong_shape(binding)
+    if words is not None:
+        return words
+    connection = connections_by_id.get(IntegrationId(binding["integration_id"]))
+    if connection is None:
+        return "This organisation has no such connection."
+    if connection.kind not in bound_kinds(step) or binding["kind"] != connection.kind:
+        return f"This step needs a connection of kind {' or '.join(bound_kinds(step))}."
+    if step.origin.needs != connection.kind and not _names_tab(binding["target"]):
+        return "Name the tab its rows go to, as sheet of the target."
+    return _wrong_target(binding["target"], connection)
 
 
 def _wrong_shape(binding: Any) -> str | None:
@@ -63,9 +67,10 @@ def _wrong_shape(binding: Any) -> str | None:
         return "integration_id is a whole number from 1 on."
     if binding["kind"] not in BOUND_KINDS:
         return f"kind is {' or '.join(BOUND_KINDS)}."
-    target = binding["target"]
-    if target is None:
-        return None
+    return None if binding["target"] is None else _wrong_target_shape(binding["target"])
+
+
+def _wrong_target_shape(target: Any) -> str | None:
     if not isinstance(target, Mapping) or not set(target) <= {"spreadsheet_id", "sheet"}:
         return "target is null, or spreadsheet_id and sheet."
     if any(

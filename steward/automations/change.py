@@ -23,7 +23,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan
 from steward.model.refusals import StaleVersion, WrongState
 from steward.model.schedule import Cadence
-from steward.model.trigger import EventTrigger, TriggerKind
+from steward.model.trigger import EventTrigger, Trigger, TriggerKind
 from steward.run_queue import ending
 from steward.templates.base import SetupContext, Template
 
@@ -54,6 +54,11 @@ class UpdateAsk:
     def changes_home(self) -> bool:
         """Whether it says what the automation runs on or reads."""
         return self.is_integration_given or self.connections is not None
+
+    @property
+    def changes_events(self) -> bool:
+        """Whether it says which events start the automation, or what store they come from."""
+        return self.trigger is not None or self.is_integration_given
 
 
 async def update(tx: Tx, actor: Actor, ask: UpdateAsk, *, rules: AutomationRules) -> Automation:
@@ -142,22 +147,31 @@ def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: Aut
     if ask.timezone is not None:
         checks.check_timezone(faults, ask.timezone)
         changed = replace(changed, timezone=ask.timezone)
-    if before.kind is AutomationKind.TEMPLATE:
-        for name, field_value in (("bindings", ask.bindings), ("send_mode", ask.send_mode)):
-            if field_value is not None:
-                faults.add(name, "Only automations of imported workflows have this.")
     if before.kind is AutomationKind.WORKFLOW:
         return _check_workflow_shapes(faults, ask, changed)
+    for name, field_value in (("bindings", ask.bindings), ("send_mode", ask.send_mode)):
+        if field_value is not None:
+            faults.add(name, "Only automations of imported workflows have this.")
     if template is None:
-        for name, is_given in (
-            ("inputs", ask.inputs is not None),
-            ("template_version", ask.template_version is not None),
-            ("integration_id", ask.is_integration_given),
-            ("connections", ask.connections is not None),
-        ):
-            if is_given:
-                faults.add(name, "The template of this automation is no longer offered.")
+        _refuse_template_fields(faults, ask)
         return changed
+    return _check_template_shapes(faults, ask, before, changed, template)
+
+
+def _refuse_template_fields(faults: Faults, ask: UpdateAsk) -> None:
+    for name, is_given in (
+        ("inputs", ask.inputs is not None),
+        ("template_version", ask.template_version is not None),
+        ("integration_id", ask.is_integration_given),
+        ("connections", ask.connections is not None),
+    ):
+        if is_given:
+            faults.add(name, "The template of this automation is no longer offered.")
+
+
+def _check_template_shapes(
+    faults: Faults, ask: UpdateAsk, before: Automation, changed: Automation, template: Template
+) -> Automation:
     if ask.template_version is not None and ask.template_version != template.facts.template_version:
         faults.add("template_version", f"The newest version is {template.facts.template_version}.")
     changed = replace(changed, template_version=ask.template_version or before.template_version)
@@ -190,15 +204,8 @@ def _check_start(
     faults: Faults, ask: UpdateAsk, changed: Automation, template: Template | None
 ) -> Automation:
     """Schedule and trigger, which must fit each other (schedule.md R12)."""
-    if ask.trigger is not None and changed.kind is AutomationKind.WORKFLOW:
-        trigger = from_plan.trigger_of(faults, ask.trigger)
-        changed = (
-            changed if trigger.to_kept() == changed.trigger.to_kept() else replace(changed, trigger=trigger)
-        )
-    elif ask.trigger is not None and template is None:
-        faults.add("trigger", "The template of this automation is no longer offered.")
-    elif ask.trigger is not None and template is not None:
-        trigger = checks.check_trigger(faults, template, ask.trigger)
+    if ask.trigger is not None:
+        trigger = _check_trigger(faults, ask.trigger, changed, template)
         if trigger.to_kept() != changed.trigger.to_kept():
             changed = replace(changed, trigger=trigger)
     is_event = changed.trigger.kind is TriggerKind.EVENT
@@ -208,6 +215,18 @@ def _check_start(
     elif is_event and changed.schedule.cadence is not Cadence.MANUAL:
         faults.add("schedule.cadence", "Choose manual: store events start this automation, not a schedule.")
     return changed
+
+
+def _check_trigger(
+    faults: Faults, requested: TriggerAsk, automation: Automation, template: Template | None
+) -> Trigger:
+    """Returns the trigger as asked for; the automation's when its template is no longer offered."""
+    if automation.kind is AutomationKind.WORKFLOW:
+        return from_plan.trigger_of(faults, requested)
+    if template is None:
+        faults.add("trigger", "The template of this automation is no longer offered.")
+        return automation.trigger
+    return checks.check_trigger(faults, template, requested)
 
 
 async def _check_world(
@@ -221,35 +240,49 @@ async def _check_world(
     if template is None:
         faults.refuse()
         return changed
-    connections_by_id = await _known(tx, changed, template)
-    store = None if changed.integration_id is None else connections_by_id.get(changed.integration_id)
+    connections_by_id = await _connections_of(tx, changed, template)
+    store = checks.store_of(changed.integration_id, connections_by_id)
     needed: dict[str, list[IntegrationId]] = {}
     if ask.is_integration_given and changed.integration_id is not None:
-        platforms = (before.platform,) if before.platform is not None else template.facts.platforms
-        checks.check_store(faults, platforms, store, is_named=True)
+        checks.check_store(faults, _platforms_of(before, template), store, is_named=True)
         needed["integration_id"] = [changed.integration_id]
     # As at set-up: what cannot be run on has no channels or topics to find fault with.
     fitting = None if faults.touches("integration_id") else store
     if ask.connections is not None:
         checks.check_reads(faults, template, ask.connections, connections_by_id)
         needed["connections"] = [connection.integration_id for connection in ask.connections]
-    if ask.inputs is not None or ask.changes_home or ask.template_version is not None:
-        beside = template.automations_of(changed.inputs)
-        others = await automations.among(tx, before.org, beside) if beside else {}
-        named = checks.check_named(
-            faults, template, changed.inputs, SetupContext(fitting, connections_by_id, others)
-        )
-        if ask.inputs is not None:
-            needed |= {path: [integration] for path, integration in named.items()}
-    if ask.trigger is not None or ask.is_integration_given:
+    needed |= await _check_named(tx, faults, ask, changed, template, fitting, connections_by_id)
+    if ask.changes_events:
         checks.check_topics(faults, template, changed.trigger, fitting, rules=rules)
     faults.refuse()
     checks.refuse_unconnected(_changed(needed, before, changed), connections_by_id)
-    if ask.changes_home:
+    if (changed.integration_id, changed.connections) != (before.integration_id, before.connections):
         label = checks.label_of(store, changed.connections, connections_by_id)
-        if (changed.integration_id, changed.connections) != (before.integration_id, before.connections):
-            changed = replace(changed, store_label=label)
+        changed = replace(changed, store_label=label)
     return changed
+
+
+def _platforms_of(automation: Automation, template: Template) -> tuple[str, ...]:
+    return template.facts.platforms if automation.platform is None else (automation.platform,)
+
+
+async def _check_named(
+    tx: Tx,
+    faults: Faults,
+    ask: UpdateAsk,
+    changed: Automation,
+    template: Template,
+    store: Connection | None,
+    connections_by_id: Mapping[IntegrationId, Connection],
+) -> dict[str, list[IntegrationId]]:
+    """Checks what the inputs name, and returns the connections that given inputs name, by path."""
+    if ask.inputs is None and not ask.changes_home and ask.template_version is None:
+        return {}
+    beside = template.automations_of(changed.inputs)
+    others = await automations.among(tx, changed.org, beside) if beside else {}
+    context = SetupContext(store, connections_by_id, others)
+    named = checks.check_named(faults, template, changed.inputs, context)
+    return {} if ask.inputs is None else {path: [integration] for path, integration in named.items()}
 
 
 async def _check_workflow(
@@ -257,34 +290,51 @@ async def _check_workflow(
 ) -> Automation:
     """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
     faults = Faults()
-    stored_plan = await plans.newest(tx, before.org, before.id)
-    plan = Plan((), ()) if stored_plan is None else kept_plan.from_kept(stored_plan.plan)
+    plan = await _newest_plan(tx, before)
     bindings = before.bindings if ask.bindings is None else ask.bindings
-    ids = workflows.integrations_in(bindings)
-    ids |= set() if changed.integration_id is None else {changed.integration_id}
-    connections_by_id = await connections.among(tx, before.org, ids) if ids else {}
-    store = None if changed.integration_id is None else connections_by_id.get(changed.integration_id)
-    if ask.is_integration_given and changed.integration_id != before.integration_id:
-        platforms = platforms_of(plan) or (() if before.platform is None else (before.platform,))
-        if changed.integration_id is None or not platforms:
-            faults.add("integration_id", "What this workflow runs on cannot be taken away or added.")
-        elif store is not None and lacking(plan, store.kind):
-            check_platform(faults, plan, store)
-        else:
-            checks.check_store(faults, platforms, store, is_named=True)
-    if isinstance(changed.trigger, EventTrigger) and (ask.trigger is not None or ask.is_integration_given):
+    connections_by_id = await workflows.connections_of(tx, before.org, bindings, changed.integration_id)
+    store = checks.store_of(changed.integration_id, connections_by_id)
+    is_moved = _is_moved(ask, before)
+    if is_moved:
+        _check_workflow_store(faults, plan, before, changed, store)
+    if ask.changes_events:
         from_plan.check_topics(faults, changed.trigger, store, rules)
     if ask.bindings is not None:
         bindings = check_bindings(faults, plan, ask.bindings, connections_by_id)
-    mode = ask.send_mode or before.send_mode
-    missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
-    if ask.send_mode == "send" and before.send_mode != "send":
+    if _starts_sending(ask, before):
+        missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
         await from_plan.check_sending(tx, before.org, faults, is_ready=not missing)
     faults.refuse()
-    if ask.is_integration_given and changed.integration_id not in (None, before.integration_id):
+    if is_moved and changed.integration_id is not None:
         checks.refuse_unconnected({"integration_id": [changed.integration_id]}, connections_by_id)
-    label = changed.store_label if store is None else store.name
-    return replace(changed, bindings=bindings, send_mode=mode, store_label=label)
+    changed = changed if store is None else replace(changed, store_label=store.name)
+    return replace(changed, bindings=bindings, send_mode=ask.send_mode or before.send_mode)
+
+
+def _starts_sending(ask: UpdateAsk, before: Automation) -> bool:
+    return ask.send_mode == "send" and before.send_mode != "send"
+
+
+def _is_moved(ask: UpdateAsk, before: Automation) -> bool:
+    return ask.is_integration_given and ask.integration_id != before.integration_id
+
+
+def _check_workflow_store(
+    faults: Faults, plan: Plan, before: Automation, changed: Automation, store: Connection | None
+) -> None:
+    """Checks that the workflow can run on the other store."""
+    platforms = platforms_of(plan) or (() if before.platform is None else (before.platform,))
+    if changed.integration_id is None or not platforms:
+        faults.add("integration_id", "What this workflow runs on cannot be taken away or added.")
+    elif store is not None and lacking(plan, store.kind):
+        check_platform(faults, plan, store)
+    else:
+        checks.check_store(faults, platforms, store, is_named=True)
+
+
+async def _newest_plan(tx: Tx, automation: Automation) -> Plan:
+    stored_plan = await plans.newest(tx, automation.org, automation.id)
+    return Plan((), ()) if stored_plan is None else kept_plan.from_kept(stored_plan.plan)
 
 
 def _changed(
@@ -302,7 +352,9 @@ def _changed(
     return {path: ids for path, ids in needed.items() if not same[path.partition(".")[0]]}
 
 
-async def _known(tx: Tx, changed: Automation, template: Template) -> Mapping[IntegrationId, Connection]:
+async def _connections_of(
+    tx: Tx, changed: Automation, template: Template
+) -> Mapping[IntegrationId, Connection]:
     ids = {connection.integration_id for connection in changed.connections}
     ids |= {named.integration_id for named in template.connections_of(changed.inputs)}
     ids |= set() if changed.integration_id is None else {changed.integration_id}

@@ -173,26 +173,39 @@ def check_reads(
     if template.facts.platforms:
         return
     for reference in bound:
-        connection = connections_by_id.get(reference.integration_id)
-        if connection is None:
-            faults.add("connections", f"This organisation has no connection {reference.integration_id}.")
-        elif connection.kind != reference.kind:
-            faults.add(
-                "connections",
-                f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}.",
-            )
-        elif not any(reference.kind in accepted_kinds(need.kind) for need in needs):
-            faults.add("connections", f"This template does not read a {reference.kind}.")
+        words = _why_unreadable(reference, connections_by_id.get(reference.integration_id), needs)
+        if words is not None:
+            faults.add("connections", words)
     for need in needs:
         count = sum(reference.kind in accepted_kinds(need.kind) for reference in bound)
         if not need.min <= count <= need.max:
             faults.add("connections", f"Name {_how_many(need)} of kind {need.kind}.")
 
 
+def _why_unreadable(
+    reference: AutomationConnection, connection: Connection | None, needs: Sequence[ConnectionNeed]
+) -> str | None:
+    """Returns why a template with these needs cannot read the connection; None when it can."""
+    if connection is None:
+        return f"This organisation has no connection {reference.integration_id}."
+    if connection.kind != reference.kind:
+        return f"Connection {reference.integration_id} is a {connection.kind}, not a {reference.kind}."
+    if not any(reference.kind in accepted_kinds(need.kind) for need in needs):
+        return f"This template does not read a {reference.kind}."
+    return None
+
+
 def _how_many(need: ConnectionNeed) -> str:
     if need.min == need.max:
         return f"exactly {need.min}"
     return f"{need.min} to {need.max}"
+
+
+def store_of(
+    integration: IntegrationId | None, connections_by_id: Mapping[IntegrationId, Connection]
+) -> Connection | None:
+    """Returns the store an automation runs on; None when it names none, or one that is not there."""
+    return None if integration is None else connections_by_id.get(integration)
 
 
 def check_store(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from operator import attrgetter
 
 from steward.automations import readiness
 from steward.automations.readiness import Obstacle
@@ -64,7 +65,7 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Locked:
 async def decide_due(
     tx: Tx, locked: Locked, *, rules: AutomationRules, max_slots: int | None = None
 ) -> Locked:
-    """Decides the automation's slots due until now by D1 to D6; all of them, or the oldest `most`.
+    """Decides the automation's slots due until now by D1 to D6; all of them, or the oldest `max_slots`.
 
     Every change that would drop slots comes after this, in the same transaction.
     """
@@ -90,52 +91,74 @@ async def decide_many(
     """
     works = {org: await _works(tx, org, due[org], max_slots=max_slots) for org in sorted(due)}
     late = tx.now - rules.late_limit
-    startable = {
-        org: [
-            due[org][automation].automation
-            for automation, due_work in org_works.items()
-            if any(slot.run_at >= late for slot in due_work.due)
-        ]
-        for org, org_works in works.items()
-    }
-    lanes_of: dict[AutomationId, LockedQueue] = {}
+    startable = {org: _startable(due[org], org_works, late) for org, org_works in works.items()}
+    queues: dict[AutomationId, LockedQueue] = {}  # all are locked before any run is enqueued
     for org, to_lock in startable.items():
         if to_lock:
-            lanes_of |= await run_queue.lock_many(tx, org, [automation.id for automation in to_lock])
+            queues |= await run_queue.lock_many(tx, org, list(to_lock))
     for org, org_works in works.items():
-        obstacles: Mapping[AutomationId, Obstacle] = {}
-        if startable[org]:
-            obstacles = await readiness.obstacles(tx, org, startable[org], templates=rules.templates)
-        decided: list[Decided] = []
-        offers: list[RunRequest] = []
-        for automation, due_work in org_works.items():
-            decided += [
-                _skip(automation, slot, SkipReason.TOO_LATE)
-                for slot in due_work.due
-                if slot.run_at < late  # D2
-            ]
-            in_time = [slot for slot in due_work.due if slot.run_at >= late]
-            if in_time:
-                decided += await _start(
-                    tx,
-                    due[org][automation].automation,
-                    in_time,
-                    free=lanes_of[automation],
-                    obstacle=obstacles.get(automation),
-                    offers=offers,
-                )
-        if offers:
-            await run_queue.enqueue_slots(tx, org, offers)
-        if decided:
-            await occurrences.decide(tx, org, decided)
+        decided = await _decide_of_org(tx, org, org_works, startable[org], queues, late=late, rules=rules)
         if started is not None:
             started += [tx.now - decision.run_at for decision in decided if decision.run_id is not None]
+    return await _store_timings(tx, works)
+
+
+async def _store_timings(
+    tx: Tx, works: Mapping[OrgId, Mapping[AutomationId, Work]]
+) -> dict[OrgId, dict[AutomationId, Timing]]:
     timings = {
         org: {key: due_work.timing for key, due_work in org_works.items()} for org, org_works in works.items()
     }
     for org, changed in timings.items():
         await schedules.set_many(tx, org, changed)
     return timings
+
+
+def _startable(
+    locked: Mapping[AutomationId, Locked], works: Mapping[AutomationId, Work], late: datetime
+) -> dict[AutomationId, Automation]:
+    """Returns the automations that have a due slot in time."""
+    return {
+        key: locked[key].automation
+        for key, due_work in works.items()
+        if any(slot.run_at >= late for slot in due_work.due)
+    }
+
+
+async def _decide_of_org(
+    tx: Tx,
+    org: OrgId,
+    works: Mapping[AutomationId, Work],
+    startable: Mapping[AutomationId, Automation],
+    queues: Mapping[AutomationId, LockedQueue],
+    *,
+    late: datetime,
+    rules: AutomationRules,
+) -> list[Decided]:
+    """Decides the due slots of one organisation's automations and enqueues their runs."""
+    obstacles: Mapping[AutomationId, Obstacle] = {}
+    if startable:
+        obstacles = await readiness.obstacles(tx, org, list(startable.values()), templates=rules.templates)
+    decided: list[Decided] = []
+    offers: list[RunRequest] = []
+    for key, due_work in works.items():
+        # D2
+        decided += [_skip(key, slot, SkipReason.TOO_LATE) for slot in due_work.due if slot.run_at < late]
+        automation = startable.get(key)
+        if automation is not None:
+            decided += await _start(
+                tx,
+                automation,
+                [slot for slot in due_work.due if slot.run_at >= late],
+                free=queues[key],
+                obstacle=obstacles.get(key),
+                offers=offers,
+            )
+    if offers:
+        await run_queue.enqueue_slots(tx, org, offers)
+    if decided:
+        await occurrences.decide(tx, org, decided)
+    return decided
 
 
 async def _works(
@@ -203,7 +226,7 @@ def _skip(key: AutomationId, slot: DueSlot, reason: SkipReason) -> Decided:
 
 
 def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, max_slots: int | None) -> Work:
-    """The automation's slots due at `now`, oldest first, at most `most`, and its timing afterwards.
+    """The automation's slots due at `now`, oldest first, at most `max_slots`, and its timing afterwards.
 
     `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
     for its slot.
@@ -213,28 +236,44 @@ def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, max_slo
         return Work((), replace(timing, next_run_at=None, next_slot_at=None))
     pending = [row for row in stored if row.state is OccurrenceState.PENDING]
     due = [DueSlot(row.run_at, row.slot_at, row.local_key) for row in pending if row.run_at <= now]
-    coming = _unstored(locked.automation, timing, stored)
-    ahead: Slot | None = None  # the first slot nobody stored that this pass leaves
-    for fresh, slot in enumerate(coming):
-        if slot.slot_at > now or (max_slots is not None and fresh == max_slots):
-            ahead = slot
-            break
-        due.append(DueSlot(slot.slot_at, slot.slot_at, slot.local_key))
-    due.sort(key=lambda slot: (slot.run_at, slot.slot_at))
-    now_due, later = due[:max_slots], due[max_slots:] if max_slots is not None else []
+    fresh, ahead_at = _fresh_slots(_unstored(locked.automation, timing, stored), now=now, max_slots=max_slots)
+    due += fresh
+    due.sort(key=attrgetter("run_at", "slot_at"))
+    now_due = due[:max_slots]
     pending_slots = {row.slot_at for row in pending}
-    deferred = [slot.slot_at for slot in later if slot.slot_at not in pending_slots]
-    ahead_at = min(deferred) if deferred else (None if ahead is None else ahead.slot_at)
-    decided = {slot.slot_at for slot in now_due}
-    waiting = [row.run_at for row in pending if row.slot_at not in decided]
+    deferred = [slot.slot_at for slot in due[len(now_due) :] if slot.slot_at not in pending_slots]
+    remaining_at = min(deferred, default=ahead_at)
     return Work(
         tuple(now_due),
         replace(
             timing,
-            next_slot_at=_next_slot(locked.automation, timing, stored, now=now, remaining_at=ahead_at),
-            next_run_at=min([*waiting, *([] if ahead_at is None else [ahead_at])], default=None),
+            next_slot_at=_next_slot(locked.automation, timing, stored, now=now, remaining_at=remaining_at),
+            next_run_at=_next_run(pending, now_due, remaining_at),
         ),
     )
+
+
+def _fresh_slots(
+    unstored: Iterable[Slot], *, now: datetime, max_slots: int | None
+) -> tuple[list[DueSlot], datetime | None]:
+    """Returns the due slots nobody has stored, and the first one that this pass leaves."""
+    fresh: list[DueSlot] = []
+    for slot in unstored:
+        if slot.slot_at > now or len(fresh) == max_slots:
+            return fresh, slot.slot_at
+        fresh.append(DueSlot(slot.slot_at, slot.slot_at, slot.local_key))
+    return fresh, None
+
+
+def _next_run(
+    pending: Iterable[StoredSlot], now_due: Iterable[DueSlot], remaining_at: datetime | None
+) -> datetime | None:
+    """Returns the first instant at which a slot that is not decided now is due."""
+    decided = {slot.slot_at for slot in now_due}
+    waiting = [row.run_at for row in pending if row.slot_at not in decided]
+    if remaining_at is not None:
+        waiting.append(remaining_at)
+    return min(waiting, default=None)
 
 
 def _next_slot(

@@ -12,7 +12,7 @@ from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
 from steward.automations.setup import KEY_KIND, WORKFLOW_TEMPLATE, Created
-from steward.database.accounts import connections, idempotency, organizations
+from steward.database.accounts import idempotency, organizations
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.model import kept_plan
@@ -82,10 +82,8 @@ async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRul
     if not faults.found and (replayed := await _replayed(tx, actor, ask)) is not None:
         return replayed
     plan = kept_plan.from_kept(ask.plan)
-    ids = workflows.integrations_in(ask.bindings)
-    ids |= set() if ask.integration_id is None else {ask.integration_id}
-    connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
-    store = None if ask.integration_id is None else connections_by_id.get(ask.integration_id)
+    connections_by_id = await workflows.connections_of(tx, actor.org, ask.bindings, ask.integration_id)
+    store = checks.store_of(ask.integration_id, connections_by_id)
     _check_store(faults, ask, plan, store)
     check_topics(faults, trigger, store, rules)
     bindings = check_bindings(faults, plan, ask.bindings, connections_by_id)
@@ -123,20 +121,18 @@ def trigger_of(faults: Faults, requested: TriggerAsk) -> Trigger:
 
 def _check_store(faults: Faults, ask: WorkflowAsk, plan: Plan, store: Connection | None) -> None:
     platforms = platforms_of(plan)
-    is_event = ask.trigger.kind is TriggerKind.EVENT
+    needs_store = bool(platforms) or ask.trigger.kind is TriggerKind.EVENT
     if len(platforms) > 1 and plan.mode is not DataMode.ENVIRONMENT:
         faults.add(
             "integration_id", f"Its steps work on {' and '.join(platforms)}; it can run on one store only."
         )
-    elif ask.integration_id is None:
-        if platforms or is_event:
-            faults.add("integration_id", "Choose the store it runs on.")
-    elif not platforms and not is_event:
-        faults.add("integration_id", "No step of this workflow needs a store.")
+    elif (ask.integration_id is not None) != needs_store:
+        words = "Choose the store it runs on." if needs_store else "No step of this workflow needs a store."
+        faults.add("integration_id", words)
     elif store is not None and store.kind in STORES and lacking(plan, store.kind):
         check_platform(faults, plan, store)
     else:
-        checks.check_store(faults, platforms or STORES, store, is_named=True)
+        checks.check_store(faults, platforms or STORES, store, is_named=needs_store)
 
 
 def check_topics(faults: Faults, trigger: Trigger, store: Connection | None, rules: AutomationRules) -> None:

@@ -54,10 +54,21 @@ async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: Aut
     ]
     named = {(candidate.row["org_id"], number) for candidate in candidates for number in candidate.needs}
     connected = await fast_slots.connected(tx, named) if named else frozenset()
-    starts = [
+    started = await fast_slots.start(tx, _slot_starts(candidates, connected, tx.now))
+    return FastStarts(
+        [(OrgId(slot_start.row["org_id"]), AutomationId(slot_start.row["id"])) for slot_start in started],
+        [tx.now - slot_start.slot_at for slot_start in started],
+    )
+
+
+def _slot_starts(
+    candidates: Sequence[_Candidate], connected: Collection[tuple[OrgId, IntegrationId]], now: datetime
+) -> list[SlotStart]:
+    """Returns the starts of the candidates whose connections are all connected."""
+    return [
         SlotStart(
             candidate.row,
-            RunId(new_id(tx.now)),
+            RunId(new_id(now)),
             candidate.slot.slot_at,
             candidate.slot.local_key,
             candidate.next_at,
@@ -65,11 +76,6 @@ async def start(tx: Tx, keys: Collection[tuple[OrgId, AutomationId]], rules: Aut
         for candidate in candidates
         if all((candidate.row["org_id"], number) in connected for number in candidate.needs)
     ]
-    started = await fast_slots.start(tx, starts)
-    return FastStarts(
-        [(OrgId(slot_start.row["org_id"]), AutomationId(slot_start.row["id"])) for slot_start in started],
-        [tx.now - slot_start.slot_at for slot_start in started],
-    )
 
 
 def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRules) -> _Candidate | None:
@@ -77,16 +83,7 @@ def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRule
 
     A workflow's readiness has rules of its own and never qualifies.
     """
-    if (
-        row["state"] != AutomationState.ACTIVE
-        or row["kind"] != AutomationKind.TEMPLATE
-        or row["holder"] is not None
-        or row["stored"]
-        or not row["automations_on"]
-        or row["next_slot_at"] is None
-        # Slots begin before the stream looks, so `slots_after` leaves none of them out.
-        or row["slots_after"] >= row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS
-    ):
+    if not _is_plain(row):
         return None
     template = rules.templates.get(row["template_id"])
     if template is None:
@@ -102,6 +99,19 @@ def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRule
         bindings=msgspec.json.decode(row["bindings"]),
     )
     return _Candidate(row, slot, next_at, needs)
+
+
+def _is_plain(row: Row) -> bool:
+    return (
+        row["state"] == AutomationState.ACTIVE
+        and row["kind"] == AutomationKind.TEMPLATE
+        and row["holder"] is None
+        and not row["stored"]
+        and row["automations_on"]
+        and row["next_slot_at"] is not None
+        # Slots begin before the stream looks, so `slots_after` leaves none of them out.
+        and row["slots_after"] < row["next_slot_at"] - row["spread_minutes"] * _MINUTE_MS
+    )
 
 
 # Automations due at one time share few schedules; a look-up costs a fiftieth of working the slots out.

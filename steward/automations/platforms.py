@@ -16,9 +16,7 @@ MOST_NAMED = 5  # steps in one refusal
 def platforms_of(plan: Plan) -> tuple[str, ...]:
     """The stores a plan can run on: those its store steps are made for; empty when it needs none."""
     if plan.mode is DataMode.ENVIRONMENT:
-        if not plan.variables and not any(
-            _stores(platform.origin.source_type) for platform in _steps(plan) if platform.origin
-        ):
+        if not _is_on_store(plan):
             return ()
         return tuple(platform for platform in STORES if not lacking(plan, platform))
     platforms = {
@@ -27,6 +25,13 @@ def platforms_of(plan: Plan) -> tuple[str, ...]:
         if step.origin is not None and step.origin.needs == "store"
     }
     return tuple(sorted(platforms))
+
+
+def _is_on_store(plan: Plan) -> bool:
+    """Whether a flow reads or changes anything of a store."""
+    if plan.variables:
+        return True
+    return any(_stores(step.origin.source_type) for step in _steps(plan) if step.origin)
 
 
 def lacking(plan: Plan, platform: str) -> list[Finding]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from steward.automations import checks, history
@@ -17,14 +17,14 @@ from steward.database.engine.base import Tx
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection, Connection
-from steward.model.ids import AutomationId, IntegrationId, new_id
+from steward.model.ids import AutomationId, IntegrationId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import KeyReused, ValidationFailed
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
 from steward.scheduling.zones import zone
-from steward.templates.base import SetupContext, Template
+from steward.templates.base import NamedConnection, SetupContext, Template
 
 KEY_KIND = "automation"
 WORKFLOW_TEMPLATE = "imported-workflow"
@@ -87,11 +87,11 @@ class _Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Environment:
     """Where it runs: the store, the connections known here, and the zone."""
 
     store: Connection | None
-    known: Mapping[IntegrationId, Connection]
+    connections_by_id: Mapping[IntegrationId, Connection]
     timezone: str
 
 
@@ -160,39 +160,45 @@ def _check_shapes(faults: Faults, ask: CreateAsk, rules: AutomationRules) -> _Ch
 
 async def _check_world(
     tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, faults: Faults, rules: AutomationRules
-) -> _Place:
+) -> _Environment:
     """What only the organisation's records say. Raises ValidationFailed, then NotConnected."""
     template, sound = checked.template, not faults.touches("inputs")
     named = template.connections_of(checked.inputs) if sound else ()
-    ids = {reference.integration_id for reference in ask.connections} | {
-        reference.integration_id for reference in named
-    }
-    ids |= set() if ask.integration_id is None else {ask.integration_id}
+    needed = _connections_needed(ask, named)
+    ids = {*needed["integration_id"], *needed["connections"]}
+    ids |= {reference.integration_id for reference in named}
     connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
-    store = None if ask.integration_id is None else connections_by_id.get(ask.integration_id)
+    store = checks.store_of(ask.integration_id, connections_by_id)
     if not faults.touches("integration_id"):
         checks.check_store(faults, template.facts.platforms, store, is_named=ask.integration_id is not None)
     checks.check_reads(faults, template, ask.connections, connections_by_id)
     # What cannot be run on has no channels or topics to find fault with.
     fitting = None if faults.touches("integration_id") else store
     if sound:
-        beside = template.automations_of(checked.inputs)
-        others = await automations.among(tx, actor.org, beside) if beside else {}
+        others = await _automations_named(tx, actor.org, checked)
         checks.check_named(faults, template, checked.inputs, SetupContext(fitting, connections_by_id, others))
     if not faults.touches("trigger"):
         checks.check_topics(faults, template, checked.trigger, fitting, rules=rules)
     timezone = ask.timezone or await default_zone(tx, actor, store)
     checks.check_day(faults, checked.schedule, timezone, tx.now)
     faults.refuse()
-    checks.refuse_unconnected(
-        {
-            "integration_id": [] if ask.integration_id is None else [ask.integration_id],
-            "connections": [connection.integration_id for connection in ask.connections],
-            **{reference.path: [reference.integration_id] for reference in named},
-        },
-        connections_by_id,
-    )
-    return _Place(store, connections_by_id, timezone)
+    checks.refuse_unconnected(needed, connections_by_id)
+    return _Environment(store, connections_by_id, timezone)
+
+
+def _connections_needed(ask: CreateAsk, named: Iterable[NamedConnection]) -> dict[str, list[IntegrationId]]:
+    """Returns the connections the request names, by the path of the field."""
+    return {
+        "integration_id": [] if ask.integration_id is None else [ask.integration_id],
+        "connections": [connection.integration_id for connection in ask.connections],
+        **{reference.path: [reference.integration_id] for reference in named},
+    }
+
+
+async def _automations_named(tx: Tx, org: OrgId, checked: _Checked) -> Mapping[AutomationId, Automation]:
+    """Returns the other automations that the inputs name."""
+    ids = checked.template.automations_of(checked.inputs)
+    return await automations.among(tx, org, ids) if ids else {}
 
 
 async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
@@ -204,7 +210,7 @@ async def default_zone(tx: Tx, actor: Actor, store: Connection | None) -> str:
 
 
 def _build(
-    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, context: _Place, rules: AutomationRules
+    tx: Tx, actor: Actor, ask: CreateAsk, checked: _Checked, *, context: _Environment, rules: AutomationRules
 ) -> Automation:
     automation_id = AutomationId(new_id(tx.now))
     # Interface 3; contract 4.1: an event trigger is switched on with resume.
@@ -220,7 +226,7 @@ def _build(
         source=None,
         platform=None if context.store is None else context.store.kind,
         integration_id=ask.integration_id,
-        store_label=checks.label_of(context.store, ask.connections, context.known),
+        store_label=checks.label_of(context.store, ask.connections, context.connections_by_id),
         name=ask.name,
         state=AutomationState.ACTIVE if starts else AutomationState.DRAFT,
         paused_by=None,

@@ -69,8 +69,7 @@ def _why(
 ) -> str | None:
     if not isinstance(binding, Mapping) or step.origin is None:
         return "no_connection"
-    number = binding.get("integration_id")
-    connection = connections_by_id.get(IntegrationId(number)) if isinstance(number, int) else None
+    connection = _bound_connection(binding, connections_by_id)
     if connection is None or connection.kind not in bound_kinds(step):
         return "no_connection"
     if not _is_up(connection):
@@ -78,6 +77,13 @@ def _why(
     expected = _document(step.origin.target)
     led = _document(binding.get("target")) or own_document(connection)
     return "wrong_target" if expected is not None and led is not None and expected != led else None
+
+
+def _bound_connection(
+    binding: JsonObject, connections_by_id: Mapping[IntegrationId, Connection]
+) -> Connection | None:
+    number = binding.get("integration_id")
+    return connections_by_id.get(IntegrationId(number)) if isinstance(number, int) else None
 
 
 def bound_kinds(step: PlanStep) -> tuple[str, ...]:
@@ -97,6 +103,14 @@ def own_document(connection: Connection) -> str | None:
     """The one spreadsheet of a service account."""
     settings = connection.facts.get("settings")
     return _document(settings) if connection.auth is Auth.SERVICE_ACCOUNT else None
+
+
+async def connections_of(
+    tx: Tx, org: OrgId, bindings: JsonObject, store: IntegrationId | None
+) -> Mapping[IntegrationId, Connection]:
+    """Returns the connections a workflow's bindings name, and the store it runs on."""
+    ids = integrations_in(bindings) | (set() if store is None else {store})
+    return await connections.among(tx, org, ids) if ids else {}
 
 
 def integrations_in(bindings: JsonObject) -> set[IntegrationId]:
@@ -137,9 +151,9 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
 
 
 async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[Unconfigured]:
-    ids = integrations_in(automation.bindings)
-    ids |= set() if automation.integration_id is None else {automation.integration_id}
-    connections_by_id = await connections.among(tx, automation.org, ids) if ids else {}
+    connections_by_id = await connections_of(
+        tx, automation.org, automation.bindings, automation.integration_id
+    )
     store = None if automation.integration_id is None else connections_by_id.get(automation.integration_id)
     return unconfigured(plan, automation.bindings, store, connections_by_id)
 
