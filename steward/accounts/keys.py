@@ -5,6 +5,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import chain
 
 from steward.database.accounts import keys
 from steward.database.accounts.keys import KeyKind, WrappedKey
@@ -204,7 +205,7 @@ def _live_by_kind(stored_keys: Sequence[WrappedKey], now: datetime) -> dict[KeyK
 
 def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
     by_kind = _live_by_kind(stored_keys, now)
-    live = [key for keys_of_kind in by_kind.values() for key in keys_of_kind]
+    live = chain.from_iterable(by_kind.values())
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}
     current = [key.key_id for key in by_kind["signing"] if key.retires_at is None]
     if not (current and by_kind["pepper"] and by_kind["cursor"]):

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -133,6 +133,10 @@ async def run_service(
         server.should_exit = True
     results = await asyncio.gather(*ended, return_exceptions=True)
     waiting.cancel()
+    _raise_first_error(results)
+
+
+def _raise_first_error(results: Sequence[object]) -> None:
     for result in results:
         if isinstance(result, BaseException) and not isinstance(result, asyncio.CancelledError):
             raise result

@@ -101,6 +101,28 @@ def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
     http or a port other than 443 unless `host:port` is an exact entry of `private`
     (STEWARD_ALLOW_PRIVATE_HOSTS).
     """
+    origin, is_plain = _parsed_origin(url)
+    if is_plain and origin.entry in private:
+        return origin
+    if looks_like_address(origin.host):
+        raise CallRefused("a host is given by name, not as an address")
+    if not is_plain and _called_host(url) != origin.host:
+        raise CallRefused("the host is not a name")
+    if origin.entry in private:
+        return origin
+    if not _is_host_name(origin.host):
+        raise CallRefused("the host is not a name")
+    if origin.scheme != "https" or origin.port != 443:
+        raise CallRefused("only https on port 443 is called")
+    return origin
+
+
+def _is_host_name(host: str) -> bool:
+    return all(_LABEL.fullmatch(label) for label in host.split("."))
+
+
+def _parsed_origin(url: str) -> tuple[UrlOrigin, bool]:
+    """Returns the origin of `url` and whether its host is written in ASCII. Raises CallRefused."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -111,20 +133,7 @@ def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise CallRefused("an address carries no user part and no fragment")
     origin = UrlOrigin(parts.scheme, normalized(parts.hostname), port or _PORTS[parts.scheme])
-    is_plain = parts.hostname.isascii()
-    if is_plain and origin.entry in private:
-        return origin
-    if looks_like_address(origin.host):
-        raise CallRefused("a host is given by name, not as an address")
-    if not is_plain and _called_host(url) != origin.host:
-        raise CallRefused("the host is not a name")
-    if origin.entry in private:
-        return origin
-    if not all(_LABEL.fullmatch(label) for label in origin.host.split(".")):
-        raise CallRefused("the host is not a name")
-    if origin.scheme != "https" or origin.port != 443:
-        raise CallRefused("only https on port 443 is called")
-    return origin
+    return origin, parts.hostname.isascii()
 
 
 async def resolve_allowed(

@@ -262,41 +262,57 @@ class ReadClient:
         return following
 
     async def _send_with_retries(self, original: OutboundRequest) -> PlatformResponse:
-        for attempt in range(1, len(_RETRY_BACKOFF_S) + 2):
-            error: CallError | None = None
-            response: PlatformResponse | None = None
-            named_wait_s: float | None = None
-            try:
-                request = replace(
-                    original,
-                    attempt=attempt,
-                    urgency=self._urgency,
-                    share=id(self),
-                    check_cancelled=self._check_cancelled,
-                )
-                response = await self._transport.send(self._target, request)
-            except RequestFailed as failure:
-                error = failure.cause
-                ends = isinstance(error, CallTimedOut) and not original.retry_timeouts
-                if ends or isinstance(error, BadCertificate) or not isinstance(error, PlatformUnavailable):
-                    raise error from None
-            else:
-                if response.status in _GATEWAY_TIMEOUTS and not original.retry_timeouts:
-                    raise CallTimedOut
-                error = self._throttle_error(original, response)
-                if error is None and response.status not in _RETRY_STATUSES:
-                    return response
-                named_wait_s = self._named_wait(original, response, error)
-            if attempt > len(_RETRY_BACKOFF_S) or (
-                named_wait_s is not None and named_wait_s > _MAX_NAMED_WAIT_S
-            ):
-                break
-            backoff_s = _RETRY_BACKOFF_S[attempt - 1] * (0.7 + 0.6 * self._jitter())
-            await self._transport.clock.sleep(backoff_s if named_wait_s is None else named_wait_s)
+        attempt = 1
+        response, error = await self._attempt(original, attempt)
+        while (wait_s := self._retry_wait(original, attempt, response, error)) is not None:
+            await self._transport.clock.sleep(wait_s)
+            attempt += 1
+            response, error = await self._attempt(original, attempt)
         if error is not None:
             raise error
         assert response is not None
         return response
+
+    def _retry_wait(
+        self,
+        original: OutboundRequest,
+        attempt: int,
+        response: PlatformResponse | None,
+        error: CallError | None,
+    ) -> float | None:
+        """Returns how long to wait before the next attempt; None when this one was the last."""
+        if error is None and response is not None and response.status not in _RETRY_STATUSES:
+            return None
+        if attempt > len(_RETRY_BACKOFF_S):
+            return None
+        named_wait_s = None if response is None else self._named_wait(original, response, error)
+        if named_wait_s is None:
+            return _RETRY_BACKOFF_S[attempt - 1] * (0.7 + 0.6 * self._jitter())
+        return named_wait_s if named_wait_s <= _MAX_NAMED_WAIT_S else None
+
+    async def _attempt(
+        self, original: OutboundRequest, attempt: int
+    ) -> tuple[PlatformResponse | None, CallError | None]:
+        """Sends the request once; returns the response, if any, and the error after which it may be retried.
+
+        Raises CallError when no retry can help.
+        """
+        request = replace(
+            original,
+            attempt=attempt,
+            urgency=self._urgency,
+            share=id(self),
+            check_cancelled=self._check_cancelled,
+        )
+        try:
+            response = await self._transport.send(self._target, request)
+        except RequestFailed as failure:
+            if not _is_retried(original, failure.cause):
+                raise failure.cause from None
+            return None, failure.cause
+        if response.status in _GATEWAY_TIMEOUTS and not original.retry_timeouts:
+            raise CallTimedOut
+        return response, self._throttle_error(original, response)
 
     def _named_wait(
         self, request: OutboundRequest, response: PlatformResponse, error: CallError | None
@@ -313,6 +329,12 @@ class ReadClient:
             if is_throttled(body):
                 return Throttled(throttle_wait(reported_cost(body), jitter=self._jitter()))
         return throttled(response, self._transport.clock) if response.status == 429 else None
+
+
+def _is_retried(request: OutboundRequest, error: CallError) -> bool:
+    if isinstance(error, CallTimedOut):
+        return request.retry_timeouts
+    return isinstance(error, PlatformUnavailable) and not isinstance(error, BadCertificate)
 
 
 class WriteClient:

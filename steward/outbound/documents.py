@@ -5,7 +5,7 @@ Connectors test that the fields exist; here a document is only proven to read or
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ _IGNORED = re.compile(r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|#[^\n]
 _TOKEN = re.compile(r"[{}()]|[A-Za-z_][A-Za-z0-9_]*|[^\s]")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATION_TYPES = frozenset({"query", "mutation", "subscription"})
+_DEFINITION_TYPES = _OPERATION_TYPES | {"fragment"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,10 @@ def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
     for position, token in enumerate(tokens):
         if depth == 0 and token in _OPERATION_TYPES:
             operations.append((token, _root_fields(tokens, position)))
-        in_definition = in_definition or (depth == 0 and (token in _OPERATION_TYPES or token == "fragment"))
-        if not in_definition:
+        if not in_definition and token not in _DEFINITION_TYPES:
             break
         depth += {"{": 1, "(": 1, "}": -1, ")": -1}.get(token, 0)
-        in_definition = not (depth == 0 and token == "}")
+        in_definition = depth != 0 or token != "}"
     if len(operations) != 1 or depth != 0 or in_definition:
         raise ValueError("a document holds exactly one operation, and it has a name")
     return operations[0]
@@ -96,24 +96,29 @@ def operation_of(text: str) -> tuple[str, tuple[str, ...]]:
 
 def _root_fields(tokens: list[str], start: int) -> tuple[str, ...]:
     """Returns the names of the fields directly in the operation's selection; `...` is refused there."""
-    depth, begun, skip, names = 0, False, 0, list[str]()
+    names: list[str] = []
+    for number in _selection(tokens, start):
+        if tokens[number] == ".":
+            raise ValueError("an operation's own fields are named in it")
+        is_alias = tokens[number + 1 : number + 2] == [":"]  # the field's name follows
+        if _NAME.fullmatch(tokens[number]) and tokens[number - 1] != "@" and not is_alias:
+            names.append(tokens[number])
+    return tuple(names)
+
+
+def _selection(tokens: list[str], start: int) -> Iterator[int]:
+    """Yields the positions of the tokens directly in the selection after `start`, without arguments."""
+    depth, parentheses = 0, 0
     for number, token in enumerate(tokens[start:], start=start):
-        if token == "(":
-            skip += 1
-        elif token == ")":
-            skip -= 1
-        elif skip:
+        if token in ("(", ")"):
+            parentheses += 1 if token == "(" else -1
+        elif parentheses:
             continue
         elif token == "{":
-            depth, begun = depth + 1, True
+            depth += 1
         elif token == "}":
             depth -= 1
-            if begun and depth == 0:
-                break
-        elif depth == 1 and token == ".":
-            raise ValueError("an operation's own fields are named in it")
-        elif depth == 1 and _NAME.fullmatch(token) and tokens[number - 1] != "@":
-            if number + 1 < len(tokens) and tokens[number + 1] == ":":
-                continue  # an alias: the field's name follows
-            names.append(token)
-    return tuple(names)
+            if depth == 0:
+                return
+        elif depth == 1:
+            yield number

@@ -66,30 +66,19 @@ class CostBucket:
 
 def reported_cost(body: Decoded) -> ReportedCost | None:
     """Returns the cost reported in a decoded GraphQL response; null when it holds none that can be used."""
-    if not isinstance(body, dict):
-        return None
-    extensions = body.get("extensions")
-    cost = extensions.get("cost") if isinstance(extensions, dict) else None
-    status = cost.get("throttleStatus") if isinstance(cost, dict) else None
-    throttled = _throttled(body)
-    if not isinstance(cost, dict) or not isinstance(status, dict):
-        return None
-    names = ("maximumAvailable", "currentlyAvailable", "restoreRate")
-    maximum, available, rate = (_number(status.get(name)) for name in names)
-    requested = _number(cost.get("requestedQueryCost"))
+    cost = _entry(_entry(body, "extensions"), "cost")
+    status = _entry(cost, "throttleStatus")
+    maximum = _number(_entry(status, "maximumAvailable"))
+    available = _number(_entry(status, "currentlyAvailable"))
+    rate = _number(_entry(status, "restoreRate"))
     if maximum is None or available is None or rate is None or maximum <= 0 or rate <= 0:
         return None
-    return ReportedCost(requested or 0.0, maximum, available, rate, throttled)
+    requested = _number(_entry(cost, "requestedQueryCost"))
+    return ReportedCost(requested or 0.0, maximum, available, rate, is_throttled(body))
 
 
-def _throttled(body: dict[str, Decoded]) -> bool:
-    errors = body.get("errors")
-    return isinstance(errors, list) and any(_code(error) == "THROTTLED" for error in errors)
-
-
-def _code(error: Decoded) -> Decoded:
-    extensions = error.get("extensions") if isinstance(error, dict) else None
-    return extensions.get("code") if isinstance(extensions, dict) else None
+def _entry(decoded: Decoded, name: str) -> Decoded:
+    return decoded.get(name) if isinstance(decoded, dict) else None
 
 
 def _number(value: Decoded) -> float | None:
@@ -100,7 +89,10 @@ def _number(value: Decoded) -> float | None:
 
 def is_throttled(body: Decoded) -> bool:
     """Whether a response, whatever its status, says that the query cost was too high and nothing was done."""
-    return isinstance(body, dict) and _throttled(body)
+    errors = _entry(body, "errors")
+    return isinstance(errors, list) and any(
+        _entry(_entry(error, "extensions"), "code") == "THROTTLED" for error in errors
+    )
 
 
 def throttle_wait(reported: ReportedCost | None, *, jitter: float) -> float:

@@ -492,11 +492,7 @@ def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
         case HeaderSecret(_, value):
             return (value.reveal(),)
         case SecretUrl(url):
-            parts = urlsplit(url.reveal())
-            # Not every value of the query: some are dates and words that occur in many log lines.
-            pairs = [pair.partition("=") for pair in parts.query.split("&")]
-            signed = (value for name, _, value in pairs if name == "sig")
-            return (url.reveal(), parts.path, parts.query, *signed)
+            return _secret_url_texts(url.reveal())
         case UserSignIn() as person:
             return (person.refresh_token.reveal(), person.client_secret.reveal())
         case RequestSigner(secret, _):
@@ -504,7 +500,18 @@ def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
         case ClientCredentials() as app:
             return (app.client_secret.reveal(),)
         case ServiceAccount() as account:
-            lines = account.private_key.reveal().split("\n")
-            return (account.private_key.reveal(), *(line for line in lines if line and "-----" not in line))
+            return _private_key_texts(account.private_key.reveal())
         case _:
             return ()
+
+
+def _secret_url_texts(url: str) -> tuple[str, ...]:
+    parts = urlsplit(url)
+    # Not every value of the query: some are dates and words that occur in many log lines.
+    pairs = [pair.partition("=") for pair in parts.query.split("&")]
+    signed = (value for name, _, value in pairs if name == "sig")
+    return (url, parts.path, parts.query, *signed)
+
+
+def _private_key_texts(key: str) -> tuple[str, ...]:
+    return (key, *(line for line in key.split("\n") if line and "-----" not in line))

@@ -215,15 +215,20 @@ def to_column(value: object, dialect: Dialect) -> object:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, Json):
-        content = value.value
-        # What is most often kept is nothing; to say so an encoder is made each time.
-        return _ENCODE(content) if content or type(content) not in _NOTHING else _NOTHING[type(content)]
+        return _encoded(value.value)
     if isinstance(value, datetime):
         return ms(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         items = [item if type(item) in _AS_IT_IS else to_column(item, dialect) for item in value]
         return json.dumps(items) if dialect == "sqlite" else items
     raise TypeError(f"no column takes {kind.__name__}")
+
+
+def _encoded(content: JsonValue) -> str:
+    # Most values are empty, and the encoder costs more than a look-up.
+    if content or type(content) not in _NOTHING:
+        return _ENCODE(content)
+    return _NOTHING[type(content)]
 
 
 _LIST = re.compile(r"\b(NOT )?IN \(:([a-z_]+)\)")

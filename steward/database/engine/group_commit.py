@@ -131,8 +131,7 @@ class Committer:
         try:
             await self._write(kind, batch)
         except Exception as error:  # every waiting write gets an answer
-            for item in batch:
-                _fail(item, error)
+            _fail_all(batch, error)
         finally:
             kind.under_way -= 1
 
@@ -146,19 +145,16 @@ class Committer:
             return await first.act.run_batch(tx, items)
 
         if len(batch) > 1 or first.act.autocommit:
-            all_orgs = sorted({org for waiting in batch for org in waiting.orgs})
-            orgs = None if first.act.autocommit else all_orgs
+            orgs = None if first.act.autocommit else _orgs_of(batch)
             try:
                 answers = await self._alone(first.now, together, org=orgs)
             except ConnectionLost as error:  # a stored item would look fenced if it ran again
-                for waiting in batch:
-                    _fail(waiting, error)
+                _fail_all(batch, error)
                 return
             except Exception as error:
                 failed = error
             else:
-                for waiting, answer in zip(batch, answers, strict=True):
-                    _settle(waiting, answer)
+                _settle_all(batch, answers)
                 return
         for waiting in batch:
             await self._by_itself(waiting)
@@ -178,6 +174,20 @@ def _size(kind: _BatchKind) -> int:
     if kind.under_way == 0 and waiting >= 2 * MIN_FOR_SECOND_CALL:
         waiting //= 2
     return min(waiting, GROUP_ITEMS)
+
+
+def _orgs_of(batch: Sequence[_WaitingWrite]) -> list[OrgId]:
+    return sorted({org for waiting in batch for org in waiting.orgs})
+
+
+def _fail_all(batch: Sequence[_WaitingWrite], error: Exception) -> None:
+    for waiting in batch:
+        _fail(waiting, error)
+
+
+def _settle_all(batch: Sequence[_WaitingWrite], answers: Sequence[Any]) -> None:
+    for waiting, answer in zip(batch, answers, strict=True):
+        _settle(waiting, answer)
 
 
 def _fail(waiting: _WaitingWrite, error: Exception) -> None:

@@ -107,17 +107,22 @@ async def store_batch(tx: Tx, new: Sequence[NewEvent]) -> list[bool]:
     with_body = [
         (event, zlib.compress(event.body, _LEVEL)) for event in ordered if event.id in ids and event.body
     ]
-    if with_body and tx.dialect == "postgresql":
+    if with_body:
+        await _store_bodies(tx, with_body)
+    return [event.id in ids for event in new]
+
+
+async def _store_bodies(tx: Tx, bodies: Sequence[tuple[NewEvent, bytes]]) -> None:
+    if tx.dialect == "postgresql":
         columns: dict[str, object] = {
-            "orgs": [event.org for event, _ in with_body],
-            "ids": [event.id for event, _ in with_body],
-            "bodies": [body for _, body in with_body],
+            "orgs": [event.org for event, _ in bodies],
+            "ids": [event.id for event, _ in bodies],
+            "bodies": [body for _, body in bodies],
         }
         await tx.execute(_KEEP_BODIES, columns)
-    elif with_body:
-        for event, body in with_body:
-            await tx.execute(_KEEP_BODIES, {"org": event.org, "id": event.id, "body": body})
-    return [event.id in ids for event in new]
+        return
+    for event, body in bodies:
+        await tx.execute(_KEEP_BODIES, {"org": event.org, "id": event.id, "body": body})
 
 
 async def due(tx: Tx, max_rows: int) -> list[tuple[OrgId, str]]:

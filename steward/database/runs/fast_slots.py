@@ -165,24 +165,28 @@ async def _stamps(tx: Tx, starts: Sequence[SlotStart]) -> dict[int, int]:
     return {row["org_id"]: row["last_vt"] - counts[row["org_id"]] for row in rows}
 
 
+# The column that gives each argument of the PostgreSQL function.
+_START_COLUMNS = {
+    "orgs": "org_id",
+    "ids": "id",
+    "slots": "next_slot_at",
+    "names": "name",
+    "versions": "version",
+    "templates": "template_id",
+    "template_versions": "template_version",
+    "plans": "plan_version",
+}
+
+
 async def _start_by_function(tx: Tx, starts: Sequence[SlotStart]) -> list[SlotStart]:
     rows = [slot_start.row for slot_start in starts]
-    started_rows = await tx.all(
-        _START,
-        {
-            "orgs": [row["org_id"] for row in rows],
-            "ids": [row["id"] for row in rows],
-            "runs": [slot_start.run for slot_start in starts],
-            "slots": [row["next_slot_at"] for row in rows],
-            "keys": [slot_start.local_key for slot_start in starts],
-            "nexts": [
-                None if slot_start.next_at is None else ms(slot_start.next_at) for slot_start in starts
-            ],
-            "names": [row["name"] for row in rows],
-            "versions": [row["version"] for row in rows],
-            "templates": [row["template_id"] for row in rows],
-            "template_versions": [row["template_version"] for row in rows],
-            "plans": [row["plan_version"] for row in rows],
-        },
-    )
+    arguments: dict[str, object] = {
+        name: [row[column] for row in rows] for name, column in _START_COLUMNS.items()
+    }
+    arguments["runs"] = [slot_start.run for slot_start in starts]
+    arguments["keys"] = [slot_start.local_key for slot_start in starts]
+    arguments["nexts"] = [
+        None if slot_start.next_at is None else ms(slot_start.next_at) for slot_start in starts
+    ]
+    started_rows = await tx.all(_START, arguments)
     return [starts[row["n"] - 1] for row in started_rows]
