@@ -1,0 +1,109 @@
+"""Reads the recipes of CONTRIBUTING.md and carries them out in a copy of the repository.
+
+A recipe is a `###` heading under `## Recipes`. The line that opens a code block says what it is:
+`python file=PATH` is a new file, `python file=PATH after="TEXT"` goes after the one line of the file that holds
+the text, and `sh` is run.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.source import ROOT, kept_files, name_of
+
+_RECIPES = re.compile(r"^## Recipes\n(.*?)(?=^## |\Z)", re.M | re.S)
+_HEADING = re.compile(r"^### (.+)$", re.M)
+_BLOCK = re.compile(r"^```(?P<opening>\S[^\n]*)\n(?P<text>.*?)^```$", re.M | re.S)
+# What set-up makes and the repository does not hold: linked, not copied.
+_MADE = (
+    "steward/static",
+    "steward/sandbox/built",
+    "steward/connectors/shopify/built",
+    "web/node_modules",
+    ".cache",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One code block: a file to make, text to add to one, or commands to run."""
+
+    language: str
+    file: str | None
+    after: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A heading of the recipes and its blocks, in order."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def files(self) -> set[str]:
+        """The files that the recipe touches."""
+        return {block.file for block in self.blocks if block.file is not None}
+
+
+def recipes() -> Iterator[Recipe]:
+    """Yields the recipes of CONTRIBUTING.md."""
+    section = _RECIPES.search((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+    parts = _HEADING.split(section[1] if section else "")[1:]
+    for title, text in zip(parts[::2], parts[1::2], strict=True):
+        yield Recipe(title, tuple(_block(match) for match in _BLOCK.finditer(text)))
+
+
+def _block(match: re.Match[str]) -> Block:
+    language, *options = shlex.split(match["opening"])
+    named = dict(option.split("=", 1) for option in options)
+    return Block(language, named.get("file"), named.get("after"), match["text"])
+
+
+def copy_repository(folder: Path) -> None:
+    """Copies every kept file to `folder` and links what set-up made."""
+    for path in kept_files():
+        target = folder / name_of(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    for name in _MADE:
+        if (ROOT / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+
+
+def carry_out(recipe: Recipe, folder: Path) -> None:
+    """Applies the blocks of a recipe in a copy of the repository; a command that fails fails the test."""
+    for block in recipe.blocks:
+        if block.file is not None:
+            _write(block, folder / block.file)
+        elif block.language == "sh":
+            _run(block.text, folder)
+
+
+def _write(block: Block, path: Path) -> None:
+    if block.after is None:
+        assert not path.exists(), f"{block.file} is there already: name a line to insert after"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, "utf-8")
+        return
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    matching = [number for number, line in enumerate(lines) if block.after in line]
+    assert len(matching) == 1, f"{block.file}: {len(matching)} lines hold {block.after!r}"
+    lines.insert(matching[0] + 1, block.text)
+    path.write_text("".join(lines), "utf-8")
+
+
+def _run(script: str, folder: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    environment.pop("PYTEST_XDIST_WORKER", None)
+    finished = subprocess.run(
+        ["sh", "-ec", script], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, f"{script}\n{finished.stdout[-4000:]}\n{finished.stderr[-4000:]}"

@@ -1,0 +1,35 @@
+"""The recipes of CONTRIBUTING.md work: each is carried out in a copy of the repository, with its checks."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.recipes import Recipe, carry_out, copy_repository, recipes
+
+RECIPES = {recipe.title: recipe for recipe in recipes()}
+# How many files a recipe may touch, its test included.
+MOST_FILES = {"Add a template": 2}
+
+
+def test_there_is_a_recipe_for_each_kind_of_addition() -> None:
+    """What people add most often is described."""
+    assert set(RECIPES) == {
+        "Add a template",
+        "Add a message connector",
+        "Add an n8n node type",
+        "Add a Shopify Flow action",
+        "Add an endpoint",
+        "Add a setting",
+        "Add a metric or log action",
+        "Add a migration",
+        "Add a web screen",
+    }
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES)
+def test_a_recipe_works_as_it_is_written(recipe: Recipe, tmp_path: Path) -> None:
+    """Its files are made and its commands succeed."""
+    assert any(block.language == "sh" for block in recipe.blocks), "the recipe runs no check"
+    assert len(recipe.files) <= MOST_FILES.get(recipe.title, 5)
+    copy_repository(tmp_path)
+    carry_out(recipe, tmp_path)
