@@ -1,8 +1,8 @@
 """Reads the recipes of CONTRIBUTING.md and carries them out in a copy of the repository.
 
 A recipe is a `###` heading under `## Recipes`. The line that opens a code block says what it is:
-`python file=PATH` is a new file, `python file=PATH after="TEXT"` goes after the one line of the file that holds
-the text, and `sh` is run.
+`python file=PATH` is a new file, `python file=PATH after="TEXT"` goes after the one line of the file that
+holds the text, and `sh` is run.
 """
 
 import os
@@ -26,6 +26,8 @@ _MADE = (
     "steward/sandbox/built",
     "steward/connectors/shopify/built",
     "web/node_modules",
+    "web/openapi.json",
+    "web/src/api/schema.d.ts",
     ".cache",
 )
 
@@ -74,8 +76,10 @@ def copy_repository(folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     for name in _MADE:
-        if (ROOT / name).exists():
+        if (ROOT / name).is_dir():
             (folder / name).symlink_to(ROOT / name)
+        elif (ROOT / name).exists():  # TypeScript would follow a link out of the copy
+            shutil.copyfile(ROOT / name, folder / name)
 
 
 def carry_out(recipe: Recipe, folder: Path) -> None:
