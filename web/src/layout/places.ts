@@ -1,4 +1,4 @@
-/** The navigation: what stands in it and in which order (web 2, Frame; web 8). */
+/** The navigation: what stands in it and in which order (docs/design/web.md#rules-for-every-screen). */
 
 import type { PageName } from "../router.svelte";
 

@@ -1,4 +1,4 @@
-/** Steps of a workflow bound to connections (web 6.5.3): what is chosen, and what is sent of it. */
+/** Steps of a workflow bound to connections: what is chosen, and what is sent of it. */
 
 import type { StepBindingRecord, UnconfiguredRecord } from "../api/schema";
 

@@ -1,9 +1,9 @@
-/** Changes as a person reads them: lines, values, differences, filters, sorting (web 6.8). Nothing here is sent. */
+/** Changes as a person reads them: lines, values, differences, filters, sorting. Nothing here is sent. */
 
 import type { ChangeRecord, FieldRecord } from "../api/schema";
 import { figures } from "./words";
 
-/** From this many percent on the service warns of a price (safety 4). */
+/** From this many percent on the service warns of a price (docs/design/security.md#sessions). */
 const LARGE_PERCENT = 20;
 
 /** One line of the table: a field of a change, or a change that has none. */

@@ -1,4 +1,4 @@
-/** The change table as a file for a spreadsheet, which may run nothing that is in it (safety 4, Spreadsheets). */
+/** The change table as a file for a spreadsheet, which may run nothing that is in it. */
 
 import type { ChangeRecord } from "../api/schema";
 import { differenceOf, linesOf, valueOf } from "./changes";

@@ -1,4 +1,4 @@
-/** Characters nobody sees, found and named, so that text from stores is shown as it is (web 2, safety 4). */
+/** Characters nobody sees, found and named, so that text from stores is shown as it is. */
 
 export interface Piece {
   text: string;

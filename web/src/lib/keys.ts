@@ -1,4 +1,4 @@
-/** Single keys and the two-key ways to screens (web 7); leaves doing to whoever listens. */
+/** Single keys and the two-key ways to screens (docs/design/web.md#keyboard); leaves doing to whoever listens. */
 
 export interface Key {
   /** "a", "?", "Enter", or two after another: "g o". */

@@ -1,4 +1,4 @@
-/** Who may do what, in words: the reason a button is off, with the names of those to ask (web 2, 403). */
+/** Who may do what, in words: the reason a button is off, with the names of those to ask. */
 
 import { watch } from "../api/cache.svelte";
 import { type Role, session } from "../api/session.svelte";

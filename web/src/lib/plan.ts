@@ -1,4 +1,4 @@
-/** The steps of a workflow as a graph (web 6.9.1): layers from what comes after what, ports and states in words. */
+/** The steps of a workflow as a graph: layers from what comes after what, ports and states in words. */
 
 import type { FindingRecord, PlanEdgeRecord, PlanStepRecord } from "../api/schema";
 import { count, plainName, STEP_KIND, type Shape, type Tone } from "./words";
@@ -24,7 +24,7 @@ export const STEP_STATES: Readonly<Record<StepState, { words: string; shape: Sha
   disabled: { words: "Switched off", shape: "bar", tone: "muted" },
 };
 
-/** Above so many steps the graph is drawn only when asked (web 6.9.1). */
+/** Above so many steps the graph is drawn only when asked (docs/design/web.md#plan-graph). */
 export const MOST_DRAWN = 300;
 
 /** What a step does, in one word; a kind this app does not know is shown by its name. */
@@ -110,7 +110,7 @@ export function waysOut(plan: GraphPlan, name: string): { port: string | null; t
   return plan.edges.filter(({ from }) => from === name).map(({ port, to }) => ({ port: portWords(port), to }));
 }
 
-/** What other bindings do to runs that have begun (web 6.5, Save bar); null when there are none. */
+/** What other bindings do to runs that have begun (docs/design/web.md#automation); null when there are none. */
 export function setAside(runs: readonly { status: string }[]): string | null {
   const of = (status: string) => runs.filter((one) => one.status === status).length;
   const parts = [of("queued") ? `${count(of("queued"), "run")} waiting to start` : "", of("waiting_approval") ? count(of("waiting_approval"), "approval") : ""];

@@ -1,4 +1,4 @@
-/** Schedules as people choose and read them (web 6.5.1, interface 2.4); which times they give, the service says. */
+/** Schedules as people choose and read them; which times they give, the service says. */
 
 import type { ScheduleRecord } from "../api/schema";
 import { addDays, clockOf, toWall, type Zone } from "./time";
@@ -41,7 +41,7 @@ export function hasTime(cadence: string): boolean {
   return ["once", "daily", "weekdays", "weekly", "monthly"].includes(cadence);
 }
 
-/** Whether "this and later" can move it: its runs have one time a day (schedule 8.1). */
+/** Whether "this and later" can move it: its runs have one time a day. */
 export function movesLater(cadence: string): boolean {
   return hasTime(cadence);
 }
@@ -138,7 +138,7 @@ export function ordinal(number: number): string {
   return `${number}${teen ? "th" : (({ 1: "st", 2: "nd", 3: "rd" } as Record<number, string>)[number % 10] ?? "th")}`;
 }
 
-/** Why a run of the preview is not where its rule says (web 6.5.1); null without a note. */
+/** Why a run of the preview is not where its rule says (docs/design/web.md#schedule-editor); null without a note. */
 export function noteWords(note: string | null, slot: string, schedule: ScheduleRecord, zone: Zone): string | null {
   const shown = toWall(slot, zone);
   const clock = shown.slice(11);

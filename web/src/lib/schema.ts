@@ -1,5 +1,5 @@
 /**
- * JSON Schema of inputs as fields of a form (web 6.5.2): which field, with which value to start and to send.
+ * JSON Schema of inputs as fields of a form: which field, with which value to start and to send.
  *
  * What is wrong with a value is schema_check.ts, which fields go together schema_rules.ts, their words
  * schema_words.ts. No schema library: those seen compile code, which the page's policy forbids.
@@ -42,7 +42,7 @@ export interface Field {
 
 const PICKED = new Set(["sheet", "teams", "file", "integration_id"]);
 const LONG = 255;
-/** An Id of interface 2.2: the inputs that hold one name an automation. */
+/** An Id of docs/design/api/conventions.md#common-types: the inputs that hold one name an automation. */
 const ID = "^[0-9A-HJKMNP-TV-Z]{26}$";
 
 /** `$ref`s followed, and what stands beside them laid over. */

@@ -1,5 +1,5 @@
 /**
- * Instants and wall clocks (web 5, schedule 2): the only place that turns one into the other.
+ * Instants and wall clocks (docs/design/web.md#time): the only place that turns one into the other.
  *
  * Instants are milliseconds since 1970 in UTC, or the service's text; a wall time is "2026-11-21T06:02".
  */

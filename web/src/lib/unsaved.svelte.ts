@@ -1,4 +1,4 @@
-/** What a person typed is not lost by leaving: the screen is left only after asking (web 2, Unsaved). */
+/** What a person typed is not lost by leaving: the screen is left only after asking. */
 
 import { router } from "../router.svelte";
 

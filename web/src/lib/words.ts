@@ -1,4 +1,4 @@
-/** Every fixed phrase of statuses and codes (web 4): a translation is one more file like this one. */
+/** Every fixed phrase of statuses and codes: a translation is one more file like this one. */
 
 export type Tone = "good" | "warn" | "bad" | "info" | "muted" | "plain";
 export type Shape =
@@ -163,7 +163,7 @@ export const COUNTS: readonly (readonly [string, string])[] = [
   ["unknown", "not known"],
 ];
 
-/** Why a run ended as it did, where it says nothing itself (contract 4.3). */
+/** Why a run ended as it did, where it says nothing itself (docs/design/api/runs.md#states). */
 export const RUN_CODE: Readonly<Record<string, string>> = {
   not_connected: "Its store or an account is not connected. Reconnect it, then run again.",
   not_ready: "A step has no usable connection. Choose one, then run again.",

@@ -1,6 +1,6 @@
 /**
  * One approval with every change it asks for: nothing can be approved before all of them are here, once each, and
- * the record, read again after the last page, is still the one they belong to (web 6.8, safety 4).
+ * the record, read again after the last page, is still the one they belong to (docs/design/web.md#approvals).
  */
 
 import { changed } from "../../api/cache.svelte";
@@ -10,7 +10,7 @@ import { pause } from "../../lib/clock.svelte";
 
 const PAGE = 200;
 const TRIES = 3;
-/** As many may be left out in one decision (contract 2.9). */
+/** As many may be left out in one decision (docs/design/api/approvals.md#requests). */
 export const MOST_LEFT_OUT = 5000;
 
 export class Sheet {

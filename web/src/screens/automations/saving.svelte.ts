@@ -1,4 +1,4 @@
-/** Saving changes of an automation under the version that was read; who was slower decides field by field (web 2, 409). */
+/** Saving changes of an automation under the version that was read; who was slower decides field by field. */
 
 import { call, Refused } from "../../api/client";
 import type { AutomationRecord } from "../../api/schema";

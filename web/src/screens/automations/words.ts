@@ -48,7 +48,7 @@ export function listeningWords({ trigger }: Pick<AutomationRecord, "trigger">): 
   return words ? `${words}${trigger.reason ? ` ${trigger.reason}` : ""}` : null;
 }
 
-/** Why it is not moved between states here: what each state allows (contract 4.1). */
+/** Why it is not moved between states here: what each state allows (docs/design/api/automations.md#states). */
 export function allowed({ state, trigger, schedule }: Pick<AutomationRecord, "state" | "trigger" | "schedule">) {
   return {
     pause: state === "active",

@@ -1,4 +1,4 @@
-/** Rows of the calendar as chips: one a run, one for many of an automation, one for what has no room (web 6.6). */
+/** Rows of the calendar as chips: one a run, one for many of an automation, one for what has no room. */
 
 import type { OccurrenceRecord } from "../../api/schema";
 import { addDays, fromWall, instantOf, toWall, type Fit, type Zone } from "../../lib/time";

@@ -1,4 +1,4 @@
-/** The calendar's keys: between days, views and times, and skipping what has the focus (web 6.6, Keyboard). */
+/** The calendar's keys: between days, views and times, and skipping what has the focus. */
 
 import type { Shortcut } from "../../lib/shortcuts.svelte";
 import { addDays } from "../../lib/time";

@@ -1,4 +1,4 @@
-/** What "this and later" makes of a schedule, to be read before it is sent (schedule 8.3); the service decides. */
+/** What "this and later" makes of a schedule, to be read before it is sent; the service decides. */
 
 import type { ScheduleRecord } from "../../api/schema";
 import type { Week } from "../../lib/schedule";

@@ -1,4 +1,4 @@
-/** Which days a view of the calendar shows, and how far it can go (web 6.6, schedule 6). */
+/** Which days a view of the calendar shows, and how far it can go (docs/design/web.md#calendar). */
 
 import { addDays, startOfDay, wire, type Zone } from "../../lib/time";
 

@@ -1,4 +1,4 @@
-/** The runs of the days that are shown, all pages of them, up to as many as a month can draw (web 6.6, Rows, Many). */
+/** The runs of the days that are shown, all pages of them, up to as many as a month can draw. */
 
 import { Entry } from "../../api/cache.svelte";
 import { call } from "../../api/client";

@@ -1,4 +1,4 @@
-/** How one gets the keys of each kind of account, in steps (web 6.10); the fields themselves are the service's. */
+/** How one gets the keys of each kind of account, in steps; the fields themselves are the service's. */
 
 export interface Guide {
   about: string;
@@ -63,7 +63,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
 };
 
-/** What became of a sign-in to a spreadsheet account (contract 6.5). */
+/** What became of a sign-in to a spreadsheet account (docs/design/api/connections.md#google-sign-in). */
 export const FAILED: Readonly<Record<string, string>> = {
   denied: "The sign-in was not allowed there, so nothing was connected. Try again and allow it.",
   state: "The sign-in took too long, or was begun in another browser. Nothing was connected; begin it again.",

@@ -1,4 +1,4 @@
-/** Which automations need a connection: as the service tells it before one is disconnected (contract 4.5). */
+/** Which automations need a connection: as the service tells it before one is disconnected. */
 
 import type { AutomationRecord } from "../../api/schema";
 

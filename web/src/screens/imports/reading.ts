@@ -7,7 +7,7 @@ export const SOURCES: Readonly<Record<Source, { name: string; hint: string }>> =
   store_flow: { name: "Shopify Flow", hint: "A workflow exported from Shopify Flow, a .flow file" },
 };
 
-/** The service takes so much, in bytes (contract 1.2). */
+/** The service takes so much, in bytes (docs/design/api/conventions.md#requests). */
 export const MOST_BYTES = 2 * 1024 * 1024;
 const MOST_NAME = 120;
 const CHECKSUM = /^[0-9a-f]{64}:/;

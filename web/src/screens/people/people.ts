@@ -1,4 +1,4 @@
-/** Who may be changed how: the last owner stays (contract 6.6). */
+/** Who may be changed how: the last owner stays (docs/design/api/organization.md#people). */
 
 import type { PersonRecord } from "../../api/schema";
 

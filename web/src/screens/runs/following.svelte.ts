@@ -1,4 +1,4 @@
-/** Follows one run: polls for steps after the highest seen until it has ended, each step once (web 6.7, Polling). */
+/** Follows one run: polls for steps after the highest seen until it has ended, each step once. */
 
 import { online } from "../../api/online.svelte";
 import { call, Refused } from "../../api/client";

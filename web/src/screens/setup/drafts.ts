@@ -1,5 +1,5 @@
 /**
- * What was filled in for new automations, kept in this browser until it is created or dropped (web 6.4).
+ * What was filled in for new automations, kept in this browser until it is created or dropped.
  *
  * One draft a template, person and organisation. Inputs hold no secrets: keys belong to connections.
  */

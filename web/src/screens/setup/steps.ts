@@ -1,4 +1,4 @@
-/** The wizard's steps: what each needs, what is sent at the end, and where a refusal belongs (web 6.4). */
+/** The wizard's steps: what each needs, what is sent at the end, and where a refusal belongs. */
 
 import type { ConnectionRecord, CreateBody, NeedRecord, StoreRecord, TemplateRecord } from "../../api/schema";
 import { type Field, sent } from "../../lib/schema";
