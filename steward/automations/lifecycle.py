@@ -25,7 +25,7 @@ from steward.scheduling.shape import has_passed
 from steward.scheduling.zones import zone
 
 FROM_ARCHIVE = "Restored from the archive"
-BROKEN = "Its runs could not be planned: look at its schedule and timezone, then resume it."
+BROKEN = "Its runs could not be planned. Check its schedule and timezone, then resume it."
 DISPATCH = "dispatch"
 _LONGEST_REASON = 500
 
@@ -113,7 +113,7 @@ async def resume(tx: Tx, actor: Actor, ask: StateAsk, *, rules: AutomationRules)
     before = locked.automation
     check_version(before, ask.version)
     if not _may_resume(before):
-        raise WrongState("Only a paused automation, or a draft that starts by itself, can be resumed.")
+        raise WrongState("Only a paused automation, or a draft with a schedule or an event, can be resumed.")
     tz = zone(before.timezone)
     if tz is not None and has_passed(before.schedule, tz, tx.now):
         words = "This day and time have already passed. Give a later one, then resume."

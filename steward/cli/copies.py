@@ -136,7 +136,8 @@ def _not_ours(error: Exception) -> CommandFailed:
         return CommandFailed("schema_differs", str(error))
     return CommandFailed(
         "wrong_master_keys",
-        "The keys in the copy were wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Give the"
+        "The keys in the copy were wrapped by a master key that STEWARD_MASTER_KEYS does not"
+        " contain. Give the"
         " key they were made with; a copy does not hold it.",
     )
 

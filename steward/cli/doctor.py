@@ -102,7 +102,7 @@ async def _migrations(patient: Patient) -> str:
 
 async def _keys(patient: Patient) -> str:
     if not patient.masters:
-        return "No master key is kept yet; the first start makes one."
+        return "There is no master key yet; the first start makes one."
     try:
         count = await patient.read(partial(keys.openable, masters=patient.masters))
         older = 0
@@ -110,7 +110,7 @@ async def _keys(patient: Patient) -> str:
             older += await patient.read(partial(rotation.under_others, org=org, masters=patient.masters), org)
     except CannotOpen as error:
         raise Wrong(
-            "A key was wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Add it at the end."
+            "A key was wrapped by a master key that STEWARD_MASTER_KEYS does not contain. Add it at the end."
         ) from error
     if older:
         return (

@@ -59,7 +59,7 @@ async def rewrite_file(args: CliArgs) -> Facts:
     """Rewrites the SQLite file, so that nothing removed is left in it."""
     settings = args.settings
     if not is_sqlite(settings.database_url):
-        words = "Only an SQLite file is rewritten. PostgreSQL reuses the room by itself; see VACUUM FULL."
+        words = "Only an SQLite file is rewritten. PostgreSQL reuses the space itself; see VACUUM FULL."
         raise CommandFailed("wrong_engine", words)
     path = sqlite_path(settings.database_url)
     if not path.is_file():

@@ -13,7 +13,7 @@ from steward.model.instants import wire_time
 from steward.security.envelope import KEY_BYTES, CannotOpen
 
 _NOT_HELD = (
-    "A data key was wrapped by a master key that STEWARD_MASTER_KEYS does not hold. Give that key too,"
+    "A data key was wrapped by a master key that STEWARD_MASTER_KEYS does not contain. Give that key too,"
     " after the one that is to wrap from now on."
 )
 

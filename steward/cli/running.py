@@ -69,7 +69,7 @@ async def run_sandbox(args: CliArgs) -> None:
 
 
 def _wrong_keys() -> CommandFailed:
-    words = "The database's keys were wrapped by a master key that STEWARD_MASTER_KEYS does not hold."
+    words = "The database's keys were wrapped by a master key that STEWARD_MASTER_KEYS does not contain."
     return CommandFailed("wrong_master_keys", words)
 
 

@@ -173,7 +173,7 @@ async def connect(tx: Tx, actor: Actor, name: str, *, tried: CheckedSettings, va
     )
     subject = str(tried.health.facts.get(IDENTITY, tried.settings.subject))
     if not await connections.insert(tx, actor.org, connection, subject=subject):
-        words = "This was connected meanwhile. Load the page again."  # by another request, just now
+        words = "This was connected in the meantime. Reload the page."  # by another request, just now
         raise _bad({next(iter(tried.settings.plain), ""): [words]})
     await vaults.keep(tx, vault, actor.org, integration=integration, version=1, sealed=tried.settings.sealed)
     await connections.check_next(tx, actor.org, integration, tx.now + CHECK_EVERY)
@@ -312,7 +312,7 @@ async def _get(tx: Tx, org: OrgId, integration: IntegrationId) -> Connection:
 
 async def _save(tx: Tx, after: Connection, *, was: int) -> None:
     if not await connections.save(tx, after.org, after, was=was):
-        raise StaleVersion("The connection was changed meanwhile. Load the page again.")
+        raise StaleVersion("The connection was changed in the meantime. Reload the page.")
 
 
 def _with_health(

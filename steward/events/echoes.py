@@ -67,7 +67,7 @@ class Echoes:
                         automation,
                         f"It was started {LOOP} times within ten minutes by events of {event.object_type}"
                         f" {event.object_id} and changed it each time. Another automation, or another tool,"
-                        " seems to change it back: look at what else works on it, then resume.",
+                        " seems to change it back. Check what else changes it, then resume.",
                     )
 
     def _of(self, automation: AutomationId, event: Event) -> list[OwnChange]:

@@ -45,7 +45,7 @@ class Floods:
         window.leave(now)
         if window.events >= MOST_EVENTS or window.size >= MOST_BYTES:
             wait = window.deliveries[0][0] + SECONDS - now
-            words = "Too many events at once. Nothing was stored; send them again later."
+            words = "Too many events at the same time. Nothing was stored; send them again later."
             raise Unavailable(words, retry_after=max(1, ceil(wait)))
         window.add(now, 1, 0)
 

@@ -38,14 +38,14 @@ def content_of(sent: str | JsonObject) -> Content:
     try:
         raw = text.encode("utf-8")
     except UnicodeEncodeError:
-        raise Unreadable("The export holds characters that are none. Export it again.") from None
+        raise Unreadable("The export contains invalid characters. Export it again.") from None
     return Content(text, hashlib.sha256(raw).hexdigest(), len(raw))
 
 
 def parsed(text: str) -> JsonValue:
     """The JSON of a text. Raises Unreadable."""
     if text.count("[") + text.count("{") + text.count(",") > MAX_VALUES:
-        raise Unreadable("The export holds too many values to be read.")
+        raise Unreadable("The export contains too many values to read.")
     try:
         value: JsonValue = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
     except (ValueError, RecursionError):

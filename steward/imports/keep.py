@@ -55,7 +55,7 @@ async def keep(
     if existing is not None:
         return StoredImport(existing, replayed=True)
     if await imports.count(tx, actor.org) >= max_imports:
-        words = f"{max_imports} imports are kept already. Delete one that is not needed any more."
+        words = f"{max_imports} imports are stored already. Delete one that you no longer need."
         raise AllowanceSpent(words, errors={})
     reading = prepared.reading
     plan = kept_plan.to_kept(reading.plan)

@@ -77,7 +77,7 @@ def _check_characters(reading: ImportReading) -> None:
         text = json.dumps([kept_plan.to_kept(reading.plan), findings, reading.cleaned], ensure_ascii=False)
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise Unreadable("The export holds characters that are none. Export it again.") from None
+        raise Unreadable("The export contains invalid characters. Export it again.") from None
 
 
 def _marked(plan: Plan, findings: list[Finding]) -> Plan:

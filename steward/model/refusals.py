@@ -96,7 +96,7 @@ class StaleVersion(Refusal):
     """Somebody changed it since it was read; `data` holds what is current."""
 
     code = "stale_version"
-    words = "This was changed meanwhile. Look at the current values and try again."
+    words = "This was changed in the meantime. Check the current values and try again."
 
 
 class WrongState(Refusal):

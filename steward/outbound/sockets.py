@@ -200,8 +200,8 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 _VERIFY_ERRORS = {
     9: "it is not valid yet",
     10: "it has expired",
-    18: "it was signed by itself and not by a known authority",
-    19: "it was signed by an authority of its own that is not known",
+    18: "it is self-signed, not signed by a known authority",
+    19: "it was signed by an unknown authority",
     20: "it was signed by an authority that is not known, or the certificates between them are missing",
     21: "it was signed by an authority that is not known, or the certificates between them are missing",
     62: "it belongs to another host",

@@ -43,7 +43,7 @@ def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
     """Returns the target of an address's host. Raises CallRefused for an address that may not be called."""
     parts = urlsplit(url)
     if parts.username or parts.password:
-        raise CallRefused("an address holds no name and password")
+        raise CallRefused("an address must not contain a name or password")
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
     pace_key = f"web {org} {parts.netloc}"
     endpoint = PlatformEndpoint(KIND, base, None, _TIMEOUTS, _RATE_LIMIT, pace_key, public_only=True)

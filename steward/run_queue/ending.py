@@ -41,7 +41,7 @@ APPROVAL_EXPIRED = RunEnding(
 SUPERSEDED = RunEnding(
     RunStatus.REFUSED,
     "superseded",
-    "The automation's steps were changed meanwhile. Run it again.",
+    "The automation's steps were changed in the meantime. Run it again.",
     ApprovalStatus.SUPERSEDED,
 )
 

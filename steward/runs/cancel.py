@@ -19,7 +19,7 @@ async def cancel(tx: Tx, actor: Actor, run: RunId) -> Run:
     for _ in range(TRIES):
         if await _try(tx, actor, run, automation):
             return await runs.get(tx, actor.org, run)
-    raise WrongState("The run changed state meanwhile. Read it again.")
+    raise WrongState("The run changed state in the meantime. Reload it.")
 
 
 async def _try(tx: Tx, actor: Actor, run: RunId, automation: AutomationId) -> bool:

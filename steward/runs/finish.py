@@ -218,5 +218,5 @@ def verdict_message(code: str | None, totals: Counts) -> str | None:
     if code == "some_changes_failed":
         return f"{done} of {total} done, {totals.conflicts} left alone, {totals.failed} failed."
     if code == "all_conflicted":
-        return f"All {total} had been changed by somebody else meanwhile and were left alone."
+        return f"All {total} had been changed by somebody else in the meantime and were left unchanged."
     return None

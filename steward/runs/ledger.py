@@ -31,7 +31,7 @@ from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext
 
 SEND_WITHIN = timedelta(seconds=5)
-CHANGED_MEANWHILE = "It was changed meanwhile and was left alone."
+CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
 
 
 class AttemptsSpent(Exception):

@@ -401,7 +401,7 @@ def _step_verdict(counts: Counts, total: int, cancelled: int) -> tuple[StepStatu
     numbers = (
         (counts.unchanged, "already so"),
         (counts.declined, "left out"),
-        (counts.conflicts, "changed meanwhile and left alone"),
+        (counts.conflicts, "changed in the meantime and left unchanged"),
         (counts.failed, "failed"),
         (counts.unknown, "unknown"),
         (cancelled, "cancelled"),

@@ -46,7 +46,7 @@ ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
 INTERRUPTED_WORDS = (
     "This run was interrupted by the service three times and was stopped. The automation is not at fault:"
-    " run it again, and tell whoever runs the service if it happens again."
+    " run it again, and tell the operator of the service if it happens again."
 )
 CANCELLED_WORDS = {
     "by_person": "A person cancelled this run.",

@@ -207,7 +207,7 @@ class SetupContext:
 OTHER_OUTCOMES = {
     Outcome.UNCHANGED: "already so",
     Outcome.DECLINED: "declined",
-    Outcome.CONFLICT: "changed meanwhile and left alone",
+    Outcome.CONFLICT: "changed in the meantime and left unchanged",
     Outcome.FAILED: "failed",
     Outcome.UNKNOWN: "unknown",
     Outcome.EXPIRED: "not approved in time",
@@ -280,7 +280,7 @@ class EndedRun:
         if Outcome.APPLIED in sent:
             return "A message was handed to Teams."
         if Outcome.UNKNOWN in sent:
-            return "A message may have been sent to Teams; whether it arrived cannot be told."
+            return "A message may have been sent to Teams; it is unknown whether it arrived."
         return "No message was sent to Teams."
 
     def report_sentence(self, step: str) -> str:
@@ -307,7 +307,7 @@ class EndedRun:
         if step not in self.outputs:
             return "The sheet was not written."
         if not outcomes:
-            return "The sheet holds this list already."
+            return "The sheet already contains this list."
         if self.mode is Mode.TEST:
             return "The list would be written to the sheet."
         if outcomes <= {Outcome.APPLIED, Outcome.UNCHANGED}:

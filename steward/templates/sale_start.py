@@ -26,8 +26,8 @@ READ, WORK_OUT, CHANGE = "read-variants", "work-out-prices", "change-prices"
 # A change that was approved and not applied, in the words of a refused row.
 _NOT_APPLIED = {
     Outcome.FAILED: "The store did not take the new price.",
-    Outcome.CONFLICT: "It was changed meanwhile and was left alone.",
-    Outcome.UNKNOWN: "Whether its price was changed cannot be told.",
+    Outcome.CONFLICT: "It was changed in the meantime and was left unchanged.",
+    Outcome.UNKNOWN: "It is unknown whether its price was changed.",
 }
 
 

@@ -121,7 +121,7 @@ async def send_summary(context: StepContext) -> StepResult:
         rates = (f"1 {code} as {rate} {currency}" for code, rate in sorted(summed.rates.items()))
         text.append(f"Added up with {', '.join(rates)}.")
     if summed.without_rate:
-        text.append(f"Not in the sum, for want of a rate: {', '.join(summed.without_rate)}.")
+        text.append(f"Not in the sum, because there is no exchange rate: {', '.join(summed.without_rate)}.")
     if summed.other_currencies:
         words = "Orders in other currencies are counted and not in the sums"
         text.append(f"{words}: {'; '.join(summed.other_currencies)}.")

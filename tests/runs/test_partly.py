@@ -65,7 +65,7 @@ async def test_a_conflict_beside_a_written_part_names_what_was_written(shop: Sho
     assert conflict.outcome is Outcome.FAILED
     assert conflict.message == (
         "Stock 0. Only a part of it was made: the new tag “auto-hidden”, the visibility. Not made: the tags."
-        " It was changed meanwhile and was left alone. Look at it in the store."
+        " It was changed in the meantime and was left unchanged. Look at it in the store."
     )
     assert {one.outcome for one in others} == {Outcome.APPLIED}
     assert counts_of(ended)["failed"] == 1

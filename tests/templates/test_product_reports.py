@@ -135,7 +135,7 @@ async def test_a_list_takes_the_place_of_the_one_before(twin: Twin) -> None:
     assert len(twin.both.cells(TAB)) == 2
     before = len(twin.both.written())
     again = await twin.both.run(made)
-    assert "The sheet holds this list already." in str(again.summary)
+    assert "The sheet already contains this list." in str(again.summary)
     assert [each["service"] for each in twin.both.written()[before:]] == ["teams"]
     _describe(twin, "Bare", text="x", image="x", data=[{}])
     await twin.run(made)

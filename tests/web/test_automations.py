@@ -124,7 +124,7 @@ async def test_two_people_change_one_automation(looking: Look, web: WebSite) -> 
     theirs = {**made["schedule"], "run_at": "10:10"}
     await owner.call("PATCH", path, {"version": 1, "name": "Changed by one", "schedule": theirs})
     await page.get_by_role("button", name="Save changes").click()
-    asked = page.get_by_role("dialog", name="Changed by somebody else meanwhile")
+    asked = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
     mine = asked.get_by_role("row", name="Schedule")
     await expect(mine).to_contain_text("Every day at 08:40")
     await expect(mine).to_contain_text("Every day at 10:10")

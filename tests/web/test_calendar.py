@@ -296,7 +296,7 @@ async def test_a_move_of_somebody_else_is_asked_about(looking: Look, web: WebSit
     theirs = datetime.fromisoformat(row["run_at"]) + timedelta(hours=3)
     await moved(web, row, theirs)
     await dialog.get_by_role("button", name="Move this run").click()
-    asked = page.get_by_role("dialog", name="Changed by somebody else meanwhile")
+    asked = page.get_by_role("dialog", name="Changed by somebody else in the meantime")
     await expect(asked).to_contain_text(f"{theirs.astimezone(ZoneInfo('Europe/Berlin')):%H:%M}")
     await asked.get_by_role("button", name="Put mine on top").click()
     await expect(asked).to_be_hidden()

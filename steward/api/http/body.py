@@ -94,7 +94,7 @@ def parse(body: bytes, most_values: int) -> Any:
         if _SURROGATE.search(body):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
-        raise Malformed("The body holds text that is not valid Unicode.") from None
+        raise Malformed("The body contains text that is not valid Unicode.") from None
     except (ValueError, RecursionError):
         raise Malformed from None
     return value
@@ -141,7 +141,7 @@ def _digits(token: bytes) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise Malformed("An object holds one name twice.")
+        raise Malformed("An object has the same name twice.")
     return members
 
 

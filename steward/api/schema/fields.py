@@ -79,7 +79,7 @@ def _text(value: Any) -> Any:
     if type(value) is not str:
         raise wrong("Give text.")
     if "\x00" in value:
-        raise wrong("The text holds a character that is not allowed (U+0000).")
+        raise wrong("The text contains a character that is not allowed (U+0000).")
     if len(value) > LONGEST_TEXT:
         raise wrong(f"Give at most {LONGEST_TEXT} characters.")
     return value

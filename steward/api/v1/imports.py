@@ -109,7 +109,7 @@ def _content(value: Any) -> Any:
     if not isinstance(value, str | dict):
         raise wrong("Give the export's text, or the export as an object.")
     if isinstance(value, str) and "\x00" in value:
-        raise wrong("The text holds a character that is none.")
+        raise wrong("The text contains an invalid character.")
     return value
 
 

@@ -192,7 +192,7 @@ def _fault(value: Any) -> str | None:
     if len(value) > LONGEST_FIELD:
         return f"Give at most {LONGEST_FIELD} characters."
     if "\x00" in value:
-        return "The text holds a character that is not allowed (U+0000)."
+        return "The text contains a character that is not allowed (U+0000)."
     return None
 
 

@@ -101,7 +101,7 @@ def listed(answer: PlatformResponse) -> FileListing:
 
 def _next_token(token: str | None) -> str:
     if token is None:
-        raise UnusableResponse("a list that goes on does not say how")
+        raise UnusableResponse("a list has more pages but no token for the next one")
     return token
 
 

@@ -120,7 +120,7 @@ class CloudS3Reader:
             if page.next is None:
                 return
             if page.next == token:
-                raise UnusableResponse("a list goes on with the same token")
+                raise UnusableResponse("a list repeats the token of the page before")
             token = page.next
 
     def _query(self, query: FilesQuery, token: str | None) -> dict[str, str]:

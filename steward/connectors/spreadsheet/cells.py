@@ -40,7 +40,7 @@ def read_cell(value: Decoded) -> Cell:
         return value
     if isinstance(value, int):
         return Decimal(value)
-    raise UnusableResponse("a cell holds a list or an object")
+    raise UnusableResponse("a cell contains a list or an object")
 
 
 def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:

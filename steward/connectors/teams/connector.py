@@ -72,7 +72,7 @@ class TeamsConnector(MessageConnector):
         if response.ok and hidden is not None:
             if hidden[1] == b"429":
                 return WriteOutcome.of_error(WriteState.NOT_SENT, Throttled(30.0))
-            return WriteOutcome(WriteState.UNKNOWN, reason="Teams answered with an error of its own.")
+            return WriteOutcome(WriteState.UNKNOWN, reason="Teams answered with an error.")
         return super().outcome(response)
 
 

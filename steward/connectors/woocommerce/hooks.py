@@ -144,7 +144,7 @@ class WooCommerceWebhooks:
         except CallError as error:
             return Subscription(native, subscribed_id, SubscriptionOutcome.FAILED, reason=error.message)
         if saved.topic != native or saved.status != "active":
-            words = "The shop did not keep the webhook as it was asked to."
+            words = "The shop did not save the webhook as requested."
             if saved.status == "disabled":
                 words = "The shop has switched the webhook off: it could not reach Steward."
             return Subscription(native, saved.id, SubscriptionOutcome.FAILED, reason=words)

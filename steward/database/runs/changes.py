@@ -220,7 +220,7 @@ _BEGUN = (
     "EXISTS (SELECT 1 FROM write_ledger AS e WHERE e.org_id = changes.org_id AND e.change_id = changes.id"
     " AND e.state = 'done')"
 )
-STILL_OPEN = "It cannot be told whether this took effect. Look at it in the store before repeating it."
+STILL_OPEN = "It is unknown whether this took effect. Check it in the store before you repeat it."
 _NO_WORDS = "''"
 
 

@@ -193,7 +193,7 @@ class _WorkflowReader:
     def _execution_order(self, order: Any, plan: Plan) -> None:
         if order is None:
             words = "The file does not say in which order branches run; n8n's present order is used. "
-            words += "Look at the order of the steps."
+            words += "Check the order of the steps."
             self.find(None, FindingLevel.NOTE, "execution_order_assumed", words)
         elif order != "v1" and graph.order_shows(plan):
             words = "The file uses n8n's older order of branches; here the present one runs. "
@@ -208,7 +208,7 @@ class _WorkflowReader:
             if file_settings.get(key) and file_settings[key] not in (-1, "", "none", "DEFAULT"):
                 self.find(None, FindingLevel.WARNING, "parameter", words)
         if self.workflow.has_pin_data:
-            words = "The file holds pinned sample data, which no run uses here. A test run shows real data."
+            words = "The file contains pinned sample data, which runs here do not use. A test run shows real data."
             self.find(None, FindingLevel.NOTE, "pin_data_ignored", words)
         if (
             file_settings.get("timezone")
@@ -257,7 +257,7 @@ def _check_has_usable_step(workflow: Workflow) -> None:
     steps = [node for node in workflow.nodes if not triggers.is_trigger(node)]
     if not steps:
         raise Unreadable(
-            "This export holds only triggers. Add a step that does something and export it again."
+            "This export contains only triggers. Add a step that does something and export it again."
         )
     if all(node.disabled for node in steps):
         raise Unreadable("Every step of this export is disabled. Enable one in n8n and export it again.")

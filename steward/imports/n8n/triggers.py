@@ -56,7 +56,9 @@ def proposed(node: Node) -> Proposed:
 
 
 def _foreign(node: Node, reason: str) -> Finding:
-    todo = "The automation's own trigger replaces it: choose a schedule, a store event or start it by hand."
+    todo = (
+        "The automation's own trigger replaces it: choose a schedule or a store event, or start it manually."
+    )
     return Finding(node.name, FindingLevel.WARNING, "foreign_trigger", f"{reason} {todo}")
 
 

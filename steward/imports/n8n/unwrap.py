@@ -88,7 +88,7 @@ def workflow_of(raw_workflow: Mapping[str, Any]) -> Workflow:
 def _step_nodes(raw_workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     nodes = [node for node in raw_workflow["nodes"] if is_step_node(node)]
     if not nodes:
-        raise Unreadable("This export holds no step. Add one in n8n and export the workflow again.")
+        raise Unreadable("This export has no steps. Add one in n8n and export the workflow again.")
     if len(nodes) > MAX_STEPS:
         raise Unreadable(f"This export has {len(nodes)} steps; at most {MAX_STEPS} can be imported.")
     return nodes

@@ -101,7 +101,7 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     )
     _patched(flow, root.get("patched_fields"))
     if root.get("variables"):
-        flow.strange.append("It holds variables of its own, which are not read here.")
+        flow.strange.append("It has variables of its own, which are not supported here.")
     if len(raw) != len(root["steps"]):
         flow.strange.append("Some of its steps are no steps at all and were left out.")
     return flow
@@ -115,7 +115,7 @@ def _trigger_and_tasks(steps: list[Task]) -> tuple[Task, list[Task]]:
         raise Unreadable(f"This export has {words}; a flow has exactly one. Export it again.")
     tasks = [step for step in steps if step.type != TRIGGER]
     if not tasks:
-        raise Unreadable("This export holds only a trigger. Add a step in Shopify Flow and export it again.")
+        raise Unreadable("This export has only a trigger. Add a step in Shopify Flow and export it again.")
     if not any(task.task for task in tasks):
         raise Unreadable("No step of this export says what it does. Export it from Shopify Flow again.")
     return triggers[0], tasks

@@ -26,8 +26,8 @@ class FlowTrigger:
     paths_by_value: Mapping[str, str] = field(default_factory=dict)
 
 
-_STATUS = "It starts at every change of a product, whatever changed; its conditions are looked at each time."
-_RISK = "It starts at every change of an order; its conditions are looked at each time."
+_STATUS = "It starts whenever a product changes, whatever changed; its conditions are checked each time."
+_RISK = "It starts whenever an order changes; its conditions are checked each time."
 _ORDER, _PRODUCT, _CUSTOMER = ("order",), ("product",), ("customer",)
 
 # Names of tasks on the left, as in files behind `shopify::admin::`.

@@ -148,7 +148,7 @@ class _Pages:
     def _elsewhere(self, url: str) -> PageRequest:
         following = https_address(urljoin(self.first.url, url))
         if urlsplit(following)[:2] != urlsplit(self.first.url)[:2]:
-            raise ItemFailed("The next page is on another host. Ask for it in a step of its own.")
+            raise ItemFailed("The next page is on another host. Request it in a separate step.")
         return replace(self.first, url=following, query={})
 
     async def is_last(self, answer: PlatformResponse, body: Any) -> bool:

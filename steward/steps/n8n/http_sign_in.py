@@ -32,9 +32,9 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
     words = "It signs in with a credential of n8n, which is not there. Remove the sign-in or the step."
     if authentication == _PREDEFINED:
         if kind.startswith(("shopify", "wooCommerce")):
-            words = "It signs in to the store by itself. Use a step of the store instead."
+            words = "It signs in to the store itself. Use a store step instead."
         elif kind.startswith("google"):
-            words = "It signs in to Google by itself. Use a spreadsheet step instead."
+            words = "It signs in to Google itself. Use a spreadsheet step instead."
         else:
             words = f"It signs in with a credential of n8n ({kind[:40]}), which is not there. Remove it."
     yield StepProblem("error", "credential", words)
@@ -42,13 +42,13 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
 
 def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     if not reads or str(node.get("method", "GET")).upper() == "HEAD":
-        words = "It changes the store by a request of its own. Use a store step instead."
+        words = "It changes the store with its own request. Use a store step instead."
         yield StepProblem("error", "parameter", words)
     if node.get("options.pagination.pagination") is not None:
         words = "It asks the store for page after page. Use a store step that gets all instead."
         yield StepProblem("error", "parameter", words)
     if node.get("sendHeaders"):
-        yield StepProblem("error", "parameter", "It sends headers of its own to the store. Remove them.")
+        yield StepProblem("error", "parameter", "It sends its own headers to the store. Remove them.")
     words = "It reads the store the automation runs on, with its connection. Look whether the address is its."
     yield StepProblem("warning", "credential", words)
 
@@ -61,7 +61,7 @@ async def store_answer(call: StepCall, url: str, query: Mapping[str, Any]) -> Pl
     if parts.netloc.lower() != (store.connection.domain or "").lower() or position < 0:
         raise ItemFailed("The address of this step is not one of the automation's store.")
     if parts.query:
-        raise ItemFailed("Give what the store is asked by as parameters of the query, not in the address.")
+        raise ItemFailed("Give the filters for the store as query parameters, not in the address.")
     pairs = tuple((name, js.text(value)) for name, value in query.items())
     try:
         [answer] = await read_all(store.reader.read(PATH, PathQuery(parts.path[position:], pairs)))

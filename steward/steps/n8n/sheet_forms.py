@@ -48,7 +48,7 @@ def _added_tab_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
 
 
-_PART = "It works on a part of the tab. Here rows are told by the first row’s heads: use the whole tab."
+_PART = "It works on a part of the tab. Here the first row names the columns: use the whole tab."
 
 
 def _is_part_of_tab(values: JsonObject) -> bool:
@@ -84,7 +84,7 @@ def _older_range_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
         yield StepProblem("error", "parameter", _PART)
     elif area:
-        words = "It names the columns it works on; here all columns are read. Look at those further on."
+        words = "It names the columns it works on; here all columns are read. Check the later steps that use them."
         yield StepProblem("warning", "parameter", words)
 
 

@@ -51,8 +51,9 @@ PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[N
 _TAGGED_KINDS = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
 # Settings that have no effect here, with the warning for a flow that uses them.
 _UNSUPPORTED_SETTINGS = {
-    "notify_merchant": "Nobody is told of the hold by the store: the run and its approval show it.",
-    "staff_note": "Its note for the staff is not kept with the order. Add a step that sets the order's note.",
+    "notify_merchant": "The store notifies nobody of the hold; the run and its approval show it.",
+    "staff_note": "Its note for the staff is not saved with the order. Add a step that sets the"
+    " order's note.",
 }
 _SWITCHES = ("refund", "restock", "restock_items", "notify_customer", "notify_merchant", "overwrite_target")
 # WooCommerce's name of each product status of Shopify.
@@ -296,7 +297,7 @@ async def _cancel(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComman
 def cancel_command(order: Order, restock: bool, notify: bool, reason: str) -> NamedCommand:
     """Returns the command that cancels an order; the approver sees its reason and whether a mail is sent."""
     words = f"Reason: {reason.lower() or 'other'}."
-    words += " The store tells the customer by email." if notify else ""
+    words += " The store notifies the customer by email." if notify else ""
     return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, words)
 
 

@@ -106,7 +106,7 @@ class AdminRequest(FlowType):
             )
             return
         if sketch is None:
-            words = "What it sends can be told only when it runs. Look at the first approval with care."
+            words = "What it sends is known only when it runs. Check the first approval carefully."
             yield StepProblem("warning", "parameter", words)
             return
         for words in _unsupported(mutation.shape, sketch, ""):

@@ -94,7 +94,8 @@ def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
     error_settings = [definition.config.get(name) for name in ("on_client_error", "on_server_error")]
     if "retry" in error_settings:
         words = (
-            "It is not sent again by itself after an error: nobody knows whether the first one took effect."
+            "It is not sent again automatically after an error, because it is unknown whether"
+            " the first one took effect."
         )
         yield StepProblem("warning", "parameter", f"{words} Run the flow again if it must be.")
     if "ignore" in error_settings:

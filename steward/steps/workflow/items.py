@@ -167,7 +167,7 @@ def _source_items(history: History, ref: ItemRef) -> list[ItemRef]:
         return []  # a trigger has no sources
     item = _item_at(past_run, ref)
     if item is None or item.paired is None:
-        raise PairingUnknown(f"It cannot be told which item of “{ref.step}” this item came from.")
+        raise PairingUnknown(f"It is unknown which item of “{ref.step}” this item came from.")
     refs = []
     for link in item.paired:
         if isinstance(link, ItemRef):

@@ -357,7 +357,7 @@ _TEMPLATES = {
     "maxLength": "This must have at most {n} character{s}.",
     "minItems": "This list is too short: at least {n}.",
     "maxItems": "This takes at most {n} entries.",
-    "uniqueItems": "No entry may stand here twice.",
+    "uniqueItems": "An entry may appear only once.",
     "maxProperties": "This takes at most {n} entries.",
 }
 

@@ -76,7 +76,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   "^[A-Z]{2}$": "Give two capital letters, such as DE.",
   "^[A-Z]{3}$": "Give three capital letters, such as EUR.",
   "^[0-9]{1,9}(\\.[0-9]{1,4})?$": "Give an amount such as 12.50.",
-  "^[^,\\s]([^,]*[^,\\s])?$": "A tag holds no comma and no space at its ends.",
+  "^[^,\\s]([^,]*[^,\\s])?$": "A tag has no comma, and no space at its start or end.",
   "^\\s*[A-Za-z0-9][A-Za-z0-9-]{0,240}\\.[Mm][Yy][Ss][Hh][Oo][Pp][Ii][Ff][Yy]\\.[Cc][Oo][Mm]\\s*$":
     "Give the domain that ends in .myshopify.com, without https.",
   "^(?!0+(\\.0+)?$)[0-9]{1,6}(\\.[0-9]{1,8})?$": "Give a rate such as 1.08.",

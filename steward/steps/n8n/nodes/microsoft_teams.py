@@ -65,7 +65,8 @@ class MicrosoftTeamsNode(StepType):
             yield StepProblem("error", "parameter", words)
             return
         words = (
-            "It writes to the channel of the connection bound to it, not to the one in the file. Look at it."
+            "It writes to the channel of the connection bound to it, not to the one in the file."
+            " Check that this is right."
         )
         yield StepProblem("warning", "parameter", words)
 

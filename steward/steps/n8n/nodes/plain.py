@@ -52,7 +52,8 @@ class RespondToWebhookNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields a warning that no response is sent."""
         words = (
-            "It answers whoever called the workflow; here nobody waits, so items only pass. Remove the step."
+            "It answers the caller of the workflow. Here nobody waits for an answer, so items"
+            " only pass through. Remove the step."
         )
         yield StepProblem("warning", "parameter", words)
 

@@ -246,7 +246,7 @@ class ShopifyNode(_StoreNode):
         """Yields a warning that not every field is read."""
         if _operation(node) in READS:
             words = (
-                "It reads the commonest fields of the object, not every one. Look at what later steps use."
+                "It reads the most common fields of the object, not all of them. Check what later steps use."
             )
             yield StepProblem("warning", "parameter", words)
         options = node.get("options", {})

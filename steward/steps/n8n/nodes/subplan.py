@@ -57,7 +57,7 @@ class ExecuteWorkflowNode(StepType):
             words = "The workflow it calls is decided by an expression. Put its JSON into this step."
             yield StepProblem("error", "sub_workflow_missing", words)
         if node.get("options.waitForSubWorkflow", True) is not True:
-            words = "It goes on without waiting for the called workflow, which does not happen here."
+            words = "It continues without waiting for the called workflow, which does not happen here."
             yield StepProblem("warning", "parameter", f"{words} It waits; nothing to do.")
 
     async def run(self, call: StepCall) -> NodeResult:

@@ -174,7 +174,7 @@ def read_xml(text: str, params: Params) -> dict[str, Any]:
 
 
 def _no_entities(*declared: object) -> None:
-    raise ItemFailed("The XML declares entities of its own, which are not read.")
+    raise ItemFailed("The XML declares its own entities, which are not supported.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ export class Sheet {
         this.renewed = true;
       }
       this.refused = new Refused(409, {
-        code: "stale_version", message: "The changes kept changing while they were loaded. Load them again in a moment.",
+        code: "stale_version", message: "The changes changed while they were being loaded. Load them again in a moment.",
       });
     } catch (fault) {
       if (loading.signal.aborted) return;

@@ -50,7 +50,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     steps: [
       "In Teams, open the channel's menu and choose Workflows.",
       "Take the one that posts to a channel when a webhook request is received, and finish it.",
-      "Copy the address it shows. Whoever has this address can post: it is kept encrypted and never shown again.",
+      "Copy the address it shows. Anyone who has this address can post: it is stored encrypted and never shown again.",
     ],
   },
   cloud_s3: {
