@@ -84,7 +84,7 @@ def _older_range_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
         yield StepProblem("error", "parameter", _PART)
     elif area:
-        words = "It names the columns it works on; here all columns are read. Check the later steps that use them."
+        words = "It names the columns it works on; here all columns are read. Check later steps."
         yield StepProblem("warning", "parameter", words)
 
 

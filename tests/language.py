@@ -1,0 +1,116 @@
+"""Measures the language and the structure of the code: names, docstrings, complexity, folders."""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.source import Function, functions, name_of, python_files, tree_of
+
+VAGUE = frozenset(
+    """
+    found one given asked at each place wanted known kept made told shown taken standing left behind way most
+    least here own come begin said
+    """.split()  # noqa: SIM905 - a list of thirty strings reads worse
+)
+_BRANCHES = (ast.If, ast.IfExp, ast.ExceptHandler, ast.For, ast.AsyncFor, ast.While, ast.Assert, ast.Lambda)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def bound_names(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the line and name of every function, class, parameter, variable and attribute."""
+    for node in ast.walk(tree_of(path)):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield node.lineno, name
+            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case (
+                ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+            ):
+                yield node.lineno, name
+            case ast.alias(asname=str(name)):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def is_vague(name: str) -> bool:
+    """Whether the whole of a name is one of the words that do not say what the value is."""
+    return name.strip("_").lower() in VAGUE
+
+
+def vague_names(*folders: str) -> tuple[list[str], int]:
+    """Returns where vague names are bound, and how many names are bound in all."""
+    bindings = [
+        (f"{name_of(path)}:{line} {name}", is_vague(name))
+        for path in python_files(*folders)
+        for line, name in bound_names(path)
+    ]
+    return [binding for binding, vague in bindings if vague], len(bindings)
+
+
+def doubled_classes(*folders: str) -> dict[str, list[str]]:
+    """Returns the public class names that stand for several classes, with their places."""
+    classes: dict[str, list[str]] = defaultdict(list)
+    for path in python_files(*folders):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                classes[node.name].append(f"{name_of(path)}:{node.lineno}")
+    return {name: places for name, places in classes.items() if len(places) > 1}
+
+
+def complexity(function: Function) -> int:
+    """Returns the cyclomatic complexity.
+
+    It is 1, and 1 more for each branch, loop, handler, further operand and comprehension. Functions inside
+    count by themselves.
+    """
+    total = 1
+    nodes: list[ast.AST] = list(ast.iter_child_nodes(function))
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, _BRANCHES):
+            total += 1
+        if isinstance(node, ast.For | ast.AsyncFor | ast.While | ast.Try) and node.orelse:
+            total += 1
+        elif isinstance(node, ast.BoolOp):
+            total += len(node.values) - 1
+        elif isinstance(node, _COMPREHENSIONS):
+            total += len(node.generators) + sum(len(generator.ifs) for generator in node.generators)
+        elif isinstance(node, ast.match_case):
+            total += 1
+    return total
+
+
+def complex_functions(*folders: str, limit: int) -> tuple[list[str], int]:
+    """Returns the functions over the limit, the worst first, and how many functions there are."""
+    measured = [
+        (complexity(function), f"{name_of(path)}:{function.lineno} {function.name}")
+        for path in python_files(*folders)
+        for function in functions(path)
+    ]
+    over = sorted((entry for entry in measured if entry[0] > limit), reverse=True)
+    return [f"{place} {value}" for value, place in over], len(measured)
+
+
+def files_of_folders(*folders: str) -> Counter[str]:
+    """Counts the Python files of each folder, without `__init__.py`."""
+    return Counter(name_of(path.parent) for path in python_files(*folders) if path.name != "__init__.py")
+
+
+def docstrings(*folders: str) -> Iterator[tuple[str, str]]:
+    """Yields where each docstring stands and its text."""
+    for path in python_files(*folders):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = ast.get_docstring(node)
+                if text is not None:
+                    yield f"{name_of(path)}:{getattr(node, 'lineno', 1)}", text

@@ -1,0 +1,105 @@
+"""The code speaks the language of its field: names, docstrings, citations and commit headings, counted."""
+
+import re
+import subprocess
+
+from tests.language import (
+    complex_functions,
+    docstrings,
+    doubled_classes,
+    files_of_folders,
+    vague_names,
+)
+from tests.source import ROOT, imports, name_of, python_files
+
+# Folders whose files are the entries of one list.
+LISTS = {"steward/templates", "steward/steps/n8n/nodes"}
+# A citation of a document that is not in the repository: "", "", "", "".
+_FOREIGN_CITATION = re.compile(
+    r"\b(engine|contract|interface|safety|imports|templates|connectors|schedule|web|house) \d+(\.\d+)*\b"
+    r"|\bE\d+\b"
+)
+_PRIVATE_PHRASE = re.compile(r"\b(whoever|by and by|stands? in the way|the origin|the origin tool)\b", re.I)
+_HEADING = re.compile(r"[\w./-]+( [\w./-]+)?: [a-z]|Merge |Revert ")
+
+
+def test_names_say_what_the_value_is() -> None:
+    """Fewer than 1 % of the names that steward/ binds are words like `found`, `one` or `given`."""
+    vague, total = vague_names("steward")
+    assert len(vague) < total / 100, "\n".join(vague)
+
+
+def test_no_public_class_name_stands_for_two_classes() -> None:
+    """A reader who finds a class by its name has found the only one."""
+    assert doubled_classes("steward") == {}
+
+
+def test_few_functions_have_a_complexity_over_ten() -> None:
+    """At most 15 of 1,000 functions of steward/ do."""
+    over, total = complex_functions("steward", limit=10)
+    assert len(over) * 1000 <= 15 * total, "\n".join(over)
+
+
+def test_no_folder_holds_more_than_25_files() -> None:
+    """Folders whose files are the entries of one list may."""
+    counts = files_of_folders("steward")
+    assert {name: count for name, count in counts.items() if count > 25 and name not in LISTS} == {}
+
+
+def test_no_module_imports_more_than_20_others() -> None:
+    """The application and the worker, which wire the parts together, may import 30."""
+    wiring = {"steward/app.py", "steward/worker.py"}
+    over = {}
+    for path in python_files("steward"):
+        modules = {name for name in imports(path) if _is_module(name)}
+        if len(modules) > (30 if name_of(path) in wiring else 20) and path.name != "__init__.py":
+            over[name_of(path)] = len(modules)
+    assert over == {}
+
+
+def _is_module(name: str) -> bool:
+    path = ROOT / name.replace(".", "/")
+    return name.startswith("steward.") and path.with_suffix(".py").exists()
+
+
+def test_docstrings_begin_with_one_short_sentence() -> None:
+    """The first line is at most 100 characters, a sentence of its own."""
+    faults = [
+        f"{place} {text.splitlines()[0]}"
+        for place, text in docstrings("steward")
+        if len(text.splitlines()[0]) > 100 or not re.search(r"[.:!?`)]$", text.splitlines()[0])
+    ]
+    assert faults == []
+
+
+def test_docstrings_cite_only_what_is_in_the_repository() -> None:
+    """Citations are paths with anchors; tests/test_docs.py resolves them."""
+    faults = [
+        f"{place} {match.group(0)}"
+        for place, text in docstrings("steward", "tests", "bench")
+        if (match := _FOREIGN_CITATION.search(text))
+    ]
+    assert faults == []
+
+
+def test_docstrings_use_no_private_phrases() -> None:
+    """Those are named here that readers stumbled over."""
+    faults = [
+        f"{place} {match.group(0)}"
+        for place, text in docstrings("steward", "tests", "bench")
+        if (match := _PRIVATE_PHRASE.search(text))
+    ]
+    assert faults == []
+
+
+def test_commit_headings_name_the_part_and_are_short() -> None:
+    """From the commit that added this file on; an archive without history has none to check."""
+    added = _git("log", "--diff-filter=A", "--format=%H", "--", "tests/test_language.py").split()
+    headings = _git("log", "--no-merges", "--format=%s", f"{added[-1]}..HEAD").splitlines() if added else []
+    faults = [heading for heading in headings if len(heading) > 72 or not _HEADING.match(heading)]
+    assert faults == []
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
