@@ -69,7 +69,7 @@ async def _of_runs(
         by_org[org].append(run)
     removed = 0
     for org, runs in by_org.items():
-        removed += await engine.write(now, partial(remove, org=org, runs=runs, most=ROWS), org=org)
+        removed += await engine.write(now, partial(remove, org=org, runs=runs, max_rows=ROWS), org=org)
     return removed
 
 

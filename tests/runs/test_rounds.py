@@ -47,7 +47,7 @@ class Planned:
         """The real definition."""
         return shopify.SET_STOCK if self.shopify else OPERATIONS[part.operation]
 
-    def goes_beside_others(self, part: Part) -> bool:
+    def is_order_free(self, part: Part) -> bool:
         """As runs/ledger.py says of a store."""
         return self.operation(part).reversible
 
