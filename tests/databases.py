@@ -67,7 +67,7 @@ class Clones:
         return self._server.url(name)
 
     def drop(self, url: str) -> None:
-        """Removes a clone, whoever is still connected to it."""
+        """Removes a clone, no matter who is still connected to it."""
         self._wait(self._run(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)"))
 
     def close(self) -> None:

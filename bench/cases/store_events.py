@@ -119,7 +119,7 @@ def _deliveries(stores: list[Store]) -> Iterator[bytes]:
 
 
 async def _round(server: Server, sent: Iterator[bytes], count: int) -> Mapping[str, float]:
-    """Milliseconds from the moment a delivery was due to its answer, whoever was still busy."""
+    """Milliseconds from the moment a delivery was due to its answer, no matter who was still busy."""
     idle: asyncio.Queue[_One] = asyncio.Queue()
     for _ in range(CALLERS):
         idle.put_nowait(await _One.connect(server.port))

@@ -17,7 +17,7 @@ from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, Trigge
 from steward.scheduling.shape import NOT_BY_EVENTS, read_schedule
 from steward.scheduling.zones import FIRST, NO_SUCH_ZONE, zone
 from steward.templates.base import ConnectionNeed, ConnectionUse, SetupContext, Template
-from steward.templates.parts.connections import accepted_kinds
+from steward.templates.parts.messages import accepted_kinds
 
 MOST_CONNECTIONS = 20
 MOST_TOPICS = 8

@@ -26,7 +26,7 @@ from steward.model.refusals import KeyReused
 from steward.model.schedule import MANUAL, Cadence, Schedule
 from steward.model.trigger import EventTrigger, ScheduleTrigger, Trigger, TriggerKind
 from steward.scheduling.spread import spread_minutes
-from steward.templates.parts.connections import STORES
+from steward.templates.parts.messages import STORES
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanStep
 from steward.steps.shopify_flow.hydrate import UNREAD
 from steward.steps.shopify_flow.types import FLOW_TYPES
-from steward.templates.parts.connections import STORES
+from steward.templates.parts.messages import STORES
 
 _NAMES = {"shopify": "Shopify", "woocommerce": "WooCommerce"}
 MOST_NAMED = 5  # steps in one refusal

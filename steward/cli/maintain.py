@@ -33,7 +33,7 @@ async def run_migrations(args: CliArgs) -> Facts:
 
 
 def _stopped(url: str) -> closing[IO[str]]:
-    """The lock of whoever serves the file. Raises AlreadyServed."""
+    """The lock of anyone who serves the file. Raises AlreadyServed."""
     path = sqlite_path(url)
     make_folder(path.parent)
     return closing(take_lock(path))

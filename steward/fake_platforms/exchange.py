@@ -43,7 +43,7 @@ class FakeRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedObject:
+class FakeChange:
     """One object a write changed: the written fields before and after."""
 
     type: str
@@ -70,7 +70,7 @@ class FakeResponse:
     status: int
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    changed_objects: tuple[ChangedObject, ...] = ()
+    changed_objects: tuple[FakeChange, ...] = ()
 
 
 def compact(value: Any) -> bytes:
@@ -83,7 +83,7 @@ def json_response(
     value: Any,
     headers: dict[str, str] | None = None,
     *,
-    changed_objects: tuple[ChangedObject, ...] = (),
+    changed_objects: tuple[FakeChange, ...] = (),
 ) -> FakeResponse:
     """Returns an answer that carries JSON."""
     return FakeResponse(

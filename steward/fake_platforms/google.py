@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from steward.fake_platforms import sheets
 from steward.fake_platforms.exchange import (
-    ChangedObject,
+    FakeChange,
     FakeRequest,
     FakeResponse,
     Row,
@@ -240,7 +240,7 @@ class FakeGoogle:
         rest = match["rest"] or ""
         try:
             book = self._seen_by(request, match["id"])
-            answered: tuple[Any, tuple[ChangedObject, ...]]
+            answered: tuple[Any, tuple[FakeChange, ...]]
             if rest == ":batchUpdate" and request.method == "POST":
                 answered = sheets.book_batch(book, request)
             elif rest.startswith("/values"):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-from steward.fake_platforms.exchange import ChangedObject, FakeRequest, FakeResponse, Row, json_response
+from steward.fake_platforms.exchange import FakeChange, FakeRequest, FakeResponse, Row, json_response
 
 MAX_BYTES = 28 * 1024
 
@@ -62,7 +62,7 @@ class FakeTeams:
         text = plain_text(card) if card is not None else str(message.get("text", ""))
         posted_at = self._now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         self.inbox[name].append({"at": posted_at, "card": card, "text": text})
-        touched = ChangedObject("message", len(self.inbox[name]), ("card",), {}, {"text": text})
+        touched = FakeChange("message", len(self.inbox[name]), ("card",), {}, {"text": text})
         return FakeResponse(202, b"", {}, (touched,))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steward.fake_platforms import a1
-from steward.fake_platforms.exchange import ChangedObject, FakeRequest, FakeResponse, Row, json_response
+from steward.fake_platforms.exchange import FakeChange, FakeRequest, FakeResponse, Row, json_response
 
 MAX_CELLS = 10_000_000
 
@@ -172,12 +172,12 @@ def _rows_of(body: Row) -> list[list[Any]]:
 
 def _touched(
     book: FakeSpreadsheet, tab: FakeTab, area: str, before: list[list[Any]], after: list[list[Any]]
-) -> ChangedObject:
+) -> FakeChange:
     where = f"{book.id}/{area}"
-    return ChangedObject("range", where, ("values",), {"values": before}, {"values": after})
+    return FakeChange("range", where, ("values",), {"values": before}, {"values": after})
 
 
-def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row, ChangedObject]:
+def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row, FakeChange]:
     """Writes values into a range; null keeps a cell. Raises SheetError when they do not fit."""
     area = _written_area(book, text, body.get("range"))
     tab, rows = book.tab(area.tab), _rows_of(body)
@@ -229,7 +229,7 @@ def _store(tab: FakeTab, area: a1.Area, rows: list[list[Any]]) -> None:
                 tab.cells[row_number, column] = value
 
 
-def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) -> tuple[Row, ChangedObject]:
+def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) -> tuple[Row, FakeChange]:
     """Adds rows below the table of the range; each call adds them again."""
     option = _choice(request, "valueInputOption", _INPUT, default=None)
     _choice(request, "insertDataOption", ("OVERWRITE", "INSERT_ROWS"), default="OVERWRITE")
@@ -255,7 +255,7 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
     return {**answered, "updates": updates}, touched
 
 
-def clear(book: FakeSpreadsheet, text: str) -> tuple[Row, ChangedObject]:
+def clear(book: FakeSpreadsheet, text: str) -> tuple[Row, FakeChange]:
     """Empties a range."""
     area = book.area(text)
     tab = book.tab(area.tab)
@@ -295,9 +295,7 @@ def about(book: FakeSpreadsheet) -> Row:
     return row
 
 
-def values_call(
-    book: FakeSpreadsheet, rest: str, request: FakeRequest
-) -> tuple[Row, tuple[ChangedObject, ...]]:
+def values_call(book: FakeSpreadsheet, rest: str, request: FakeRequest) -> tuple[Row, tuple[FakeChange, ...]]:
     """Serves one call below `/values`; `rest` is the range with its verb. Raises SheetError."""
     body = _body(request)
     render = _choice(request, "valueRenderOption", _RENDER, default="FORMATTED_VALUE")
@@ -333,7 +331,7 @@ def _read_values(
 
 def _post_values(
     book: FakeSpreadsheet, text: str, request: FakeRequest, body: Row
-) -> tuple[Row, tuple[ChangedObject, ...]]:
+) -> tuple[Row, tuple[FakeChange, ...]]:
     range_text, _, verb = text.rpartition(":")
     match verb:
         case "batchUpdate" if not range_text:
@@ -349,7 +347,7 @@ def _post_values(
     raise _unknown_method()
 
 
-def _clear_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[ChangedObject, ...]]:
+def _clear_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[FakeChange, ...]]:
     results = _all_or_nothing(
         book, lambda draft: [clear(draft, range_text) for range_text in _texts(body.get("ranges"))]
     )
@@ -369,7 +367,7 @@ def _value_ranges(value: Any) -> list[Row]:
     return value
 
 
-def _values_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[ChangedObject, ...]]:
+def _values_batch(book: FakeSpreadsheet, body: Row) -> tuple[Row, tuple[FakeChange, ...]]:
     option = _choice(body, "valueInputOption", _INPUT, default=None)
     parts = _value_ranges(body.get("data", []))
     results = _all_or_nothing(book, lambda draft: [write(draft, str(p["range"]), p, option) for p in parts])
@@ -395,7 +393,7 @@ def _all_or_nothing(book: FakeSpreadsheet, act: Any) -> Any:
         raise
 
 
-def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[ChangedObject, ...]]:
+def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[FakeChange, ...]]:
     """`spreadsheets.batchUpdate`: tabs and developer metadata; all requests or none. Raises SheetError."""
     requests = _body(request).get("requests", [])
     if not isinstance(requests, list) or not requests:
@@ -405,9 +403,7 @@ def book_batch(book: FakeSpreadsheet, request: FakeRequest) -> tuple[Row, tuple[
     after = about(book)
     changed = [name for name in after if after[name] != before.get(name)]
     old = {name: before[name] for name in changed if name in before}
-    touched = ChangedObject(
-        "spreadsheet", book.id, tuple(changed), old, {name: after[name] for name in changed}
-    )
+    touched = FakeChange("spreadsheet", book.id, tuple(changed), old, {name: after[name] for name in changed})
     return {"spreadsheetId": book.id, "replies": replies}, (touched,) if changed else ()
 
 

@@ -19,8 +19,8 @@ from steward.model.run import Counts, Mode
 from steward.model.schedule import Schedule
 from steward.model.trigger import TriggerKind
 from steward.steps.base import JsonRecord, StepFunction, plain_json
-from steward.templates.parts.connections import STORES, accepted_kinds
 from steward.templates.parts.inputs import SHEET_OR_TEAMS, CheckedInputs, check, named_accounts
+from steward.templates.parts.messages import STORES, accepted_kinds
 from steward.templates.parts.results import RESULT_ENTRIES
 
 SUMMARY_LENGTH = 500

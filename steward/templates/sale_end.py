@@ -17,8 +17,8 @@ from steward.steps.product_tags import has_tag, plan_tags, without_tag
 from steward.templates import base
 from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
 from steward.templates.parts import inputs, results
+from steward.templates.parts.markdowns import SALE, SALE_START, SalePrice
 from steward.templates.parts.numbers import amount_of
-from steward.templates.parts.sale_prices import SALE, SALE_START, SalePrice
 from steward.templates.parts.stored_products import ProductTable
 
 READ_SALE, READ, COMPARE, RESTORE = "read-sale", "read-variants", "compare-prices", "restore-prices"

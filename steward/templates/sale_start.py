@@ -15,9 +15,15 @@ from steward.steps.skus import RowRefused
 from steward.templates import base
 from steward.templates.base import EndedRun, RunSummary, counted, if_any, sentences, verb
 from steward.templates.parts import inputs, results
-from steward.templates.parts.markdowns import ROUND_TO, MarkdownInputs, is_discounted, marked_down
+from steward.templates.parts.markdowns import (
+    ROUND_TO,
+    SALE,
+    MarkdownInputs,
+    SalePrice,
+    is_discounted,
+    marked_down,
+)
 from steward.templates.parts.numbers import amount_of
-from steward.templates.parts.sale_prices import SALE, SalePrice
 from steward.templates.parts.sku_rows import RefusedRow
 from steward.templates.parts.stock import ProductFilter, read_products, skipped_message
 from steward.templates.parts.stored_products import ProductTable

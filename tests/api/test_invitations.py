@@ -174,7 +174,7 @@ async def test_an_existing_account_joins_with_its_password(service: Service) -> 
 
 
 async def test_guessing_the_password_of_an_existing_account_is_limited(service: Service) -> None:
-    """As sign-ins with its address, whoever holds the link."""
+    """As sign-ins with its address, no matter who holds the link."""
     invited = await invite(await service.web("owner"), "stranger@example.com")
     heard = [
         await service.nobody(f"198.51.100.{number}").post(ACCEPT, acceptance(invited)) for number in range(11)
@@ -332,7 +332,7 @@ async def test_a_link_does_not_tell_it_before_somebody_proves_who_they_are(servi
 
 
 async def test_tries_are_limited_alike_with_and_without_an_account(service: Service) -> None:
-    """The limit of an address counts its acceptances, whoever it belongs to."""
+    """The limit of an address counts its acceptances, no matter who it belongs to."""
     await _accounts(service)
     service.clock.tick(61)
     owner = await service.web("owner")

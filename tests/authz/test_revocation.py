@@ -1,4 +1,4 @@
-"""What ends a caller's rights ends them with the next call, whoever ends them."""
+"""What ends a caller's rights ends them with the next call, no matter who ends them."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace

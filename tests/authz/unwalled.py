@@ -12,7 +12,7 @@ _FIRST_WALL = re.compile(r"\b(?:\w+\.)?org_id = :org\b")
 
 
 def open_wall(sql: Sql) -> str:
-    """The statement as if whoever wrote it had forgotten the organisation."""
+    """The statement as if anyone who wrote it had forgotten the organisation."""
     text = sql.postgresql if isinstance(sql, Both) else sql
     return _FIRST_WALL.sub("TRUE", text)
 

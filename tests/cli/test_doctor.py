@@ -53,7 +53,7 @@ def wrong(said: Said) -> set[str]:
 
 
 def into(database_url: str, *statements: str) -> None:
-    """Writes past everything, as whoever owns the database."""
+    """Writes past everything, as anyone who owns the database."""
 
     async def sqlite() -> None:
         engine = SqliteEngine(sqlite_path(database_url), clock=CLOCK)

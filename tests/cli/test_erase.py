@@ -148,7 +148,7 @@ async def test_an_invitation_goes_with_the_person(whole: Whole, steward: Erase, 
     body = {"email": EMAIL, "first_name": FIRST, "last_name": LAST, "role": "member"}
     assert (await stranger.post("/app/people", body)).status == 201
     assert holding(await tables_of(database_url), PLANTED)
-    for blank in ("", " "):  # whoever was invited has no name yet
+    for blank in ("", " "):  # anyone who was invited has no name yet
         status, refused = await steward("user", "erase", "--user", EMAIL, "--confirm", blank)
         assert (status, refused["error"]["code"]) == (1, "not_confirmed")
     status, _ = await steward("user", "erase", "--user", EMAIL, "--confirm", EMAIL)

@@ -160,7 +160,7 @@ def test_a_folder_of_its_own_is_not_shared(tmp_path: Path) -> None:
 
 
 async def test_a_link_of_another_account_changes_no_file_of_ours(tmp_path: Path) -> None:
-    """Whoever may write into a shared folder could close any file of the service's account with one"""
+    """Anyone who may write into a shared folder could close any file of the service's account with one"""
     folder = tmp_path / "data"
     folder.mkdir()
     folder.chmod(0o2775)

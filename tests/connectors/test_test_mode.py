@@ -72,7 +72,7 @@ SEALED = dict.fromkeys(
 
 
 class HastyClock(FakeClock):
-    """Whoever waits moves the time on."""
+    """Anyone who waits moves the time on."""
 
     async def sleep(self, seconds: float) -> None:
         """Returns at once, that much later."""

@@ -129,7 +129,7 @@ async def test_one_resumed_while_its_topic_is_forgotten_or_closed_listens(
 async def test_a_disconnected_store_is_listened_to_again_once_it_is_reconnected(
     beside: SideBySide, held: str
 ) -> None:
-    """Whoever came first, and nobody waits for who waits for them: schedules, listeners, connections."""
+    """Anyone who came first, and nobody waits for who waits for them: schedules, listeners, connections."""
     ears, number = beside.ears, beside.ears.whole.number("woocommerce")
     made = await ears.automation("orders/create")
     acts = {

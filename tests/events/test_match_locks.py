@@ -1,4 +1,4 @@
-"""Matching beside whoever pauses what it would start: neither waits for what the other has."""
+"""Matching beside anyone who pauses what it would start: neither waits for what the other has."""
 
 import asyncio
 from functools import partial

@@ -219,7 +219,7 @@ def _below(most: int) -> dict[str, Any]:
 
 @on_one_engine
 async def test_what_only_the_real_answer_tells_is_left_out_of_a_test_run(shop: Shop) -> None:
-    """Whoever reads it is skipped with step and field, what it would have fed too; others run.
+    """Anyone who reads it is skipped with step and field, what it would have fed too; others run.
 
     See docs/design/runs.md#test-runs.
     """

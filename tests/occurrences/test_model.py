@@ -244,7 +244,7 @@ class Calendar(RuleBasedStateMachine):
 
     @rule(place=places)
     def a_stale_edit(self, place: int) -> None:
-        """Whoever read another version is refused, whatever the state."""
+        """Anyone who read another version is refused, whatever the state."""
         slot_at = self.pick(place)["slot_at"]
         try:
             self.plan.find(slot_at)

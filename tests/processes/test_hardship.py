@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
 SYNC_S = 0.1
 ROOM = 8 * 1024 * 1024
 PAGE = resource.getpagesize()
-# As a disk that takes its time: whoever asks that bytes be on it waits.
+# As a disk that takes its time: anyone who asks that bytes be on it waits.
 SLOW_C = f"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -411,7 +411,7 @@ class TestPoison:
         return made
 
     async def test_the_others_are_dispatched(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        """a row that raises is rolled back and put off, whoever shares its transaction"""
+        """a row that raises is rolled back and put off, no matter who shares its transaction"""
         monkeypatch.setattr(dispatch, "SLOW_PATH_BATCH", 2)
         bad = await self.broken(world)
         good = [await world.create(schedule=HOURLY) for _ in range(4)]

@@ -82,7 +82,7 @@ async def test_each_of_several_that_end_at_once_has_its_own_outcome(shop: Shop) 
 
 
 async def test_a_last_step_by_itself_locks_its_schedule_before_its_run(shop: Shop, database_url: str) -> None:
-    """Whoever has the schedule may take the run while the step waits for it.
+    """Anyone who has the schedule may take the run while the step waits for it.
 
     See docs/design/storage.md#lock-order.
     """

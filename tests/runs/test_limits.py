@@ -164,7 +164,7 @@ async def test_more_data_than_a_step_may_keep_fails_the_run(
 async def test_more_data_than_a_run_may_keep_fails_it_after_a_lost_worker_too(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Total per run at most 64 MiB, whoever wrote it. See docs/design/runs.md#checkpoints."""
+    """Total per run at most 64 MiB, no matter who wrote it. See docs/design/runs.md#checkpoints."""
     whole = await shop.waiting(await shop.pricing())
     kept = await shop.read(partial(steps.values, org=shop.owner.org, run=whole.id))
     monkeypatch.setattr(steps, "RUN_BYTES", sum(value.stored_bytes for value in kept) - 1)

@@ -34,7 +34,7 @@ async def telling(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncI
 
 
 async def _take_key(tx: Tx, shop: Shop, key: str, other: Automation) -> None:
-    """Takes a key of a run now for another automation; whoever has it too waits for this transaction."""
+    """Takes a key of a run now for another automation; anyone who has it too waits for this transaction."""
     keep = partial(idempotency.keep, object_id="unused", automation=other.id, request_sha256="0" * 64)
     assert await keep(tx, shop.owner.org, "run", key=key)
 

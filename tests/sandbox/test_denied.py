@@ -137,7 +137,7 @@ def _status(pid: int) -> dict[str, str]:
 
 
 async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
-    """As root it gives its user and group up; whoever runs it, no capability stays"""
+    """As root it gives its user and group up; anyone who runs it, no capability stays"""
     children = SandboxPool(2)
     users = []
     try:

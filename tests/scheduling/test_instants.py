@@ -34,7 +34,7 @@ def test_an_instant_is_written_in_utc_with_three_fraction_digits() -> None:
     ],
 )
 def test_a_timestamp_is_read_as_the_instant_it_names(text: str, written: str) -> None:
-    """contract 1.2 "Timestamp in\""""
+    """docs/design/api/conventions.md#requests "Timestamp in\""""
     found = read_time(text)
     assert found is not None
     assert found.tzinfo is UTC

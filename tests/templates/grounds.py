@@ -51,7 +51,7 @@ class Ground:
         return states
 
     async def _settled(self, part: Part, outcome: WriteOutcome) -> WriteOutcome:
-        """Cancelling is a job the store does by and by: until then its outcome is open."""
+        """Cancelling is a job the store finishes later: until then its outcome is open."""
         return await self.reader.confirm(part) if outcome.state is WriteState.UNKNOWN else outcome
 
     def prices(self) -> dict[str, tuple[str | None, str | None]]:

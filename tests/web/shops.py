@@ -60,7 +60,7 @@ async def hidden(web: WebSite) -> set[str]:
 
 
 async def sheet(web: WebSite, spreadsheet: str) -> int:
-    """The connection to one of the pretend spreadsheets; made once, whoever needs it first."""
+    """The connection to one of the pretend spreadsheets; made once, no matter who needs it first."""
     owner = await web.signed("owner")
     name = f"Sheet {spreadsheet}"
     there = (await owner.call("GET", "/app/connections?limit=200"))["connections"]

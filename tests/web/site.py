@@ -105,7 +105,7 @@ class WebSite:
                 json={"version": one["version"]},
                 headers={"Cookie": f"steward={owner.cookie}", "X-CSRF-Token": owner.csrf},
             )
-            # Whoever is slower, this or the service, the next test's own automations are not these.
+            # Anyone who is slower, this or the service, the next test's own automations are not these.
             assert answer.status_code in (200, 409), answer.text
 
     async def run(self, automation: str, key: str, mode: str = "live") -> dict[str, Any]:

@@ -79,7 +79,7 @@ async def _id(web: WebSite, email: str) -> int:
 
 
 async def test_the_page_of_an_invitation_tells_nothing_of_an_account(looking: Look, web: WebSite) -> None:
-    """Whoever holds the link sees the same page and words, whether or not the address has an account."""
+    """Anyone who holds the link sees the same page and words, whether or not the address has an account."""
     shown = []
     for email in ("stranger@example.com", "unheard-of@example.com"):
         invited = await (await web.signed("owner")).call(

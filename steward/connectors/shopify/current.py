@@ -128,7 +128,7 @@ def _status(row: Row) -> str:
 
 
 def _holds(row: Row) -> Value:
-    """Returns the numbers of all holds, whoever placed them. Raises UnusableResponse."""
+    """Returns the numbers of all holds, no matter who placed them. Raises UnusableResponse."""
     return {"holds": sorted(number_of(row_of(hold).get("id")) for hold in list_of(row, "fulfillmentHolds"))}
 
 

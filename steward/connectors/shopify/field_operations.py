@@ -7,7 +7,7 @@ from steward.connectors.base.commands import ChangeTags, ReleaseFulfilment, SetO
 from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product
 from steward.connectors.shopify.current import FIELDS, FLAGS
-from steward.connectors.shopify.operations import NOT_A_TAG, Operation, is_tag, product_ref
+from steward.connectors.shopify.operations import NOT_A_TAG, ShopifyOperation, is_tag, product_ref
 from steward.connectors.shopify.order_operations import customer_ref, draft_ref, is_redirect_target, order_ref
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
@@ -50,7 +50,7 @@ _RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-class FieldsOperation(Operation[SetObjectFields]):
+class FieldsOperation(ShopifyOperation[SetObjectFields]):
     """`product.set_fields`, `order.set_fields`, `customer.set_fields`: only fields that differ are sent."""
 
     __slots__ = ()
@@ -87,7 +87,7 @@ class FieldsOperation(Operation[SetObjectFields]):
         return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
 
 
-class ChangeTagsOperation(Operation[ChangeTags]):
+class ChangeTagsOperation(ShopifyOperation[ChangeTags]):
     """`order.change_tags` and its like: one part per tag, compared by whether the object has that tag.
 
     Several such changes of one object do not conflict with each other.
@@ -147,7 +147,7 @@ def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
     return product_ref(subject) if isinstance(subject, Product) else draft_ref(subject)
 
 
-class ReleaseOperation(Operation[ReleaseFulfilment]):
+class ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
     """`fulfillment.release`: ends the holds of one fulfilment order; a hold placed since is a conflict."""
 
     __slots__ = ()
@@ -169,7 +169,7 @@ class ReleaseOperation(Operation[ReleaseFulfilment]):
         )
 
 
-class SetRedirectOperation(Operation[SetRedirect]):
+class SetRedirectOperation(ShopifyOperation[SetRedirect]):
     """`redirect.set`: points an existing redirect to another target."""
 
     __slots__ = ()

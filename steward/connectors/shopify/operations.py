@@ -26,7 +26,7 @@ STATUSES = ("active", "draft", "archived", "unlisted")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
-class Operation(StoreOperation[A]):
+class ShopifyOperation(StoreOperation[A]):
     """What all Shopify operations share: the fields of the expected value are compared."""
 
     __slots__ = ()
@@ -45,7 +45,7 @@ class Operation(StoreOperation[A]):
         return dict(arguments)
 
 
-class PriceOperation(Operation[SetPrice]):
+class PriceOperation(ShopifyOperation[SetPrice]):
     """`variant.set_price`: price and compare-at price of variants; one request per product."""
 
     __slots__ = ()
@@ -96,7 +96,7 @@ class PriceOperation(Operation[SetPrice]):
         )
 
 
-class StockOperation(Operation[SetStock]):
+class StockOperation(ShopifyOperation[SetStock]):
     """`inventory.set`: the available quantity at one location, by compare-and-swap."""
 
     __slots__ = ()
@@ -135,7 +135,7 @@ class StockOperation(Operation[SetStock]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class StatusOperation(Operation[SetStatus]):
+class StatusOperation(ShopifyOperation[SetStatus]):
     """`product.set_status`: active, draft, archived or unlisted."""
 
     __slots__ = ()
@@ -161,7 +161,7 @@ class StatusOperation(Operation[SetStatus]):
         )
 
 
-class PublishedOperation(Operation[SetPublished]):
+class PublishedOperation(ShopifyOperation[SetPublished]):
     """`product.set_published`: publishes or unpublishes; only channels that differ are sent."""
 
     __slots__ = ()
@@ -197,7 +197,7 @@ class PublishedOperation(Operation[SetPublished]):
 
 
 @dataclass(frozen=True, slots=True)
-class TagChange:
+class TagsUpdate:
     """An object with tags, and its tags before and after."""
 
     ref: ObjectRef
@@ -207,7 +207,7 @@ class TagChange:
     message: str | None
 
 
-class TagsOperation(Operation[A]):
+class TagsOperation(ShopifyOperation[A]):
     """The tags of an object: one part adds missing tags, another removes the others."""
 
     __slots__ = ()
@@ -219,7 +219,7 @@ class TagsOperation(Operation[A]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"tags": _tags_after(before.get("tags") if isinstance(before, dict) else None, arguments)}
 
-    def _plan_tags(self, ask: TagChange, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
+    def _plan_tags(self, ask: TagsUpdate, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         new_tags: dict[str, str] = {}
         for tag in ask.after:
             if not is_tag(tag):
@@ -252,7 +252,7 @@ class ProductTagsOperation(TagsOperation[SetTags]):
 
     def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        tagged = TagChange(product_ref(product), product.id, product.tags, command.tags, command.message)
+        tagged = TagsUpdate(product_ref(product), product.id, product.tags, command.tags, command.message)
         return self._plan_tags(tagged, integration_id)
 
 

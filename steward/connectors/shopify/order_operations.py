@@ -20,9 +20,9 @@ from steward.connectors.base.commands import (
 from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Fulfilment, Order, Payment, Product, Variant
 from steward.connectors.shopify.operations import (
-    Operation,
-    TagChange,
+    ShopifyOperation,
     TagsOperation,
+    TagsUpdate,
     is_amount,
     same_money,
     variant_ref,
@@ -54,7 +54,8 @@ class OrderTagsOperation(TagsOperation[SetOrderTags]):
     def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order = command.order
         return self._plan_tags(
-            TagChange(order_ref(order), order.id, order.tags, command.tags, command.message), integration_id
+            TagsUpdate(order_ref(order), order.id, order.tags, command.tags, command.message),
+            integration_id,
         )
 
 
@@ -67,7 +68,7 @@ class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
         self, command: SetCustomerTags, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
         customer = command.customer
-        tagged = TagChange(customer_ref(customer), customer.id, customer.tags, command.tags, command.message)
+        tagged = TagsUpdate(customer_ref(customer), customer.id, customer.tags, command.tags, command.message)
         return self._plan_tags(tagged, integration_id)
 
 
@@ -80,11 +81,11 @@ class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
         self, command: SetDraftOrderTags, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
         draft = command.draft
-        tagged = TagChange(draft_ref(draft), draft.id, draft.tags, command.tags, command.message)
+        tagged = TagsUpdate(draft_ref(draft), draft.id, draft.tags, command.tags, command.message)
         return self._plan_tags(tagged, integration_id)
 
 
-class NoteOperation(Operation[SetNote]):
+class NoteOperation(ShopifyOperation[SetNote]):
     """`order.set_note`, `customer.set_note`: the whole text; an empty one removes the note."""
 
     __slots__ = ()
@@ -106,7 +107,7 @@ class NoteOperation(Operation[SetNote]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class CancelOperation(Operation[CancelOrder]):
+class CancelOperation(ShopifyOperation[CancelOrder]):
     """`order.cancel`: the store runs it as a job; done when the order is cancelled; nothing is refunded."""
 
     __slots__ = ()
@@ -142,7 +143,7 @@ class CancelOperation(Operation[CancelOrder]):
         )
 
 
-class CloseOperation(Operation[CloseOrder]):
+class CloseOperation(ShopifyOperation[CloseOrder]):
     """`order.close`: archives an order, or takes it out of the archive."""
 
     __slots__ = ()
@@ -166,7 +167,7 @@ class CloseOperation(Operation[CloseOrder]):
         )
 
 
-class HoldOperation(Operation[HoldFulfilment]):
+class HoldOperation(ShopifyOperation[HoldFulfilment]):
     """`fulfillment.hold`: one fulfilment order that is open or scheduled."""
 
     __slots__ = ()
@@ -194,7 +195,7 @@ class HoldOperation(Operation[HoldFulfilment]):
         )
 
 
-class CaptureOperation(Operation[CapturePayment]):
+class CaptureOperation(ShopifyOperation[CapturePayment]):
     """`order.capture`: captures the order's one authorization; an order with several is left to people."""
 
     __slots__ = ()
@@ -226,7 +227,7 @@ class CaptureOperation(Operation[CapturePayment]):
         )
 
 
-class RefundOperation(Operation[CreateRefund]):
+class RefundOperation(ShopifyOperation[CreateRefund]):
     """`refund.create`: sent under our idempotency key; compared by number and sum of refunds."""
 
     __slots__ = ()
@@ -270,7 +271,7 @@ class RefundOperation(Operation[CreateRefund]):
         )
 
 
-class MetafieldOperation(Operation[SetMetafield]):
+class MetafieldOperation(ShopifyOperation[SetMetafield]):
     """`metafield.set`: compare-and-swap by digest; a request is applied as a whole or not at all."""
 
     __slots__ = ()
@@ -318,7 +319,7 @@ class MetafieldOperation(Operation[SetMetafield]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class RedirectOperation(Operation[CreateRedirect]):
+class RedirectOperation(ShopifyOperation[CreateRedirect]):
     """`redirect.create`: a path without a redirect; the store allows one redirect per path."""
 
     __slots__ = ()

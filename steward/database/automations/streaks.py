@@ -5,7 +5,7 @@ from steward.model.ids import AutomationId, OrgId
 
 
 async def began(tx: Tx, org: OrgId, automation: AutomationId) -> None:
-    """A live run of the automation began to run now (schedule 5)."""
+    """A live run of the automation began to run now."""
     await tx.execute(
         "UPDATE schedules SET last_run_at = {now} WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation},

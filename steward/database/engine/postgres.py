@@ -286,7 +286,7 @@ class PostgresEngine:
     async def _shut(self, connection: Any) -> None:
         """Takes back the wall a small read has left open on the connection.
 
-        Whoever takes a connection sets a wall of his own or comes by here first, so none is ever used by
+        Anyone who takes a connection sets a wall of his own or comes by here first, so none is ever used by
         another caller; taking it back after each read would be a third round trip for every one.
         """
         if connection.get_server_pid() in self._open:

@@ -358,7 +358,7 @@ class SqliteEngine:
 
 
 def take_lock(path: Path) -> IO[str]:
-    """The lock of whoever serves a file, held until it is closed. Raises AlreadyServed."""
+    """The lock of anyone who serves a file, held until it is closed. Raises AlreadyServed."""
     handle = open_to_write(path.with_name(path.name + ".lock"))
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -20,7 +20,7 @@ async def going_on(tx: Tx, org: OrgId) -> list[tuple[RunId, int]]:
 
 
 async def look_first(tx: Tx, org: OrgId, run: RunId) -> None:
-    """Lets whoever takes the run see to its open writes first, as after a worker's death."""
+    """Lets anyone who takes the run see to its open writes first, as after a worker's death."""
     await tx.execute(
         "UPDATE runs SET attempt = CASE WHEN attempt < 2 THEN 2 ELSE attempt END"
         " WHERE org_id = :org AND id = :run",

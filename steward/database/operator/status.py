@@ -14,7 +14,7 @@ Minute = tuple[int, list[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class OrganizationCounts:
+class StatusCounts:
     """Counts of an organization's records."""
 
     active: int
@@ -32,7 +32,7 @@ class SchedulerStats:
     written_at: datetime
 
 
-async def counts(tx: Tx, org: OrgId) -> OrganizationCounts:
+async def counts(tx: Tx, org: OrgId) -> StatusCounts:
     """The organisation's counts, in one statement."""
     row = await tx.first(
         "SELECT"
@@ -43,8 +43,8 @@ async def counts(tx: Tx, org: OrgId) -> OrganizationCounts:
         {"org": org},
     )
     if row is None:
-        return OrganizationCounts(0, 0, 0, 0)
-    return OrganizationCounts(row["active"], row["paused"], row["waiting_approvals"], row["queued_runs"])
+        return StatusCounts(0, 0, 0, 0)
+    return StatusCounts(row["active"], row["paused"], row["waiting_approvals"], row["queued_runs"])
 
 
 async def scheduler(tx: Tx) -> SchedulerStats | None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from steward.fake_platforms.exchange import ChangedObject, Row
+from steward.fake_platforms.exchange import FakeChange, Row
 from steward.fake_platforms.woocommerce import errors
 from steward.fake_platforms.woocommerce.listing import stamp
 
@@ -56,7 +56,7 @@ class FakeShop:
         self.webhook_secrets: dict[int, str] = {}
         self.webhook_failures: dict[int, int] = {}
         self._numbers: dict[str, int] = {}
-        self._changes: list[ChangedObject] = []
+        self._changes: list[FakeChange] = []
         self._events: list[ShopEvent] = []
 
     # Numbers and time
@@ -92,7 +92,7 @@ class FakeShop:
         names = tuple(fields)
         old = {name: before[name] for name in names if name in before} if before else {}
         new = {name: after[name] for name in names if name in after} if after else {}
-        self._changes.append(ChangedObject(kind, object_id, names, copy.deepcopy(old), copy.deepcopy(new)))
+        self._changes.append(FakeChange(kind, object_id, names, copy.deepcopy(old), copy.deepcopy(new)))
 
     def record_event(self, topic: str, object_id: int) -> None:
         """Records an event for the webhooks, once per request and object."""
@@ -100,7 +100,7 @@ class FakeShop:
         if event not in self._events:
             self._events.append(event)
 
-    def pop_changes(self) -> tuple[ChangedObject, ...]:
+    def pop_changes(self) -> tuple[FakeChange, ...]:
         """Returns and clears the changes of the current request."""
         changes, self._changes = tuple(self._changes), []
         return changes

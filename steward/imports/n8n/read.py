@@ -208,7 +208,7 @@ class _WorkflowReader:
             if file_settings.get(key) and file_settings[key] not in (-1, "", "none", "DEFAULT"):
                 self.find(None, FindingLevel.WARNING, "parameter", words)
         if self.workflow.has_pin_data:
-            words = "The file contains pinned sample data, which runs here do not use. A test run shows real data."
+            words = "The file contains pinned sample data, which runs do not use. A test run shows real data."
             self.find(None, FindingLevel.NOTE, "pin_data_ignored", words)
         if (
             file_settings.get("timezone")

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.shopify_flow.environment import Environment, elements
+from steward.steps.shopify_flow.environment import FlowVariables, elements
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.step_types import ItemFailed
 
@@ -48,7 +48,7 @@ _NEGATED: Mapping[str, str] = {
 }
 
 
-def holds(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
+def holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
     """Whether the condition holds. Raises ItemFailed for a value that cannot be compared, UnknownInTest.
 
     Parts are looked at in their order, and no further than the answer needs.
@@ -76,7 +76,7 @@ def _trees(parts: JsonValue) -> list[Mapping[str, JsonValue]]:
     return [part for part in elements(parts) if isinstance(part, Mapping)]
 
 
-def _list_holds(tree: JsonObject, environment: Environment, zone: tzinfo) -> bool:
+def _list_holds(tree: JsonObject, environment: FlowVariables, zone: tzinfo) -> bool:
     """Of an empty list any is false, all and none are true."""
     item, below = str(tree["item"]), tree["holds"]
     if not isinstance(below, Mapping):

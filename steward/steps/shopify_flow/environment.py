@@ -8,7 +8,7 @@ from steward.steps.workflow.step_types import UnknownInTest
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
+class FlowVariables:
     """Values by name. `unknown` holds the paths that only a real change would fill, in test runs."""
 
     values: Mapping[str, JsonValue]
@@ -29,9 +29,9 @@ class Environment:
             ):
                 raise UnknownInTest(path)
 
-    def with_name(self, name: str, value: JsonValue) -> "Environment":
+    def with_name(self, name: str, value: JsonValue) -> "FlowVariables":
         """Returns a copy with one more name."""
-        return Environment({**self.values, name: value}, self.unknown)
+        return FlowVariables({**self.values, name: value}, self.unknown)
 
 
 def follow(value: JsonValue, path: str) -> JsonValue:

@@ -9,7 +9,7 @@ from typing import Any
 from steward.model.json import JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Mode
-from steward.steps.shopify_flow.environment import Environment
+from steward.steps.shopify_flow.environment import FlowVariables
 from steward.steps.shopify_flow.hydrate import READ_TASK
 from steward.steps.shopify_flow.order import LOOP, FlowExecution, Trail
 from steward.steps.shopify_flow.task_types import FlowCall, FlowResult, FlowType, is_liquid
@@ -112,7 +112,7 @@ def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
 
 def environment_at(
     trail: Trail | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
-) -> Environment:
+) -> FlowVariables:
     """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.
 
     What told of the store before a wait is gone after it.
@@ -137,7 +137,7 @@ def environment_at(
             unknown |= _unknown_paths(current, origin.alias)
             if types[origin.source_type].reads_store:
                 until_wait.append(origin.alias)
-    return Environment(values, frozenset(unknown))
+    return FlowVariables(values, frozenset(unknown))
 
 
 def _oldest_first(trail: Trail | None) -> list[Trail]:
@@ -154,7 +154,7 @@ def _unknown_paths(trail: Trail, alias: str) -> set[str]:
 
 
 async def _evaluated(
-    config: Any, environment: Environment, evaluator: Evaluator, now: datetime
+    config: Any, environment: FlowVariables, evaluator: Evaluator, now: datetime
 ) -> Mapping[str, Any]:
     """The config with every text of Liquid worked out, all in one message. Raises UnknownInTest."""
     texts: list[ParameterTemplate] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from steward.model.json import JsonValue
-from steward.steps.shopify_flow.environment import Environment
+from steward.steps.shopify_flow.environment import FlowVariables
 
 MAX_DEPTH: Final = 30
 MAX_FIELDS: Final = 2000
@@ -162,7 +162,7 @@ def _selection(tokens: _Tokens, depth: int, count: list[int]) -> Selection:
     return selection
 
 
-def cut(environment: Environment, selection: Selection) -> dict[str, JsonValue]:
+def cut(environment: FlowVariables, selection: Selection) -> dict[str, JsonValue]:
     """The part of the environment a selection takes; what is not there is null. Raises UnknownInTest."""
     for path in selection.paths():
         environment.require_known(path)

@@ -11,7 +11,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
 from steward.steps.base import StepContext, StoreAccess
-from steward.steps.shopify_flow.environment import Environment
+from steward.steps.shopify_flow.environment import FlowVariables
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.step_types import (
     ItemFailed,
@@ -51,7 +51,7 @@ class FlowCall:
     """One run of a step: its environment, its config with every text rendered, and its run."""
 
     step: PlanStep
-    environment: Environment
+    environment: FlowVariables
     config: Mapping[str, Any]
     evaluator: Evaluator
     scene: RunEnvironment

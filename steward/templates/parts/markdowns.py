@@ -1,8 +1,10 @@
-"""Prices marked down by a percentage, and what is on sale already."""
+"""Prices marked down by a percentage, and what a sale remembers of each variant."""
 
 from decimal import ROUND_FLOOR, Decimal
+from typing import Self
 
 from steward.connectors.base.records import Variant, currency_decimals
+from steward.model.ids import RunId
 from steward.model.json import JsonObject
 from steward.steps.base import JsonRecord
 from steward.steps.skus import RowRefused
@@ -48,3 +50,32 @@ def marked_down(variant: Variant, options: MarkdownInputs) -> str:
         words = f"{options.percent.normalize():f} % off {variant.price}{down} leaves {leaves}."
         raise RowRefused("no_sensible_price", words)
     return money_text(new, currency)
+
+
+# The template that starts a sale, and its memory space, by store and variant.
+SALE_START, SALE = "sale-start", "sale"
+
+
+class SalePrice(JsonRecord, frozen=True):
+    """A variant's prices before the sale, its price in the sale, and the run that changed it."""
+
+    product: str
+    old: str
+    compare_at: str | None
+    new: str
+    run: str
+    sku: str | None
+    label: str
+
+    @classmethod
+    def of(cls, variant: Variant, price: str, run_id: RunId) -> Self:
+        """Returns what to remember of a variant that gets `price`."""
+        return cls(
+            product=variant.product_id,
+            old=variant.price or "",
+            compare_at=variant.compare_at,
+            new=price,
+            run=run_id,
+            sku=variant.sku[:200] or None,
+            label=variant.label[:300],
+        )

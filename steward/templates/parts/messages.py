@@ -1,11 +1,28 @@
-"""Posts the one message of a template's last step to Teams, and the inputs that name connections."""
+"""Which connections meet a template's needs, the inputs that name them, and the message of its last step."""
 
 from collections.abc import Iterable
 
+from steward.connectors import kinds_receiving
 from steward.connectors.base.commands import PostCard
+from steward.connectors.base.connector import Receivable
 from steward.connectors.base.messages import message_operation
 from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepResult
+
+# The kinds of connection an automation can run on.
+STORES = ("shopify", "woocommerce")
+
+
+def accepted_kinds(need: str) -> tuple[str, ...]:
+    """Returns the kinds of connection that meet a need by its public name.
+
+    `store` is any store, `teams` any connection that receives messages; each other need is one kind.
+    """
+    if need == "store":
+        return STORES
+    if need == "teams":
+        return kinds_receiving(Receivable.MESSAGE)
+    return (need,)
 
 
 class TeamsInput(JsonRecord, frozen=True):

@@ -1,4 +1,4 @@
-"""Wrong: a run is ended by whoever once had it."""
+"""Wrong: a run is ended by anyone who once had it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Wrong: whoever once had a run writes to it."""
+"""Wrong: anyone who once had a run writes to it."""
 
 import pytest
 

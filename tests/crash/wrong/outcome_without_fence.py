@@ -1,4 +1,4 @@
-"""Wrong: the outcome of a call is written by whoever made it, whether the run is still theirs or not."""
+"""Wrong: the outcome of a call is written by anyone who made it, whether the run is still theirs or not."""
 
 from typing import Any
 

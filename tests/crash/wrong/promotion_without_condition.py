@@ -1,4 +1,4 @@
-"""Wrong: the end of any run lets the next one go, whoever holds the lane."""
+"""Wrong: the end of any run lets the next one go, no matter who holds the lane."""
 
 import pytest
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from steward.fake_platforms.exchange import ChangedObject
+from steward.fake_platforms.exchange import FakeChange
 from tests.fakes.shopify.goods import Goods, Row, stamp
 from tests.fakes.shopify.objects import digest_of, holds_of, level_of, metafield, variants_of
 
@@ -15,7 +15,7 @@ class Write:
     """One mutation under way: what it touched, and which topics it causes."""
 
     goods: Goods
-    touched: list[ChangedObject] = field(default_factory=list)
+    touched: list[FakeChange] = field(default_factory=list)
     caused: list[tuple[str, Row]] = field(default_factory=list)
 
     def change(self, row: Row, topic: str | None = None, **fields: Any) -> None:
@@ -24,7 +24,7 @@ class Write:
         if before == fields:
             return
         self.goods.touch(row, **fields)
-        self.touched.append(ChangedObject(row["__typename"], row["id"], tuple(fields), before, dict(fields)))
+        self.touched.append(FakeChange(row["__typename"], row["id"], tuple(fields), before, dict(fields)))
         if topic is not None:
             self.caused.append((topic, row))
 

@@ -261,7 +261,7 @@ def warned(value: Any, words: str) -> list[str | None]:
 
 
 def test_what_a_wait_holds_up_here_alone_is_said() -> None:
-    """In the origin branches and elements go their own ways. See docs/design/imports-n8n.md#rules."""
+    """In Shopify Flow branches and elements go their own ways. See docs/design/imports-n8n.md#rules."""
     wait, steps = task(2, FLOW + "wait", "WAIT", duration="P1D"), [http(3), http(4)]
     assert warned(flow(began(), wait, *steps), "wait") == []
     fork = flow(began(), wait, *steps, links=[(1, "output", 2), (2, "output", 3), (1, "output", 4)])

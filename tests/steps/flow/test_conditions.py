@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from steward.model.json import JsonValue
 from steward.steps.shopify_flow.conditions import compared, holds
-from steward.steps.shopify_flow.environment import Environment
+from steward.steps.shopify_flow.environment import FlowVariables
 from steward.steps.workflow.step_types import ItemFailed, UnknownInTest
 
 ZONE = ZoneInfo("America/New_York")
@@ -138,7 +138,7 @@ def _each(operator: str, path: str = "order.lines") -> dict[str, Any]:
 )
 def test_any_all_and_none_of_a_list(quantities: list[int], expected: tuple[bool, bool, bool]) -> None:
     """See docs/design/imports-shopify-flow.md#conditions."""
-    seen = Environment({"order": {"lines": [{"quantity": one} for one in quantities]}})
+    seen = FlowVariables({"order": {"lines": [{"quantity": one} for one in quantities]}})
     assert tuple(holds(_each(one), seen, ZONE) for one in ("any", "all", "none")) == expected
 
 
@@ -164,15 +164,15 @@ def test_lists_within_lists_and_paths_on_both_sides() -> None:
         ]
     }
     lines = [{"tags": ["a", "PRE"]}, {"tags": ["pre"]}]
-    assert holds(tree, Environment({"order": {"wanted": "Pre", "lines": lines}}), ZONE)
-    assert not holds(tree, Environment({"order": {"wanted": "a", "lines": lines}}), ZONE)
+    assert holds(tree, FlowVariables({"order": {"wanted": "Pre", "lines": lines}}), ZONE)
+    assert not holds(tree, FlowVariables({"order": {"wanted": "a", "lines": lines}}), ZONE)
 
 
 def test_what_is_not_known_matters_only_where_it_is_asked_for() -> None:
     """See docs/design/runs.md#test-runs."""
     known = {"path": "order.total", "operator": ">", "value": "5", "type": "Int"}
     not_known = {"path": "made.id", "operator": "not_nil?"}
-    seen = Environment({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
+    seen = FlowVariables({"order": {"total": 1}, "made": {"name": "x"}}, frozenset(("made.id",)))
     assert not holds({"and": [known, not_known]}, seen, ZONE)
     assert holds({"path": "made.name", "operator": "==", "value": "X"}, seen, ZONE)
     for tree in (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from steward.model.json import JsonValue
 from steward.sandbox.pool import SandboxPool
-from steward.steps.shopify_flow.environment import Environment, follow
+from steward.steps.shopify_flow.environment import FlowVariables, follow
 from steward.steps.shopify_flow.selection import (
     MAX_DEPTH,
     MAX_FIELDS,
@@ -42,7 +42,7 @@ def test_a_selection_cuts_the_environment() -> None:
     See docs/design/imports-shopify-flow.md#tasks.
     """
     text = "query Input {\n order { # mine\n name, lines { title } buyer: customer { id } nope } }"
-    seen = Environment({"order": ORDER, "secret": 1})
+    seen = FlowVariables({"order": ORDER, "secret": 1})
     lines = [{"title": "A"}, {"title": "B"}, {"title": None}]
     assert cut(seen, read_selection(text)) == {
         "order": {"name": "#1", "lines": lines, "buyer": None, "nope": None}
@@ -54,7 +54,7 @@ def test_a_selection_cuts_the_environment() -> None:
         "order.nope",
     ]
     with pytest.raises(UnknownInTest):
-        cut(Environment({"order": ORDER}, frozenset(("order.name",))), read_selection(text))
+        cut(FlowVariables({"order": ORDER}, frozenset(("order.name",))), read_selection(text))
 
 
 @pytest.mark.parametrize(
