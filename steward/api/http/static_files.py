@@ -14,7 +14,7 @@ from pathlib import Path
 
 from steward.api.http.operation import RawRequest, Reply
 
-FOLDER = Path(__file__).resolve().parents[1] / "static"
+FOLDER = Path(__file__).resolve().parents[2] / "static"
 # Vite puts files with a hash in their name here, and no others.
 HASHED = "/assets/"
 # Files of the build that no page requests.
