@@ -355,7 +355,7 @@ async def test_an_account_refuses_another_password_in_one_way(service: Service) 
     owner = await service.web("owner")
     for email in ("no-word@example.com", "off@example.com", "stranger@example.com"):
         heard = await service.nobody().post(ACCEPT, acceptance(await invite(owner, email)))
-        assert (heard.status, heard.errors) == (422, {"password": [invitations.TAKEN]})
+        assert (heard.status, heard.errors) == (422, {"password": [invitations.ACCOUNT_EXISTS]})
 
 
 async def test_an_operator_adds_somebody_who_is_invited(service: Service) -> None:
