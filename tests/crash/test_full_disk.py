@@ -181,6 +181,6 @@ async def test_a_write_that_finds_no_room_is_done_again_in_the_reserve(filled: F
 
 async def count(tx: Tx) -> int:
     """How many of the test's rows there are."""
-    row = await tx.first("SELECT count(*) AS n FROM deferred_rows WHERE tick = 'test'")
+    row = await tx.first("SELECT count(*) AS n FROM deferred_rows WHERE task = 'test'")
     assert row is not None
     return int(row["n"])

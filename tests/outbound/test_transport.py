@@ -321,7 +321,7 @@ async def test_a_certificate_of_nobody_or_of_another_name_is_not_sent_to(tmp_pat
     [
         ("other.internal", 36_500, True, "it belongs to another host"),
         (NAME, 30, True, "it has expired"),
-        (NAME, 36_500, False, "it was signed by itself"),
+        (NAME, 36_500, False, "it is self-signed"),
     ],
 )
 async def test_a_certificate_that_fails_says_why_and_is_not_tried_again(
