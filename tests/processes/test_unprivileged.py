@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, OWN, share
+from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, RESERVED, share
 from tests.imports.exports import chain, code
 from tests.processes.running import PASSWORD, Running, eventually, free_port, start, steward
 from tests.processes.unprivileged import NOBODY
@@ -110,12 +110,12 @@ async def test_the_service_and_its_scripts_work_as_a_user_without_rights() -> No
 
 def test_connections_leave_the_service_the_descriptors_it_needs() -> None:
     """Whatever the limit; from a usual one on, connections have their full number"""
-    for limit in (20, OWN, OWN + 1, 64, 100, 256, 1024, 1500, 4096, 1 << 20):
+    for limit in (20, RESERVED, RESERVED + 1, 64, 100, 256, 1024, 1500, 4096, 1 << 20):
         found = share(limit)
         assert 1 <= found.queue <= LONGEST_QUEUE
         assert 1 <= found.connections <= MOST_CONNECTIONS
-        if limit >= OWN + 32:
-            assert found.connections + 3 * found.queue <= limit - OWN
+        if limit >= RESERVED + 32:
+            assert found.connections + 3 * found.queue <= limit - RESERVED
     assert share(4096).connections == MOST_CONNECTIONS
     assert not share(4096).few
     assert share(256).few

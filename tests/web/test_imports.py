@@ -160,7 +160,9 @@ async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_g
     await expect(page.get_by_text("at most 2 MB can be read", exact=False)).to_be_visible()
     await _drop(page, chain(node("More", "noOp", 1, {}), name="One more"))
     await page.get_by_role("button", name="Keep this import").click()
-    await expect(page.get_by_role("main").get_by_text(f"{allowed} imports are kept already.")).to_be_visible()
+    await expect(
+        page.get_by_role("main").get_by_text(f"{allowed} imports are stored already.")
+    ).to_be_visible()
     oldest = page.get_by_role("list", name="Kept longest").get_by_role("listitem")
     await expect(oldest).to_have_count(5)
     await expect(page.get_by_label("Name")).to_have_value("One more")
