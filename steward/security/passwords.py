@@ -34,7 +34,7 @@ def hash_password(password: str, cost: Cost) -> str:
 
 
 def verify_password(password_hash: str, password: str) -> bool:
-    """Whether `password` is the one kept. Slow as hashing; a damaged hash is a no."""
+    """Whether `password` matches the hash; as slow as hashing. A damaged hash matches nothing."""
     if not password_hash.startswith("$argon2id$"):
         return False
     try:
@@ -44,7 +44,7 @@ def verify_password(password_hash: str, password: str) -> bool:
 
 
 def needs_rehash(password_hash: str, cost: Cost) -> bool:
-    """Whether a parameter of `kept` is below the cost asked for now."""
+    """Whether a parameter of the hash is below `cost`, or the hash is damaged."""
     try:
         return _hasher(cost).check_needs_rehash(password_hash)
     except InvalidHashError:

@@ -4,6 +4,7 @@ A step reads earlier steps' outputs from JSON: a run that another worker continu
 nothing else.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -47,7 +48,7 @@ class TooManyChanges(StepFailed):
         self.changes = changes
 
 
-class RecordTable(Generic[S]):
+class RecordTable(ABC, Generic[S]):
     """Store records in a step's output: a compact JSON table that names its fields once.
 
     Iterating decodes the records, in the table's order.
@@ -69,14 +70,14 @@ class RecordTable(Generic[S]):
         return iter(self.decode(self.json))
 
     @staticmethod
+    @abstractmethod
     def encode(records: Iterable[S]) -> JsonObject:
         """Returns the records as a table."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def decode(table: JsonObject) -> Iterable[S]:
         """Returns the records of a table."""
-        raise NotImplementedError
 
 
 class JsonRecord(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ async def world(engine: Engine, clock: FakeClock) -> World:
     return await make_world(engine, clock)
 
 
-async def judge(world: World, automation: Automation) -> None:
+async def assert_one_record_a_slot(world: World, automation: Automation) -> None:
     """Every slot until now has its one record, and those with a run have one."""
     place = zone(automation.timezone)
     assert place is not None
@@ -68,7 +68,7 @@ async def test_slots_have_one_record_each_however_the_clock_jumps(world: World) 
         await world.clock.advance_to(latest)
     await world.dispatch()
     for automation in made:
-        await judge(world, automation)
+        await assert_one_record_a_slot(world, automation)
 
 
 @pytest.mark.skipif(JUMPS <= FEW, reason="in `make soak`: twelve years of daily slots")
@@ -77,4 +77,4 @@ async def test_a_clock_that_is_set_beyond_2038_makes_slots_late_and_loses_none(w
     made = await world.create(schedule=DAILY)
     world.clock.jump((BEYOND - world.now).total_seconds())
     await world.dispatch()
-    await judge(world, made)
+    await assert_one_record_a_slot(world, made)

@@ -63,7 +63,7 @@ async def hiding(site: Site, wanted: int = WANTED) -> tuple[str, list[dict[str, 
     return run, changes[:wanted], before
 
 
-async def judge(
+async def assert_written_once(
     site: Site, run: str, approved: list[dict[str, Any]], before: int, *, honest: bool = False
 ) -> None:
     """Each approved change applied once, no other; the run ended by itself and says so.

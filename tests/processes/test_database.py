@@ -16,7 +16,7 @@ import pytest
 
 from tests.postgres_server import Server
 from tests.processes import postgres
-from tests.processes.judging import hiding, judge, slow_writes
+from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.proxy import Proxy, line_to
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
@@ -82,7 +82,7 @@ class Load:
         await eventually(look, within=60)
         return self.last_at - since
 
-    async def judge(self) -> None:
+    async def assert_nothing_lost(self) -> None:
         """Whatever was acknowledged is there, as it was made."""
         assert self.wrong == []
         assert self.made
@@ -129,7 +129,7 @@ async def loaded(site: Site) -> AsyncIterator[Load]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-    await load.judge()
+    await load.assert_nothing_lost()
 
 
 async def applying(site: Site) -> tuple[str, list[dict[str, Any]], int]:
@@ -159,7 +159,7 @@ async def test_a_killed_database_loses_nothing_and_the_service_comes_back(
             await CLOCK.sleep(0.5)
             await postgres.start_again(primary)
             assert await load.comes_back() <= BACK_WITHIN
-            await judge(scene.site, run, approved, before)
+            await assert_written_once(scene.site, run, approved, before)
         assert load.refused
 
 
@@ -178,7 +178,7 @@ async def test_a_silent_network_to_the_database_loses_nothing(scene: Scene) -> N
             assert len(await scene.site.ledger(before)) == still
             scene.line.heal()
             assert await load.comes_back() <= BACK_WITHIN
-            await judge(scene.site, run, approved, before)
+            await assert_written_once(scene.site, run, approved, before)
 
 
 @pytest.mark.usefixtures("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
@@ -218,4 +218,4 @@ async def _fails_over(scene: Scene, primary: Server, standby: Server) -> None:
         await eventually(reads_only)
         await asyncio.to_thread(postgres.promote, standby)
         assert await load.comes_back() <= BACK_WITHIN
-        await judge(scene.site, run, approved, before)
+        await assert_written_once(scene.site, run, approved, before)

@@ -18,7 +18,7 @@ import pytest
 from steward.database.engine.migrate import is_sqlite
 from tests.databases import copy_migrated_sqlite
 from tests.processes import postgres
-from tests.processes.judging import hiding, judge, slow_writes
+from tests.processes.judging import assert_written_once, hiding, slow_writes
 from tests.processes.running import CLOCK, Site, eventually, open_site
 
 # How many runs each goes through; `make soak` sets it.
@@ -88,7 +88,7 @@ async def test_a_slow_disk_makes_runs_slow_and_nothing_else(slow_site: Site) -> 
         began = CLOCK.monotonic()
         run, approved, before = await hiding(slow_site)
         assert CLOCK.monotonic() - began > 3 * SYNC_S
-        await judge(slow_site, run, approved, before)
+        await assert_written_once(slow_site, run, approved, before)
         steps = (await slow_site.run(run))["steps"]
         assert {step["attempt"] for step in steps} == {1}
 
@@ -143,4 +143,4 @@ async def test_a_process_without_memory_says_so_and_loses_nothing(site: Site) ->
         else:  # the system may end it: as after any kill, another goes on
             await site.serve_again()
         assert {code for code in answered if code >= 500} <= {503}, answered
-        await judge(site, run, approved, before, honest=True)
+        await assert_written_once(site, run, approved, before, honest=True)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.databases import Clones, copy_migrated_sqlite
-from tests.processes.judging import hiding, judge, more_products, slow_writes, written_parts
+from tests.processes.judging import assert_written_once, hiding, more_products, slow_writes, written_parts
 from tests.processes.running import CLOCK, Running, Site, eventually, open_site, start
 
 # `make soak` sets more, and another seed for each round.
@@ -71,7 +71,7 @@ async def test_a_killed_service_applies_each_approved_change_once(site: Site) ->
         await site.service.kill()
         await site.serve_again()
     await site.world.delete("/sandbox/faults")
-    await judge(site, run, approved, before)
+    await assert_written_once(site, run, approved, before)
 
 
 async def _one_has(url: str, run: str) -> int:
@@ -131,7 +131,7 @@ async def test_random_kills_under_load_lose_and_double_nothing(site: Site, site_
                     await site.service.kill()
                     await site.serve_again()
                     kills += 1
-            await judge(site, run, approved, before)
+            await assert_written_once(site, run, approved, before)
     finally:
         for one in spare:
             await one.stop()
@@ -157,7 +157,7 @@ async def test_a_bad_line_to_the_store_loses_and_doubles_nothing(site: Site) -> 
         site.line.silence()
         await CLOCK.sleep(2.5)  # a call may take 2 s here
         site.line.heal()
-        await judge(site, run, approved, before, honest=True)
+        await assert_written_once(site, run, approved, before, honest=True)
 
 
 async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
@@ -168,7 +168,7 @@ async def test_lost_answers_do_not_repeat_a_write(site: Site) -> None:
     await site.fault(method="PUT", path="/wp-json/**", kind="drop_after", skip=5, count=3)
     await site.fault(method="PUT", path="/wp-json/**", kind="drop_before", skip=9, count=2)
     run, approved, before = await hiding(site)
-    await judge(site, run, approved, before)
+    await assert_written_once(site, run, approved, before)
 
 
 async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
@@ -183,7 +183,7 @@ async def test_a_stopped_service_hands_back_and_goes_on(site: Site) -> None:
     assert await site.service.stop() == 0
     await site.world.delete("/sandbox/faults")
     await site.serve_again()
-    await judge(site, run, approved, before)
+    await assert_written_once(site, run, approved, before)
 
 
 async def test_a_delivery_of_the_shop_starts_a_run(site: Site) -> None:

@@ -40,7 +40,7 @@ def test_slots_are_those_of_a_walk_along_the_local_clock() -> None:
         long = schedule.cadence is Cadence.MONTHLY
         after = middle - timedelta(minutes=draw.randrange(40 if long else 3) * 1440 + draw.randrange(1440))
         until = after + timedelta(days=80 if long else 9, seconds=draw.randrange(86_400))
-        _compare(schedule, zone, after, until, draw.randrange(10), case)
+        _assert_same_slots(schedule, zone, after, until, draw.randrange(10), case)
 
 
 @pytest.mark.parametrize("cadence", [Cadence.HOURLY, Cadence.EVERY_6_HOURS, Cadence.DAILY])
@@ -109,7 +109,7 @@ def test_notes_are_gap_at_a_time_never_shown_and_fold_at_one_shown_twice() -> No
     assert noted > 100
 
 
-def _compare(
+def _assert_same_slots(
     schedule: Schedule, zone: ZoneInfo, after: datetime, until: datetime, spread_minutes: int, case: str
 ) -> None:
     spread = timedelta(minutes=spread_minutes)

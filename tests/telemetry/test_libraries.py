@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import os
 import re
 import sys
 from pathlib import Path
@@ -17,13 +18,12 @@ from tests.processes.running import environ, eventually
 
 LIVE = "live-planted-secret-4711"
 UNKNOWN = "unknownPlanted0815"
-# Run inside the served process once a file appears: libraries log there as when something goes wrong.
+# Run inside the served process once the test opens a FIFO: libraries log there as when something goes wrong.
 PLANTED = f"""
-import asyncio, logging, pathlib, sys, threading, time, warnings
+import asyncio, logging, pathlib, sys, threading, warnings
 
 def speak():
-    while not pathlib.Path({{trigger!r}}).exists():
-        time.sleep(0.02)
+    pathlib.Path({{trigger!r}}).read_bytes()  # a FIFO: blocks until the test opens it for writing
     url = "https://user:{UNKNOWN}@shop.example/wp-json?consumer_secret={UNKNOWN}&page=1"
     for name in ("uvicorn.error", "httpx", "httpcore.connection", "asyncpg.pool", "a.library.nobody.knows"):
         log = logging.getLogger(name)
@@ -40,9 +40,7 @@ def speak():
     async def forgets():
         async def fails():
             raise RuntimeError("never retrieved {LIVE} " + url)
-        asyncio.create_task(fails())
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        await asyncio.wait([asyncio.create_task(fails())])
     asyncio.run(forgets())
 
     class Broken:
@@ -72,7 +70,7 @@ async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
         try:
             assert child.stdout is not None
             assert json.loads(await asyncio.wait_for(child.stdout.readline(), 60))["pid"] == child.pid
-            await asyncio.to_thread(trigger.touch)
+            await asyncio.to_thread(trigger.write_bytes, b"")
             await eventually(thread_has_ended, within=30)
         finally:
             child.terminate()
@@ -82,6 +80,7 @@ async def _spoken(env: dict[str, str], trigger: Path, sink: Path) -> None:
 async def test_what_libraries_say_in_a_served_process_is_ours(sqlite_url: str, tmp_path: Path) -> None:
     """Each line has our form; neither a live secret nor one the service does not know is in any of them."""
     trigger, sink = tmp_path / "speak", tmp_path / "stderr"
+    os.mkfifo(trigger)
     (tmp_path / "planted").mkdir()
     (tmp_path / "planted" / "sitecustomize.py").write_text(PLANTED.format(trigger=str(trigger)))
     env = {

@@ -96,16 +96,16 @@ def test_what_the_page_works_out_is_what_python_and_the_service_say(built: None,
         cases = clocks | _of_the_case_files()
     except pytest.skip.Exception:
         # Without the case files beside the repository the clocks alone are compared.
-        _vitest(tmp_path, FILES[:1], clocks)
+        _assert_vitest_passes(tmp_path, FILES[:1], clocks)
         raise
-    _vitest(tmp_path, FILES, cases)
+    _assert_vitest_passes(tmp_path, FILES, cases)
 
 
 def _of_the_case_files() -> dict[str, Any]:
     return {"TEMPLATES": case_data("templates.json"), "SCHEDULES": worded(), "MOVES": moved_on()}
 
 
-def _vitest(folder: Path, files: Sequence[str], given: Mapping[str, Any]) -> None:
+def _assert_vitest_passes(folder: Path, files: Sequence[str], given: Mapping[str, Any]) -> None:
     env = dict(os.environ)
     for name, cases in given.items():
         file = cases if isinstance(cases, Path) else folder / f"{name}.json"
