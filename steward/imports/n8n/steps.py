@@ -8,6 +8,7 @@ from steward.imports.n8n.unwrap import AI, MAX_TITLE, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
 from steward.model.plan import BOUND_KINDS, OnError, PlanStep, Retry, StepKind, StepSource
+from steward.steps.n8n.node_versions import has_major
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
 from steward.steps.workflow.step_types import NodeDefinition, StepType
@@ -62,11 +63,8 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     kind = BY_TYPE.get(node.type)
     if kind is None:
         return _unsupported(node, _why(node))
-    if node.version not in kind.versions:
-        words = f"Version {node.version:g} of this step is not known. Export it from a version that is: "
-        return _unsupported(
-            node, ("node_version", words + ", ".join(f"{version:g}" for version in kind.versions) + ".")
-        )
+    if not has_major(kind.versions, node.version):
+        return _unsupported(node, ("node_version", _unknown_major(kind, node.version)))
     try:
         return _supported(node, kind, targets)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError):
@@ -74,10 +72,24 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
         return _unsupported(node, ("parameter", words))
 
 
+def _unknown_major(kind: StepType, version: float) -> str:
+    """The words on a version whose behavior is not known at all."""
+    if version < min(kind.versions):
+        return (
+            f"Version {version:g} of this step is older than those that run here."
+            " Add the step anew in n8n, which gives it the present version."
+        )
+    return (
+        f"Version {version:g} of this step is newer than {max(kind.versions):g}, the newest that runs here."
+        " Replace it by other steps, or import the workflow again after an update of Steward."
+    )
+
+
 def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
     parameters = _renamed(node.parameters, node, targets)
     definition = NodeDefinition(node.name, node.version, parameters, node.credentials)
     step_findings = _StepFindings(node)
+    step_findings.unlisted_version(kind)
     step_findings.unstorable_texts(parameters)
     step_findings.unknown_parameters(kind, definition)
     step_findings.unknown_choices(kind, definition)
@@ -188,6 +200,15 @@ class _StepFindings:
         finding = Finding(self.node.name, level, code, message)
         if finding not in self.findings:
             self.findings.append(finding)
+
+    def unlisted_version(self, kind: StepType) -> None:
+        """A minor version that is not listed runs as the nearest older one."""
+        if self.node.version not in kind.versions:
+            words = (
+                f"Version {self.node.version:g} is not known. It runs like the version before it;"
+                " compare its result in a test run."
+            )
+            self.add(FindingLevel.WARNING, "node_version", words)
 
     def unstorable_texts(self, parameters: JsonObject) -> None:
         """No text and no expression is too long; none looks like a kept expression."""

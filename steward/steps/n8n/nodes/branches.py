@@ -208,7 +208,7 @@ class SwitchNode(_ConditionNode):
 
     types = ("switch",)
     field_use = FieldUse.PASSES_ITEMS
-    versions = (1, 2, 3, 3.1, 3.2, 3.3)
+    versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4)
     options = frozenset(
         ("ignoreCase", "looseTypeValidation", "fallbackOutput", "allMatchingOutputs", "renameFallbackOutput")
     )

@@ -23,8 +23,8 @@ from steward.steps.workflow.step_types import (
 class CodeNode(StepType):
     """Pairs items as the script sets it, else by the general rule."""
 
-    types = ("code", "function", "functionItem")
-    versions = (1, 2)
+    types: tuple[str, ...] = ("code",)
+    versions: tuple[float, ...] = (1, 2)
     per_item = False
     options = frozenset()
     parameters = frozenset(("mode", "language", "jsCode", "functionCode", "pythonCode", "notice"))
@@ -60,6 +60,13 @@ class CodeNode(StepType):
             else:
                 _fail(call, index, script_item.error, out, failed)
         return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
+
+
+class FunctionNode(CodeNode):
+    """The predecessors of code, with a script for all items or for each."""
+
+    types = ("function", "functionItem")
+    versions = (1,)
 
 
 def script_of(source_type: str, parameters: object) -> Script:

@@ -79,7 +79,7 @@ class HttpRequestNode(StepType):
 
     types = ("httpRequest",)
     field_use = FieldUse.REPLACES_ITEMS
-    versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4)
+    versions = (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5)
     parameters = frozenset(_NAMES.split(" "))
 
     def operation(self, node: NodeDefinition) -> str:

@@ -37,7 +37,7 @@ class SetNode(StepType):
     """Versions 1 and 2 fail as a whole, later ones item by item."""
 
     types = ("set",)
-    versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4)
+    versions = (1, 2, 3, 3.1, 3.2, 3.3, 3.4, 3.5)
     options = frozenset(("dotNotation", "ignoreConversionErrors", "includeBinary", "stripBinary"))
     choices = MappingProxyType(
         {

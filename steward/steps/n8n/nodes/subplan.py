@@ -27,7 +27,7 @@ class ExecuteWorkflowNode(StepType):
     """
 
     types = ("executeWorkflow",)
-    versions = (1, 1.1, 1.2)
+    versions = (1, 1.1, 1.2, 1.3, 1.4)
     per_item = False
     options = frozenset(("waitForSubWorkflow",))
     choices = MappingProxyType(
