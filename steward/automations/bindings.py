@@ -1,4 +1,8 @@
-"""Bindings of a workflow's steps to connections, checked as they are asked for."""
+"""Connections of a workflow's steps, checked as they are asked for.
+
+An automation keeps one object: step name → connection. The API shows it as two fields: `bindings` has the
+closed kinds of the interface, `accounts` every other kind (docs/design/imports-accounts.md#accounts).
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +12,7 @@ from steward.automations.workflows import bound_kinds, own_document
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import BOUND_KINDS, Plan, PlanStep
+from steward.model.plan import BOUND_KINDS, STEP_NEEDS, Plan, PlanStep
 
 MOST_BINDINGS = 500
 
@@ -40,6 +44,91 @@ def check_bindings(
     return bindings
 
 
+def check_accounts(
+    faults: Faults,
+    plan: Plan,
+    requested: Mapping[str, Any],
+    connections_by_id: Mapping[IntegrationId, Connection],
+) -> JsonObject:
+    """Accounts as kept; faults are named by step."""
+    steps = {step.name: step for step in plan.steps if account_kinds(step)}
+    if len(requested) > MOST_BINDINGS:
+        faults.add("accounts", f"Bind at most {MOST_BINDINGS} steps.")
+        return {}
+    accounts: dict[str, JsonValue] = {}
+    for name, account in requested.items():
+        words = _why_no_account(steps.get(name), account, connections_by_id)
+        if words is not None:
+            faults.add(f"accounts.{name}", words)
+            continue
+        number = account["integration_id"]
+        kind = connections_by_id[IntegrationId(number)].kind
+        accounts[name] = {"integration_id": number, "kind": kind, "target": None}
+    return accounts
+
+
+def check_bound(
+    faults: Faults,
+    plan: Plan,
+    bindings: Mapping[str, Any],
+    accounts: Mapping[str, Any],
+    connections_by_id: Mapping[IntegrationId, Connection],
+) -> JsonObject:
+    """The connections of all steps as kept, of both fields; faults are named by field and step."""
+    for name in bindings.keys() & accounts.keys():
+        faults.add(f"accounts.{name}", "This step is bound by bindings. Name it in one of the two.")
+    kept = check_bindings(faults, plan, bindings, connections_by_id)
+    return {**kept, **check_accounts(faults, plan, accounts, connections_by_id)}
+
+
+def _is_account(bound: JsonValue) -> bool:
+    return isinstance(bound, Mapping) and bound.get("kind") not in BOUND_KINDS
+
+
+def bindings_of(bound: JsonObject) -> JsonObject:
+    """Of the connections of steps, those of the interface's closed kinds."""
+    return {name: binding for name, binding in bound.items() if not _is_account(binding)}
+
+
+def accounts_of(bound: JsonObject) -> JsonObject:
+    """Of the connections of steps, those of all other kinds, as answered."""
+    return {
+        name: {"integration_id": account["integration_id"]}
+        for name, account in bound.items()
+        if isinstance(account, Mapping) and _is_account(account)
+    }
+
+
+def _why_no_account(
+    step: PlanStep | None, account: Any, connections_by_id: Mapping[IntegrationId, Connection]
+) -> str | None:
+    """Returns what is wrong with the account of a step; None when nothing is."""
+    if step is None:
+        return "This workflow has no step of that name that needs an account."
+    if not isinstance(account, Mapping) or account.keys() != {"integration_id"}:
+        return "Give integration_id, and nothing else."
+    words = _wrong_number(account["integration_id"])
+    if words is not None:
+        return words
+    connection = connections_by_id.get(IntegrationId(account["integration_id"]))
+    if connection is None:
+        return "This organisation has no such connection."
+    if connection.kind not in account_kinds(step):
+        return f"This step needs a connection of kind {' or '.join(account_kinds(step))}."
+    return None
+
+
+def account_kinds(step: PlanStep) -> tuple[str, ...]:
+    """The kinds of connection that a step is bound to by `accounts`."""
+    return tuple(kind for kind in bound_kinds(step) if kind not in STEP_NEEDS)
+
+
+def _wrong_number(number: object) -> str | None:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        return "integration_id is a whole number from 1 on."
+    return None
+
+
 def _why_refused(
     step: PlanStep | None, binding: Any, connections_by_id: Mapping[IntegrationId, Connection]
 ) -> str | None:
@@ -62,9 +151,9 @@ def _why_refused(
 def _wrong_shape(binding: Any) -> str | None:
     if not isinstance(binding, Mapping) or binding.keys() != {"integration_id", "kind", "target"}:
         return "Give integration_id, kind and target, and nothing else."
-    number = binding["integration_id"]
-    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        return "integration_id is a whole number from 1 on."
+    words = _wrong_number(binding["integration_id"])
+    if words is not None:
+        return words
     if binding["kind"] not in BOUND_KINDS:
         return f"kind is {' or '.join(BOUND_KINDS)}."
     return None if binding["target"] is None else _wrong_target_shape(binding["target"])

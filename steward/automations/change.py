@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from steward.automations import checks, coming, due, from_plan, history, topics, workflows
-from steward.automations.bindings import check_bindings
+from steward.automations.bindings import accounts_of, bindings_of, check_bound
 from steward.automations.checks import Faults, TriggerAsk
 from steward.automations.due import Locked
 from steward.automations.platforms import check_platform, lacking, platforms_of
@@ -48,6 +48,7 @@ class UpdateAsk:
     trigger: TriggerAsk | None = None
     template_version: int | None = None
     bindings: JsonObject | None = None
+    accounts: JsonObject | None = None
     send_mode: str | None = None
 
     @property
@@ -149,7 +150,8 @@ def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: Aut
         changed = replace(changed, timezone=ask.timezone)
     if before.kind is AutomationKind.WORKFLOW:
         return _check_workflow_shapes(faults, ask, changed)
-    for name, field_value in (("bindings", ask.bindings), ("send_mode", ask.send_mode)):
+    own_fields = (("bindings", ask.bindings), ("accounts", ask.accounts), ("send_mode", ask.send_mode))
+    for name, field_value in own_fields:
         if field_value is not None:
             faults.add(name, "Only automations of imported workflows have this.")
     if template is None:
@@ -291,16 +293,18 @@ async def _check_workflow(
     """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
     faults = Faults()
     plan = await _newest_plan(tx, before)
-    bindings = before.bindings if ask.bindings is None else ask.bindings
-    connections_by_id = await workflows.connections_of(tx, before.org, bindings, changed.integration_id)
+    requested = (ask.bindings or {}, ask.accounts or {})
+    connections_by_id = await workflows.connections_of(
+        tx, before.org, [before.bindings, *requested], changed.integration_id
+    )
     store = checks.store_of(changed.integration_id, connections_by_id)
     is_moved = _is_moved(ask, before)
     if is_moved:
         _check_workflow_store(faults, plan, before, changed, store)
     if ask.changes_events:
         from_plan.check_topics(faults, changed.trigger, store, rules)
-    if ask.bindings is not None:
-        bindings = check_bindings(faults, plan, ask.bindings, connections_by_id)
+    bindings = check_bound(faults, plan, *requested, connections_by_id)
+    bindings = {**_untouched(ask, before), **bindings}
     if _starts_sending(ask, before):
         missing = workflows.unconfigured(plan, bindings, store, connections_by_id)
         await from_plan.check_sending(tx, before.org, faults, is_ready=not missing)
@@ -309,6 +313,17 @@ async def _check_workflow(
         checks.refuse_unconnected({"integration_id": [changed.integration_id]}, connections_by_id)
     changed = changed if store is None else replace(changed, store_label=store.name)
     return replace(changed, bindings=bindings, send_mode=ask.send_mode or before.send_mode)
+
+
+def _untouched(ask: UpdateAsk, before: Automation) -> JsonObject:
+    """The connections of steps that the fields of the update say nothing of."""
+    untouched: JsonObject = {}
+    if ask.bindings is None:
+        untouched = {**untouched, **bindings_of(before.bindings)}
+    if ask.accounts is None:
+        kept = accounts_of(before.bindings)
+        untouched = {**untouched, **{name: before.bindings[name] for name in kept}}
+    return untouched
 
 
 def _starts_sending(ask: UpdateAsk, before: Automation) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from steward.automations import checks, setup, workflows
-from steward.automations.bindings import check_bindings
+from steward.automations.bindings import check_bound
 from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
 from steward.automations.platforms import check_platform, lacking, platforms_of
 from steward.automations.rules import AutomationRules
@@ -42,6 +42,7 @@ class WorkflowAsk:
     timezone: str | None = None
     trigger: TriggerAsk = BY_SCHEDULE
     bindings: Mapping[str, Any] = field(default_factory=dict)
+    accounts: Mapping[str, Any] = field(default_factory=dict)
     send_mode: str = "ask"
     idempotency_key: str | None = None
 
@@ -61,6 +62,7 @@ class WorkflowAsk:
                 self.trigger.kind.value,
                 list(self.trigger.topics),
                 dict(self.bindings),
+                dict(self.accounts),
                 self.send_mode,
             ]
         )
@@ -82,11 +84,13 @@ async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRul
     if not faults.found and (replayed := await _replayed(tx, actor, ask)) is not None:
         return replayed
     plan = kept_plan.from_kept(ask.plan)
-    connections_by_id = await workflows.connections_of(tx, actor.org, ask.bindings, ask.integration_id)
+    connections_by_id = await workflows.connections_of(
+        tx, actor.org, [ask.bindings, ask.accounts], ask.integration_id
+    )
     store = checks.store_of(ask.integration_id, connections_by_id)
     _check_store(faults, ask, plan, store)
     check_topics(faults, trigger, store, rules)
-    bindings = check_bindings(faults, plan, ask.bindings, connections_by_id)
+    bindings = check_bound(faults, plan, ask.bindings, ask.accounts, connections_by_id)
     timezone = ask.timezone or await setup.default_zone(tx, actor, store)
     checks.check_day(faults, schedule, timezone, tx.now)
     if ask.send_mode == "send":

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from steward.automations.bindings import accounts_of, bindings_of
 from steward.database.automations import history
 from steward.database.automations.history import FieldEdit, HistoryAction
 from steward.database.engine.base import Tx
@@ -59,6 +60,7 @@ _NAMES = (
     "trigger",
     "template_version",
     "bindings",
+    "accounts",
     "send_mode",
 )
 
@@ -78,7 +80,8 @@ def _values(automation: Automation) -> tuple[JsonValue, ...]:
         automation.timezone,
         automation.trigger.to_kept(),
         automation.template_version,
-        automation.bindings,
+        bindings_of(automation.bindings),
+        accounts_of(automation.bindings),
         automation.send_mode,
     )
 

@@ -11,7 +11,7 @@ from steward.model.automation import Automation
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.plan import Plan, PlanStep
+from steward.model.plan import STEP_NEEDS, Plan, PlanStep
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
 MOST_ID = 2**53 - 1  # contract 1.2, Integer
@@ -29,6 +29,25 @@ class Unconfigured:
     def wire(self) -> JsonObject:
         """As answered."""
         return {"step": self.step, "kind": self.kind, "target": self.target, "why": self.why}
+
+    @property
+    def is_account(self) -> bool:
+        """Whether it is bound by `accounts`: its kind is none of the interface's closed list."""
+        return self.kind not in STEP_NEEDS
+
+
+def readiness_wire(steps_to_bind: Sequence[Unconfigured], *, is_ready: bool) -> JsonObject:
+    """The readiness of a workflow as answered: its steps without a usable connection, by list."""
+    return {
+        "ready": is_ready,
+        "missing": [],
+        "unconfigured": [entry.wire() for entry in steps_to_bind if not entry.is_account],
+        "unbound": [
+            {"step": entry.step, "kind": entry.kind, "why": entry.why}
+            for entry in steps_to_bind
+            if entry.is_account
+        ],
+    }
 
 
 def unconfigured(
@@ -106,17 +125,18 @@ def own_document(connection: Connection) -> str | None:
 
 
 async def connections_of(
-    tx: Tx, org: OrgId, bindings: JsonObject, store: IntegrationId | None
+    tx: Tx, org: OrgId, bound: Sequence[JsonObject], store: IntegrationId | None
 ) -> Mapping[IntegrationId, Connection]:
-    """Returns the connections a workflow's bindings name, and the store it runs on."""
-    ids = integrations_in(bindings) | (set() if store is None else {store})
+    """Returns the connections a workflow's steps are bound to, and the store it runs on."""
+    ids = integrations_in(*bound) | (set() if store is None else {store})
     return await connections.among(tx, org, ids) if ids else {}
 
 
-def integrations_in(bindings: JsonObject) -> set[IntegrationId]:
-    """The connections bindings name; what is no id of one is left to who checks them."""
+def integrations_in(*bound: JsonObject) -> set[IntegrationId]:
+    """The connections that steps are bound to; what is no id of one is left to the check."""
     return {
         IntegrationId(number)
+        for bindings in bound
         for binding in bindings.values()
         if isinstance(binding, Mapping)
         and isinstance(number := binding.get("integration_id"), int)
@@ -152,7 +172,7 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
 
 async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[Unconfigured]:
     connections_by_id = await connections_of(
-        tx, automation.org, automation.bindings, automation.integration_id
+        tx, automation.org, [automation.bindings], automation.integration_id
     )
     store = None if automation.integration_id is None else connections_by_id.get(automation.integration_id)
     return unconfigured(plan, automation.bindings, store, connections_by_id)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steward.automations import workflows
-from steward.automations.bindings import check_bindings
+from steward.automations.bindings import check_bound
 from steward.automations.checks import Faults
 from steward.automations.platforms import lacking
 from steward.database.accounts import connections
@@ -26,6 +26,7 @@ class PreviewQuery:
 
     integration_id: IntegrationId | None = None
     bindings: Mapping[str, Any] | None = None
+    accounts: Mapping[str, Any] | None = None
     topics_of: Callable[[Connection], frozenset[str]] | None = None  # what a store can send
 
 
@@ -34,8 +35,8 @@ async def preview(
 ) -> JsonObject:
     """The fields of Preview. Raises ValidationFailed."""
     plan_ = kept_plan.from_kept(plan)
-    raw_bindings = query.bindings or {}
-    ids = workflows.integrations_in(raw_bindings)
+    requested = (query.bindings or {}, query.accounts or {})
+    ids = workflows.integrations_in(*requested)
     ids |= set() if query.integration_id is None else {query.integration_id}
     connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
     faults = Faults()
@@ -44,7 +45,7 @@ async def preview(
         store = connections_by_id.get(query.integration_id)
         if store is None:
             faults.add("integration_id", "This organisation has no such store.")
-    bindings = check_bindings(faults, plan_, raw_bindings, connections_by_id)
+    bindings = check_bound(faults, plan_, *requested, connections_by_id)
     faults.refuse()
     missing = workflows.unconfigured(plan_, bindings, store, connections_by_id)
     changes, sends = effects_of(plan_)
@@ -53,14 +54,9 @@ async def preview(
         if store is None
         else [entry.wire() for entry in [*lacking(plan_, store.kind), *_unsent_topics(plan_, store, query)]]
     )
-    readiness: JsonObject = {
-        "ready": not missing,
-        "missing": [],
-        "unconfigured": [entry.wire() for entry in missing],
-    }
     return {
         "plan": keep.shown_plan(plan),
-        "readiness": readiness,
+        "readiness": workflows.readiness_wire(missing, is_ready=not missing),
         "issues": [*elsewhere, *issues],
         "would_wait_for_approval": bool(changes or sends),
         "store_changes": changes,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from steward.imports.n8n import graph
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import BOUND_KINDS, Plan
+from steward.model.plan import Plan
 
 MAX_FINDINGS = 500
 _ORDER = {FindingLevel.ERROR: 0, FindingLevel.WARNING: 1, FindingLevel.NOTE: 2}
@@ -40,7 +40,7 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
         words = f"{rest} more findings are not shown. Mend those shown and import again."
         ordered = [*ordered[:MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
     blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
-    bound = sum(step.origin is not None and step.origin.needs in BOUND_KINDS for step in plan.steps)
+    bound = sum(step.origin is not None and step.origin.needs not in (None, "store") for step in plan.steps)
     unsupported = sum(step.name in blocked for step in plan.steps)
     count = len(plan.steps)
     return ImportReport(tuple(ordered), count, count - unsupported, bound, unsupported)

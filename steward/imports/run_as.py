@@ -28,6 +28,7 @@ class RunAsAsk:
     timezone: str | None = None
     trigger: TriggerAsk = BY_SCHEDULE
     bindings: Mapping[str, Any] = field(default_factory=dict)
+    accounts: Mapping[str, Any] = field(default_factory=dict)
     send_mode: str = "ask"
     idempotency_key: str | None = None
 
@@ -48,6 +49,7 @@ async def run_as(tx: Tx, actor: Actor, ask: RunAsAsk, *, rules: AutomationRules)
         timezone=ask.timezone,
         trigger=ask.trigger,
         bindings=ask.bindings,
+        accounts=ask.accounts,
         send_mode=ask.send_mode,
         idempotency_key=ask.idempotency_key,
     )

@@ -59,13 +59,15 @@ class Retry:
 class StepSource:
     """What an imported step was in its file, and how the tool's settings of the step read.
 
-    `ports` names its outputs by number, the error output last where it has one.
+    `ports` names its outputs by number, the error output last where it has one. `account` is what the file
+    tells of the account the step signs in to; no secret.
     """
 
     source_type: str
     source_version: float
     needs: str | None = None
     target: JsonObject | None = None
+    account: JsonObject | None = None
     alias: str | None = None
     on_error: OnError = OnError.STOP
     retry: Retry | None = None

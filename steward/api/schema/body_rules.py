@@ -87,6 +87,18 @@ BINDINGS_SCHEMA: Json = {
     },
 }
 
+# Connections of steps whose kind is none of the closed list.
+ACCOUNTS_SCHEMA: Json = {
+    "type": "object",
+    "maxProperties": 500,
+    "additionalProperties": {
+        "type": "object",
+        "required": ["integration_id"],
+        "properties": {"integration_id": {"type": "integer", "minimum": 1, "maximum": MOST_INTEGER}},
+        "additionalProperties": False,
+    },
+}
+
 # What store events start has no slots.
 BY_EVENTS: Json = {
     "if": {

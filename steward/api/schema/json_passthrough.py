@@ -230,7 +230,7 @@ class PlanStepRecord(msgspec.Struct):
     title: str
     kind: PlanStepKindStr
     operation: str
-    needs: StepNeedStr | None
+    needs: Platform | None
     supported: bool
     after: list[str]
     target: StepTargetRecord | None
@@ -261,6 +261,20 @@ class UnconfiguredRecord(msgspec.Struct):
     why: UnconfiguredReasonStr
 
 
+class UnboundRecord(msgspec.Struct):
+    """A step without a usable account, which is bound by `accounts`, and why."""
+
+    step: str
+    kind: Platform
+    why: UnconfiguredReasonStr
+
+
+class StepAccountRecord(msgspec.Struct):
+    """The connection a step is bound to by `accounts`."""
+
+    integration_id: PositiveInt
+
+
 class StepBindingRecord(msgspec.Struct):
     """The connection a step is bound to, and the place in it."""
 
@@ -273,7 +287,7 @@ class BindableStepRecord(msgspec.Struct):
     """A step whose connection a person chooses, and where its file leads."""
 
     step: str
-    kind: StepNeedStr
+    kind: Platform
     target: StepTargetRecord | None
 
 
@@ -283,6 +297,7 @@ class WorkflowReadinessRecord(msgspec.Struct):
     ready: bool
     missing: list[str]
     unconfigured: list[UnconfiguredRecord]
+    unbound: list[UnboundRecord]
 
 
 def _described(record: type[msgspec.Struct]) -> Meta:
@@ -311,6 +326,15 @@ StepBindings: TypeAlias = Annotated[
         }
     ),
 ]
+StepAccounts: TypeAlias = Annotated[
+    Mapping[str, Any],
+    Meta(
+        extra_json_schema={
+            "additionalProperties": {"$ref": "#/components/schemas/StepAccountRecord"},
+            "maxProperties": 500,
+        }
+    ),
+]
 UsedConnection: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
 BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
 WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
@@ -330,6 +354,7 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     ProposedTriggerRecord,
     PlanRecord,
     BindableStepRecord,
+    StepAccountRecord,
     StepBindingRecord,
     TouchedRecord,
     WorkflowReadinessRecord,

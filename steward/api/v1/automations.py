@@ -28,7 +28,7 @@ from steward.api.schema.answers import (
     UlidStr,
     ViaStr,
 )
-from steward.api.schema.body_rules import BINDINGS_SCHEMA, BY_EVENTS, SCHEDULE_SCHEMA
+from steward.api.schema.body_rules import ACCOUNTS_SCHEMA, BINDINGS_SCHEMA, BY_EVENTS, SCHEDULE_SCHEMA
 from steward.api.schema.fields import (
     CommaList,
     IdempotencyKey,
@@ -50,12 +50,14 @@ from steward.api.schema.fields import (
 )
 from steward.api.schema.json_passthrough import (
     ScheduleWire,
+    StepAccounts,
     StepBindings,
     TriggerWire,
     UsedConnection,
     WorkflowReadiness,
 )
 from steward.automations import change, lifecycle, setup, workflows
+from steward.automations.bindings import accounts_of, bindings_of
 from steward.automations.change import UpdateAsk
 from steward.automations.checks import BY_SCHEDULE, MOST_CONNECTIONS, MOST_TOPICS, TriggerAsk
 from steward.automations.lifecycle import StateAsk
@@ -112,6 +114,7 @@ class AutomationRecord(msgspec.Struct):
     source: ImportSourceStr | UnsetType = UNSET
     plan_version: PositiveInt | UnsetType = UNSET
     send_mode: SendModeStr | UnsetType = UNSET
+    accounts: StepAccounts | UnsetType = UNSET
     readiness: WorkflowReadiness | UnsetType = UNSET
     send_mode_allowed: bool | UnsetType = UNSET
 
@@ -155,7 +158,7 @@ def record(automation: Automation) -> AutomationRecord:
         consecutive_failures=automation.consecutive_failures,
         created_at=wire_time(automation.created_at),
         updated_at=wire_time(automation.updated_at),
-        bindings=automation.bindings,
+        bindings=bindings_of(automation.bindings),
         connections=[
             {"integration_id": bound.integration_id, "kind": bound.kind} for bound in automation.connections
         ],
@@ -175,9 +178,10 @@ async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) 
     if automation.kind is not AutomationKind.WORKFLOW:
         return answer
     state = await workflows.state_of(tx, automation)
-    missing = [] if state is None else [step.wire() for step in state.unconfigured]
+    missing = [] if state is None else state.unconfigured
     is_ready = state is not None and state.is_ready
-    answer.readiness = {"ready": is_ready, "missing": [], "unconfigured": missing}
+    answer.readiness = workflows.readiness_wire(missing, is_ready=is_ready)
+    answer.accounts = accounts_of(automation.bindings)
     if not is_new:
         answer.send_mode_allowed = state is not None and state.may_send
     return answer
@@ -234,6 +238,7 @@ ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema
 
 
 Bindings = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(BINDINGS_SCHEMA)]
+Accounts = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(ACCOUNTS_SCHEMA)]
 
 
 class ConnectionBody(RequestBody):
@@ -290,6 +295,7 @@ class UpdateBody(RequestBody):
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     template_version: Positive = Field(default=1)
     bindings: Bindings = Field(default={})
+    accounts: Accounts = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
 
 
@@ -414,6 +420,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         trigger=trigger_ask(body.trigger) if "trigger" in sent_fields else None,
         template_version=body.template_version if "template_version" in sent_fields else None,
         bindings=body.bindings if "bindings" in sent_fields else None,
+        accounts=body.accounts if "accounts" in sent_fields else None,
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
     changed = await change.update(tx, call.actor, ask, rules=rules_of(call.context))

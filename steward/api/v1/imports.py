@@ -36,6 +36,7 @@ from steward.api.schema.fields import (
 from steward.api.schema.json_passthrough import Finding, PlanWire, ProposedTrigger, WorkflowReadiness
 from steward.api.v1 import automations as automation_answers
 from steward.api.v1.automations import (
+    Accounts,
     AutomationAnswer,
     Bindings,
     ScheduleJson,
@@ -132,6 +133,7 @@ class PreviewKeptBody(RequestBody):
 
     integration_id: Positive | None = None
     bindings: Bindings = Field(default={})
+    accounts: Accounts = Field(default={})
     inputs: OpenObject = Field(default={})
 
 
@@ -153,6 +155,7 @@ class RunAsBody(RequestBody):
     timezone: ZoneText = Field(default="")
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     bindings: Bindings = Field(default={})
+    accounts: Accounts = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
     idempotency_key: IdempotencyKey = Field(default="")
 
@@ -265,7 +268,7 @@ async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
 def _ask(call: ApiCall) -> PreviewQuery:
     body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
-    return PreviewQuery(integration, body.bindings, rules_of(call.context).topics_of)
+    return PreviewQuery(integration, body.bindings, body.accounts, rules_of(call.context).topics_of)
 
 
 def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:
@@ -283,6 +286,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         timezone=body.timezone if "timezone" in body.model_fields_set else None,
         trigger=automation_answers.trigger_ask(body.trigger),
         bindings=body.bindings,
+        accounts=body.accounts,
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )

@@ -114,6 +114,9 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
         step_findings.add(
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
         )
+    elif needs not in (None, "store"):
+        words = f"It signs in with an account ({needs}). Connect the account, and choose it for this step."
+        step_findings.add(FindingLevel.WARNING, "credential", words)
     if node.disabled:
         step_findings.add(
             FindingLevel.NOTE, "disabled_step", "It is switched off: items pass it unchanged. Nothing to do."
@@ -123,6 +126,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
         source_version=node.version,
         needs=needs,
         target=kind.target(definition),
+        account=kind.account(definition),
         on_error=on_error,
         retry=retry,
         once=node.settings.get("executeOnce") is True,

@@ -308,7 +308,14 @@ class StepType(ABC):
         return self.field_use
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns the kind of connection that it needs: store, spreadsheet, teams or None."""
+        """Returns the kind of connection that it needs, None without one.
+
+        `store` is the automation's own; all others are ids of connectors, and a person binds them.
+        """
+        return None
+
+    def account(self, node: NodeDefinition) -> JsonObject | None:
+        """Returns what the file tells of the account that it signs in to, never a secret."""
         return None
 
     def target(self, node: NodeDefinition) -> JsonObject | None:

@@ -1,0 +1,132 @@
+"""Connections of a workflow's steps: the interface's closed kinds in `bindings`, all others in `accounts`."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from steward.automations.bindings import MOST_BINDINGS, accounts_of, bindings_of, check_bound
+from steward.automations.checks import Faults
+from steward.automations.workflows import readiness_wire, unconfigured
+from steward.model import kept_plan
+from steward.model.connection import Auth, Connection, ConnectionState
+from steward.model.ids import IntegrationId, OrgId
+from steward.model.json import JsonObject
+from steward.model.plan import Plan, PlanStep, StepKind, StepSource, in_line
+from steward.model.refusals import ValidationFailed
+
+NOW = datetime(2026, 5, 4, 10, tzinfo=UTC)
+
+
+def _connection(number: int, kind: str, state: ConnectionState = ConnectionState.CONNECTED) -> Connection:
+    return Connection(
+        org=OrgId(1),
+        integration_id=IntegrationId(number),
+        kind=kind,
+        is_store=False,
+        name=kind,
+        domain=None,
+        zone=None,
+        currency=None,
+        state=state,
+        auth=Auth.KEY,
+        account_label=None,
+        facts={},
+        version=1,
+        connected_at=NOW,
+        last_ok_at=None,
+        checked_at=None,
+        last_error=None,
+    )
+
+
+def _step(name: str, needs: str | None) -> PlanStep:
+    origin = StepSource(source_type="x", source_version=1, needs=needs, account={"credential": "x"})
+    return PlanStep(name, name, StepKind.SEND, "x", {}, origin)
+
+
+PLAN = in_line((_step("Ask", "http_api"), _step("Tell", "teams"), _step("Pass", None)))
+CONNECTIONS = {
+    connection.integration_id: connection
+    for connection in (
+        _connection(1, "http_api"),
+        _connection(2, "teams"),
+        _connection(3, "http_api", ConnectionState.NEEDS_RECONNECTING),
+    )
+}
+TEAMS = {"integration_id": 2, "kind": "teams", "target": None}
+
+
+def _errors(bindings: JsonObject, accounts: JsonObject, plan: Plan = PLAN) -> dict[str, Any]:
+    faults = Faults()
+    check_bound(faults, plan, bindings, accounts, CONNECTIONS)
+    try:
+        faults.refuse()
+    except ValidationFailed as refused:
+        return dict(refused.errors)
+    return {}
+
+
+def test_both_fields_are_kept_as_one_and_shown_apart() -> None:
+    """What is bound by either field is one object, and each field shows its own steps."""
+    kept = check_bound(Faults(), PLAN, {"Tell": TEAMS}, {"Ask": {"integration_id": 1}}, CONNECTIONS)
+    assert bindings_of(kept) == {"Tell": TEAMS}
+    assert accounts_of(kept) == {"Ask": {"integration_id": 1}}
+
+
+@pytest.mark.parametrize(
+    ("step", "account", "words"),
+    [
+        ("No such step", {"integration_id": 1}, "This workflow has no step of that name"),
+        ("Pass", {"integration_id": 1}, "This workflow has no step of that name"),
+        ("Tell", {"integration_id": 2}, "This workflow has no step of that name"),
+        ("Ask", {"integration_id": 9}, "This organisation has no such connection."),
+        ("Ask", {"integration_id": 2}, "This step needs a connection of kind http_api."),
+        ("Ask", {"integration_id": 0}, "integration_id is a whole number from 1 on."),
+        ("Ask", {"integration_id": True}, "integration_id is a whole number from 1 on."),
+        ("Ask", {"integration_id": 1, "kind": "http_api"}, "Give integration_id, and nothing else."),
+        ("Ask", 1, "Give integration_id, and nothing else."),
+    ],
+)
+def test_an_account_that_cannot_be_used_is_refused_by_its_step(step: str, account: Any, words: str) -> None:
+    """Each fault names the field and the step; another organization's connection is an unknown one."""
+    [(field, [message])] = _errors({}, {step: account}).items()
+    assert field == f"accounts.{step}"
+    assert message.startswith(words)
+
+
+def test_a_step_is_not_bound_by_both_fields() -> None:
+    """A step named in both fields is refused, whichever of them would fit."""
+    assert "accounts.Tell" in _errors({"Tell": TEAMS}, {"Tell": {"integration_id": 1}})
+
+
+def test_a_binding_does_not_name_a_step_of_another_kind() -> None:
+    """The closed field stays closed: an account is not bound by it."""
+    assert list(_errors({"Ask": TEAMS}, {})) == ["bindings.Ask"]
+
+
+def test_five_hundred_accounts_can_be_named() -> None:
+    """As many as bindings; one more is refused as a whole."""
+    plan = in_line(tuple(_step(f"Ask {number}", "http_api") for number in range(MOST_BINDINGS + 1)))
+    accounts = {f"Ask {number}": {"integration_id": 1} for number in range(MOST_BINDINGS)}
+    assert _errors({}, accounts, plan) == {}
+    more = accounts | {f"Ask {MOST_BINDINGS}": {"integration_id": 1}}
+    assert list(_errors({}, more, plan)) == ["accounts"]
+
+
+def test_a_step_without_a_usable_account_is_unbound() -> None:
+    """Readiness lists it apart from the closed kinds, with why; `missing` stays empty."""
+    for accounts, why in (({}, "no_connection"), ({"Ask": {"integration_id": 3}}, "needs_reconnecting")):
+        bound = check_bound(Faults(), PLAN, {}, accounts, CONNECTIONS)
+        missing = unconfigured(PLAN, bound, None, CONNECTIONS)
+        assert readiness_wire(missing, is_ready=False) == {
+            "ready": False,
+            "missing": [],
+            "unconfigured": [{"step": "Tell", "kind": "teams", "target": None, "why": "no_connection"}],
+            "unbound": [{"step": "Ask", "kind": "http_api", "why": why}],
+        }
+
+
+def test_what_the_file_tells_of_an_account_is_kept_with_the_plan() -> None:
+    """A plan read back is the plan that was kept."""
+    assert kept_plan.from_kept(kept_plan.to_kept(PLAN)) == PLAN
