@@ -147,6 +147,12 @@ def _teams_host(text: str) -> str:
     return _entry(text)
 
 
+def _slack_host(text: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+", text):
+        return text.lower()
+    return _teams_host(text)
+
+
 def _database(text: str) -> str:
     if text.startswith("sqlite:///"):
         if text == "sqlite:///" or "?" in text or "\0" in text:
@@ -200,6 +206,7 @@ _DATABASE = Form("sqlite:///PATH or postgresql://HOST/NAME", _database)
 _KEYS = Form("a comma separated list of id:base64 of 32 bytes, each id once", _master_keys)
 _HOSTS = _list_of("host:port", _entry)
 _TEAMS = _list_of("host suffixes that begin with a dot, or host:port", _teams_host)
+_SLACK = _list_of("hosts, host suffixes that begin with a dot, or host:port", _slack_host)
 _NETWORKS = _list_of("networks such as 10.0.0.0/8", ipaddress.ip_network)
 _LEVEL = _choice("debug", "info", "warning", "error")
 _MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
@@ -324,6 +331,11 @@ class Settings:
     )
     teams_hosts: tuple[str, ...] = _setting(
         _TEAMS, ".logic.azure.com, .environment.api.powerplatform.com", "Where a Teams address may lead"
+    )
+    slack_hosts: tuple[str, ...] = _setting(
+        _SLACK,
+        "hooks.slack.com, slack.com",
+        "Where a Slack address may lead; the API is at the first that is no webhook's",
     )
     shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "The version asked for")
     shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")

@@ -26,6 +26,7 @@ def connector_options(settings: Settings) -> Options:
         google_client_id=settings.google_client_id,
         google_client_secret=settings.google_client_secret,
         teams_hosts=settings.teams_hosts,
+        slack_hosts=settings.slack_hosts,
         bounded=settings.env is Environment.TEST,
         shopify_version=settings.shopify_api_version,
         shopify_url=settings.shopify_url,

@@ -97,8 +97,8 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
         "env", "database_url", "data_dir", "master_keys", "base_url", "auth_url", "web_origin", "listen",
         "metrics_listen", "trusted_proxies", "api_access", "log_level", "log_format", "approval_seconds",
         "approver_not_starter", "allow_private_hosts", "google_client_id", "google_client_secret",
-        "google_sheets_url", "google_token_url", "google_authorize_url", "teams_hosts", "shopify_api_version",
-        "shopify_url", "unconfined_scripts",
+        "google_sheets_url", "google_token_url", "google_authorize_url", "teams_hosts", "slack_hosts",
+        "shopify_api_version", "shopify_url", "unconfined_scripts",
     }  # fmt: skip
     assert {field.name for field in fields(Settings)} == others | {name.lower() for name, *_ in NUMBERS}
 
@@ -120,6 +120,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     assert settings.google_token_url == "https://oauth2.googleapis.com/token"
     assert settings.google_authorize_url == "https://accounts.google.com/o/oauth2/v2/auth"
     assert settings.teams_hosts == (".logic.azure.com", ".environment.api.powerplatform.com")
+    assert settings.slack_hosts == ("hooks.slack.com", "slack.com")
     unset = (settings.approval_seconds, settings.shopify_url, settings.google_client_id)
     assert unset == (None, None, None)
     assert settings.google_client_secret is None
@@ -149,6 +150,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         ("ALLOW_PRIVATE_HOSTS", ["", "127.0.0.1:8401,shop.local:80"],
          ["127.0.0.1", "*:80", "h:80,h:80", "https://h:80"]),
         ("TEAMS_HOSTS", [".logic.azure.com", "127.0.0.1:8401"], ["logic.azure.com", ".", "..x", "x:0"]),
+        ("SLACK_HOSTS", ["slack.com", "hooks.slack.com, .slack-gov.com", "127.0.0.1:8401"],
+         ["slack", "x..y", "x:0"]),
         ("GOOGLE_CLIENT_ID", ["id.apps"], ["", " id"]),
         ("GOOGLE_CLIENT_SECRET", ["s"], ["", "s\n"]),
         ("GOOGLE_SHEETS_URL", ["https://s.example/sheets"], ["s.example", "https://s.example/?a=b"]),

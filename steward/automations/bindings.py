@@ -9,6 +9,7 @@ from typing import Any
 
 from steward.automations.checks import Faults
 from steward.automations.workflows import bound_kinds, own_document
+from steward.connectors.base.settings import TAKES_CALLS
 from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -115,6 +116,8 @@ def _why_no_account(
         return "This organisation has no such connection."
     if connection.kind not in account_kinds(step):
         return f"This step needs a connection of kind {' or '.join(account_kinds(step))}."
+    if connection.facts.get(TAKES_CALLS) is False:
+        return "This connection takes messages alone. Choose one made with a token."
     return None
 
 

@@ -39,7 +39,7 @@ class WrongUsage(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Argument:
+class Argument:
     """One argument: its names and what argparse is told about it."""
 
     names: tuple[str, ...]
@@ -75,13 +75,13 @@ class Command:
     name: str
     words: str
     run: Callable[[CliArgs], Awaitable[Facts | None]]
-    arguments: tuple[_Argument, ...] = ()
+    arguments: tuple[Argument, ...] = ()
     in_words: Callable[[Facts], str] | None = None
 
 
-def option(*names: str, **options: Any) -> _Argument:
+def option(*names: str, **options: Any) -> Argument:
     """An argument as argparse takes it."""
-    return _Argument(names, options)
+    return Argument(names, options)
 
 
 @dataclass(frozen=True, slots=True)

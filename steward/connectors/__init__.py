@@ -13,6 +13,7 @@ FOLDERS = (
     "spreadsheet",
     "teams",
     "cloud_s3",
+    "slack",
 )
 
 ALL: Mapping[str, type[Connector]] = {

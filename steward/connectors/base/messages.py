@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Protocol, Self
 
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.connector import (
@@ -121,10 +121,22 @@ class MessageReader:
         return False
 
 
+class MessagePlatform(Protocol):
+    """What a writer of messages asks of its connector."""
+
+    def marked(self, arguments: JsonObject, effect_key: str) -> JsonValue:
+        """Returns the message as sent."""
+        ...
+
+    def outcome(self, response: PlatformResponse) -> WriteOutcome:
+        """Returns what a response means for the message."""
+        ...
+
+
 class MessageWriter:
     """Posts one message."""
 
-    def __init__(self, connector: "MessageConnector", http: WriteClient) -> None:
+    def __init__(self, connector: MessagePlatform, http: WriteClient) -> None:
         self._connector = connector
         self._http = http
 

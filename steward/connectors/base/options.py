@@ -12,6 +12,7 @@ class Options:
     sheets_url: str
     token_url: str
     teams_hosts: tuple[str, ...]
+    slack_hosts: tuple[str, ...] = ("hooks.slack.com", "slack.com")
     bounded: bool = False
     shopify_version: str = "2026-10"
     shopify_url: str | None = None

@@ -10,6 +10,10 @@ from steward.telemetry.redact import Secret
 
 # The fact that identifies an account, whatever address it was reached by.
 IDENTITY = "identity"
+# The facts, false for a connection whose messages have to name their channel, and for one that takes
+# messages alone and none of the calls that steps of workflows make.
+NAMES_CHANNEL = "names_channel"
+TAKES_CALLS = "takes_calls"
 
 
 class BadSettings(Exception):

@@ -6,6 +6,8 @@ from steward.connectors import kinds_receiving
 from steward.connectors.base.commands import PostCard
 from steward.connectors.base.connector import Receivable
 from steward.connectors.base.messages import message_operation
+from steward.connectors.base.settings import NAMES_CHANNEL
+from steward.model.connection import Connection
 from steward.model.ids import IntegrationId
 from steward.steps.base import AccountAccess, JsonRecord, MemoryWrite, StepContext, StepResult
 
@@ -23,6 +25,11 @@ def accepted_kinds(need: str) -> tuple[str, ...]:
     if need == "teams":
         return kinds_receiving(Receivable.MESSAGE)
     return (need,)
+
+
+def names_channel(connection: Connection) -> bool:
+    """Whether messages to the connection have a channel, without naming one themselves."""
+    return connection.facts.get(NAMES_CHANNEL) is not False
 
 
 class TeamsInput(JsonRecord, frozen=True):

@@ -1,0 +1,102 @@
+"""Calls that steps of workflows make to the API of a connected service: sent at most once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from steward.connectors.base.connector import Guard, PlannedChanges
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+
+_LABEL = 200
+_TEXT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class SendCall:
+    """Commands one call, as a step prepared it: `path` is relative to the service's address.
+
+    `recipient` and `text` are what people read of a message; everything else of the body is shown as JSON.
+    `is_form`: the body is sent as a form, whose values are texts.
+    """
+
+    method: str
+    path: str
+    body: JsonObject = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    is_form: bool = False
+    recipient: str = ""
+    text: str = ""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendCallOperation:
+    """Makes one call for each command. Nothing can be read back, so it is sent at most once.
+
+    `subject` is the kind of object an approval shows.
+    """
+
+    name: str
+    subject: str = "message"
+    action: Action = Action.SEND
+    recovery: Recovery = Recovery.AT_MOST_ONCE
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Returns `at_most_once` for every part."""
+        return self.recovery
+
+    def plan(self, commands: Sequence[SendCall], *, integration_id: IntegrationId) -> PlannedChanges:
+        """Plans one call per command."""
+        return PlannedChanges(tuple(self._proposal(command, integration_id) for command in commands), ())
+
+    def _proposal(self, command: SendCall, integration_id: IntegrationId) -> Proposal:
+        arguments: JsonObject = {
+            "method": command.method,
+            "path": command.path,
+            "query": dict(command.query),
+            "body": command.body,
+            "form": command.is_form,
+        }
+        target = command.recipient or command.path
+        part = Part(self.name, integration_id, target[:_LABEL], arguments, None, None)
+        label = (command.text.strip().partition("\n")[0] or target)[:_LABEL]
+        ref = ObjectRef(self.subject, None, label)
+        return Proposal(
+            ref, self.action, tuple(_fields(command)), (part,), integration_id, False, command.message
+        )
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """Predicts nothing: the answer of the service is unknown."""
+        return {}, ("",)
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """Makes each call by itself."""
+        return [(part,) for part in parts]
+
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
+        """Returns false: nothing can be read back."""
+        return False
+
+
+def _fields(command: SendCall) -> list[FieldChange]:
+    """Returns what the approver sees: recipient, text, the call, and the rest of its body."""
+    shown = [
+        ("recipient", "To", command.recipient),
+        ("text", "Text", command.text),
+        ("request", "Request", f"{command.method} {command.path}"),
+    ]
+    words = {command.recipient, command.text} - {""}
+    rest = {name: value for name, value in command.body.items() if not _is_among(value, words)}
+    if rest:
+        shown.append(("body", "Body", json.dumps(rest, ensure_ascii=False, indent=1)))
+    return [
+        FieldChange(name, label, None, text[:_TEXT], FieldKind.TEXT) for name, label, text in shown if text
+    ]
+
+
+def _is_among(value: JsonValue, words: set[str]) -> bool:
+    return isinstance(value, str) and value in words

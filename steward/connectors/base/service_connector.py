@@ -1,0 +1,331 @@
+"""A base for connectors of services whose API is called with a key."""
+
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast
+
+from steward.connectors.base.connector import (
+    Capabilities,
+    ConnectionKind,
+    ConnectorFacts,
+    CurrentValue,
+    Destination,
+    Health,
+    WriteOperation,
+)
+from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.options import Options
+from steward.connectors.base.queries import PATH, PathQuery, ReadOp, RecordPage
+from steward.connectors.base.service_calls import SendCallOperation
+from steward.connectors.base.settings import (
+    IDENTITY,
+    NAMES_CHANNEL,
+    BadSettings,
+    ConnectionSecrets,
+    ConnectionSettings,
+    unknown_settings,
+)
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Batch, Part
+from steward.model.connection import Auth
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import Bearer, Credentials, PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.errors import (
+    CallError,
+    Invalid,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
+    Throttled,
+    Unauthorized,
+    UnusableResponse,
+    WriteFailed,
+)
+from steward.outbound.response import Decoded, PlatformResponse
+from steward.telemetry.redact import Secret
+
+ONE_A_SECOND = RateLimit(max_concurrency=1, min_interval_s=1.0)
+_UNKNOWN_SETTING = "This is no setting of {title}."
+
+
+@dataclass(frozen=True, slots=True)
+class SettingField:
+    """One field of a connection's form; `words` say what is wrong with a value that does not match."""
+
+    name: str
+    title: str
+    words: str
+    pattern: str = r"\S{1,500}"
+    secret: bool = True
+    needed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The account a key belongs to, as the service names it; `identity` stays when the key is replaced."""
+
+    label: str
+    identity: str
+
+
+class ServiceConnector:
+    """Connects an account of a service by its key; a subclass names the service and what is its own.
+
+    `base_url` is the address of its API, `check_path` a path that names the key's account, and
+    `key_field` the setting that a refused key is shown at.
+    """
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    fields: ClassVar[tuple[SettingField, ...]]
+    key_field: ClassVar[str]
+    base_url: ClassVar[str] = ""
+    check_path: ClassVar[str] = ""
+    rate_limit: ClassVar[RateLimit] = ONE_A_SECOND
+    operation: ClassVar[SendCallOperation]
+    capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True)
+    topics: Mapping[str, TopicSpec] = {}
+    events: EventSource | None = None
+    reads: Mapping[str, ReadOp[Any, Any]] = {PATH.name: PATH}
+
+    def __init__(self, options: Options) -> None:
+        self.private_hosts = options.private_hosts
+        timeouts = Timeouts.of_kind(options.read_s, bounded=options.bounded)
+        self.facts = ConnectorFacts(
+            self.id,
+            self.title,
+            ConnectionKind.ACCOUNT,
+            (Auth.KEY,),
+            self.rate_limit,
+            timeouts,
+            self.settings_schema(),
+            self.capabilities,
+        )
+        self.writes: Mapping[str, WriteOperation[Any]] = {self.operation.name: self.operation}
+
+    @classmethod
+    def from_options(cls, options: Options) -> Self:
+        """Returns the connector as the operator's settings configure it."""
+        return cls(options)
+
+    def settings_schema(self) -> JsonObject:
+        """Returns the schema of the connection form."""
+        properties: dict[str, JsonValue] = {}
+        for setting in self.fields:
+            form: dict[str, JsonValue] = {"type": "string", "title": setting.title, "maxLength": 2000}
+            properties[setting.name] = form | ({"secret": True} if setting.secret else {})
+        needed: list[JsonValue] = [setting.name for setting in self.fields if setting.needed]
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "required": needed,
+            "properties": properties,
+        }
+
+    def settings(self, form: JsonObject) -> ConnectionSettings:
+        """Validates the fields of the form. Raises BadSettings."""
+        texts = self.texts(form)
+        plain = {
+            setting.name: texts[setting.name]
+            for setting in self.fields
+            if not setting.secret
+            if setting.name in texts
+        }
+        sealed = {
+            setting.name: Secret(texts[setting.name])
+            for setting in self.fields
+            if setting.secret and setting.name in texts
+        }
+        digest = hashlib.sha256("\n".join(texts[name] for name in sorted(texts)).encode()).hexdigest()
+        return ConnectionSettings(plain, sealed, Auth.KEY, subject=f"{self.id} {digest[:24]}")
+
+    def texts(self, form: JsonObject) -> dict[str, str]:
+        """Returns the values of the form's fields, those left empty not among them. Raises BadSettings."""
+        names = [setting.name for setting in self.fields]
+        errors = unknown_settings(form, names, _UNKNOWN_SETTING.format(title=self.title))
+        texts: dict[str, str] = {}
+        for setting in self.fields:
+            value = form.get(setting.name)
+            text = value.strip() if isinstance(value, str) else ""
+            if text and re.fullmatch(setting.pattern, text) and text.isprintable():
+                texts[setting.name] = text
+            elif setting.needed or value not in (None, ""):
+                errors[setting.name] = [setting.words]
+        if errors:
+            raise BadSettings(errors)
+        return texts
+
+    def address(self, secrets: ConnectionSecrets) -> str:
+        """Returns the address of the API. Raises BadSettings when it may no longer be called."""
+        return self.base_url
+
+    def credentials(self, secrets: ConnectionSecrets) -> Credentials:
+        """Returns what signs the calls in."""
+        return Bearer(secrets.sealed[self.key_field])
+
+    def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
+        """Returns the endpoint of the account. Raises BadSettings."""
+        return PlatformEndpoint(
+            self.id,
+            self.address(secrets),
+            self.credentials(secrets),
+            self.facts.timeouts,
+            self.rate_limit,
+            f"{self.id} {secrets.integration_id}",
+        )
+
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "ServiceReader":
+        """Returns a reader of the API's paths."""
+        return ServiceReader(self, http)
+
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "ServiceWriter":
+        """Returns a writer that makes one call."""
+        return ServiceWriter(self, http)
+
+    def failure(self, response: PlatformResponse) -> CallError | None:
+        """Returns why the service refused a call; null for a call that it accepted."""
+        return failure_of_status(self.title, response)
+
+    def outcome(self, response: PlatformResponse) -> WriteOutcome:
+        """Returns what a response means for the call that it answers."""
+        failure = self.failure(response)
+        match failure:
+            case None:
+                return WriteOutcome(WriteState.APPLIED)
+            case Throttled():
+                return WriteOutcome.of_error(WriteState.NOT_SENT, failure)
+            case PlatformUnavailable() | UnusableResponse():
+                return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
+            case _:
+                return WriteOutcome.of_error(WriteState.REFUSED, failure)
+
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
+        """Asks the service whose key it is."""
+        try:
+            response = await http.get(self.check_path)
+            failure = self.failure(response)
+            if failure is not None:
+                raise failure
+            account = self.account(answer_of(response), secrets)
+        except CallError as error:
+            is_key = isinstance(error, Unauthorized | RemoteNotFound | MissingRight)
+            return Health(ok=False, error=error, error_field=self.key_field if is_key else None)
+        facts: JsonObject = {IDENTITY: f"{self.id} {account.identity}", NAMES_CHANNEL: False}
+        return Health(
+            ok=True, account_label=account.label, name=account.label, rights=("read", "write"), facts=facts
+        )
+
+    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+        """Returns the account that the check's answer names. Raises UnusableResponse."""
+        raise NotImplementedError
+
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
+        """Returns an empty list: steps name their recipients themselves."""
+        return []
+
+
+class ServiceReader:
+    """Reads paths of a service's API."""
+
+    def __init__(self, connector: ServiceConnector, http: ReadClient) -> None:
+        self._connector = connector
+        self._http = http
+
+    def read(self, op: ReadOp[Any, Any], params: Any) -> AsyncIterator[RecordPage[Any]]:
+        """Yields the one answer of a path. Raises CallError; KeyError for a read it does not have."""
+        if op.name != PATH.name:
+            raise KeyError(op.name)
+        return self._path(cast("PathQuery", params))
+
+    async def _path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
+        response = await self._http.get(query.path, dict(query.query), operation="path")
+        failure = self._connector.failure(response)
+        if failure is not None:
+            raise failure
+        yield RecordPage((response,), total=1)
+
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
+        """Returns no values: a call is no value that could be read."""
+        return [CurrentValue(part, None) for part in parts]
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Returns unknown: only a person may make the call again."""
+        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether this was sent.")
+
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Returns false: calls leave no mark."""
+        return False
+
+
+class ServiceWriter:
+    """Makes one call."""
+
+    def __init__(self, connector: ServiceConnector, http: WriteClient) -> None:
+        self._connector = connector
+        self._http = http
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Makes the one call of a batch. Never raises a call's error."""
+        [part] = batch.parts
+        arguments = part.arguments
+        query = arguments["query"]
+        try:
+            response = await self._http.send(
+                str(arguments["method"]),
+                str(arguments["path"]),
+                arguments["body"],
+                params={name: str(text) for name, text in query.items()}
+                if isinstance(query, Mapping)
+                else None,
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+                operation=part.operation,
+            )
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
+        return [self._connector.outcome(response)]
+
+
+def failure_of_status(title: str, response: PlatformResponse, words: str = "") -> CallError | None:
+    """Returns the error that a status means; `words` are the service's own reason, quoted."""
+    status, quoted = response.status, response.quote(words)
+    reason = f" It said: {quoted}" if quoted else ""
+    if response.ok:
+        return None
+    if status == 401:
+        return Unauthorized(f"{title} did not accept the key. Reconnect it.", platform_text=quoted)
+    if status == 403:
+        return MissingRight(
+            "do this", f"{title} does not let this key do that.{reason}", platform_text=quoted
+        )
+    if status == 404:
+        return RemoteNotFound(f"{title} knows nothing of that name.{reason}", platform_text=quoted)
+    if status == 429:
+        return Throttled(_wait_of(response), platform_text=quoted)
+    if status in (408, 425) or status >= 500 or status < 400:
+        return PlatformUnavailable(f"{title} failed to answer (status {status}).", platform_text=quoted)
+    return Invalid([], f"{title} refused it (status {status}).{reason}", platform_text=quoted)
+
+
+def _wait_of(response: PlatformResponse) -> float:
+    named = response.headers.get("retry-after", "")
+    return float(named) if named.isdigit() else 2.0
+
+
+def answer_of(response: PlatformResponse) -> dict[str, Decoded]:
+    """Returns the object a service answered with. Raises UnusableResponse."""
+    decoded = response.json()
+    if not isinstance(decoded, dict):
+        raise UnusableResponse("it is no object")
+    return decoded
+
+
+def text_of(answer: Mapping[str, Decoded], name: str) -> str:
+    """Returns a text or number of an answer as text; an empty one when it has none."""
+    value = answer.get(name)
+    return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""

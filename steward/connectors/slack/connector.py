@@ -1,0 +1,246 @@
+"""The Slack connector: calls of a bot token's API, and cards posted to an incoming webhook."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from steward.connectors.base.connector import Capabilities, Destination, Health, Receivable, WriteOperation
+from steward.connectors.base.messages import MessageWriter, PostMessage
+from steward.connectors.base.options import Options
+from steward.connectors.base.service_calls import SendCallOperation
+from steward.connectors.base.service_connector import (
+    Account,
+    ServiceConnector,
+    ServiceWriter,
+    SettingField,
+    answer_of,
+    failure_of_status,
+    text_of,
+)
+from steward.connectors.base.settings import TAKES_CALLS, BadSettings, ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
+from steward.connectors.slack.text import message
+from steward.model.change import Batch
+from steward.model.json import JsonObject
+from steward.outbound.address import origin_of
+from steward.outbound.client import ManagementClient, ReadClient, WriteClient
+from steward.outbound.endpoint import Credentials, SecretUrl
+from steward.outbound.errors import (
+    CallError,
+    CallRefused,
+    Invalid,
+    MissingRight,
+    PlatformUnavailable,
+    RemoteNotFound,
+    Throttled,
+    Unauthorized,
+    UnusableResponse,
+)
+from steward.outbound.response import Decoded, PlatformResponse
+
+_WEBHOOK = "webhook_url"
+_BOT = "bot_token"
+_MOST_CHANNELS = 2000
+_KEYS = frozenset(("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"))
+_MISSING = frozenset(("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied"))
+_AWAY = frozenset(
+    ("internal_error", "fatal_error", "service_unavailable", "request_timeout", "team_added_to_org")
+)
+_NOT_THERE = frozenset(("channel_not_found", "user_not_found", "message_not_found", "users_not_found"))
+_NO_CHANNEL = "This Slack connection has a bot token and names no channel. Connect the webhook of one."
+
+_NO_CALLS = "This Slack connection is a webhook. Steps of workflows need one with a bot token."
+
+
+class SlackConnector(ServiceConnector):
+    """Connects Slack by exactly one of a bot token, for steps of workflows, and a webhook, for cards.
+
+    The operator's `slack_hosts` are where it may lead; the API is called at the first of them that is not
+    for webhooks.
+    """
+
+    id = "slack"
+    title = "Slack"
+    key_field = _BOT
+    check_path = "/auth.test"
+    fields = (
+        SettingField(
+            _BOT, "Bot token", "Give the token of the app, which begins with xoxb-.", r"xox[a-z]-\S{8,400}",
+            needed=False,
+        ),
+        SettingField(
+            _WEBHOOK, "Address of the webhook", "Give the https address that Slack shows.", r"\S{1,2000}",
+            needed=False,
+        ),
+    )  # fmt: skip
+    operation = SendCallOperation("slack.call")
+    posting = PostMessage("slack.post", message)
+    capabilities = Capabilities(reads=True, writes=True, receives=frozenset((Receivable.MESSAGE,)))
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._hosts = options.slack_hosts
+        self.writes: Mapping[str, WriteOperation[Any]] = {
+            self.operation.name: self.operation,
+            self.posting.name: self.posting,
+        }
+
+    def settings(self, form: JsonObject) -> ConnectionSettings:
+        """Validates the form, which has a bot token or a webhook and not both. Raises BadSettings."""
+        texts = self.texts(form)
+        if len(texts) != 1:
+            words = "Give a bot token or the address of a webhook, and not both."
+            raise BadSettings({_BOT: [words]})
+        if _WEBHOOK in texts:
+            origin = self._webhook_origin(texts[_WEBHOOK])
+            if len(urlsplit(texts[_WEBHOOK]).path) < 2:
+                raise BadSettings({_WEBHOOK: ["The address is not complete: copy it whole."]})
+            kept = super().settings(form)
+            return ConnectionSettings({"origin": origin}, kept.sealed, kept.auth, kept.subject)
+        return super().settings(form)
+
+    def address(self, secrets: ConnectionSecrets) -> str:
+        """Returns the origin of the webhook, or the address of the API. Raises BadSettings."""
+        if _WEBHOOK in secrets.sealed:
+            return self._webhook_origin(secrets.plain["origin"])
+        host = next((host for host in self._hosts if not host.startswith(("hooks.", "."))), None)
+        if host is None:
+            raise BadSettings({_BOT: ["The operator allows no address of Slack's API."]})
+        return f"https://{host}/api"
+
+    def credentials(self, secrets: ConnectionSecrets) -> Credentials:
+        """Returns the webhook, which is its own secret, or the token."""
+        if _WEBHOOK in secrets.sealed:
+            return SecretUrl(secrets.sealed[_WEBHOOK])
+        return super().credentials(secrets)
+
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:  # type: ignore[override]
+        """Returns a writer of the webhook's channel, or of the API."""
+        if _WEBHOOK in secrets.sealed:
+            return _WebhookWriter(self, http)
+        return _ApiWriter(self, http)
+
+    def marked(self, arguments: JsonObject, effect_key: str) -> JsonObject:
+        """Returns the message unchanged: Slack keeps no id of the sender's."""
+        return arguments
+
+    def failure(self, response: PlatformResponse) -> CallError | None:
+        """Returns the error of an answer, which Slack also gives with status 200."""
+        if response.body.strip() == b"ok":
+            return failure_of_status(self.title, response)
+        try:
+            answer = answer_of(response)
+        except UnusableResponse as error:
+            return failure_of_status(self.title, response) or error
+        if response.ok and answer.get("ok") is True:
+            return None
+        failure = _error(text_of(answer, "error"), response) or failure_of_status(self.title, response)
+        return failure or UnusableResponse("it says neither yes nor no")
+
+    async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
+        """Asks Slack whose token it is; of a webhook only the form of the address is checked."""
+        if _WEBHOOK not in secrets.sealed:
+            return await super().check(http, secrets)
+        try:
+            host = urlsplit(self._webhook_origin(secrets.plain["origin"])).hostname or ""
+        except BadSettings as bad:
+            words = " ".join(bad.errors[_WEBHOOK])
+            return Health(ok=False, error=CallRefused(words, words), error_field=_WEBHOOK)
+        facts: JsonObject = {TAKES_CALLS: False}
+        return Health(ok=True, account_label=host, name=host, rights=("write",), facts=facts)
+
+    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+        """Returns the workspace and the app's user."""
+        team, user = text_of(answer, "team"), text_of(answer, "user")
+        identity = f"{text_of(answer, 'team_id')} {text_of(answer, 'user_id')}"
+        return Account(f"{team} ({user})", identity)
+
+    async def destinations(
+        self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None
+    ) -> list[Destination]:
+        """Returns the channels a bot token sees, or the one channel of a webhook. Raises CallError."""
+        if parent is not None:
+            return []
+        if _WEBHOOK in secrets.sealed:
+            host = urlsplit(secrets.plain["origin"]).hostname or ""
+            return [Destination(host, "channel", host)]
+        destinations: list[Destination] = []
+        query = {"types": "public_channel,private_channel", "exclude_archived": "true", "limit": "200"}
+        while len(destinations) < _MOST_CHANNELS:
+            response = await http.get("/conversations.list", query)
+            failure = self.failure(response)
+            if failure is not None:
+                raise failure
+            answer = answer_of(response)
+            channels = answer.get("channels")
+            for channel in channels if isinstance(channels, list) else ():
+                if isinstance(channel, dict):
+                    name = f"#{text_of(channel, 'name')}"
+                    destinations.append(Destination(text_of(channel, "id"), "channel", name))
+            cursor = next_cursor(answer)
+            if not cursor or cursor == query.get("cursor"):
+                break
+            query["cursor"] = cursor
+        return destinations
+
+    def _webhook_origin(self, url: str) -> str:
+        """Returns the origin of an address that may be a webhook's. Raises BadSettings."""
+        try:
+            origin = origin_of(url, self.private_hosts)
+        except CallRefused:
+            raise BadSettings({_WEBHOOK: ["Give the https address that Slack shows."]}) from None
+        suffixes = tuple(host for host in self._hosts if host.startswith("."))
+        is_named = origin.host in self._hosts and origin.port == 443
+        if not (is_named or origin.entry in self._hosts or (suffixes and origin.host.endswith(suffixes))):
+            raise BadSettings({_WEBHOOK: ["This is not the address of a Slack webhook."]})
+        return f"{origin.scheme}://{origin.entry}"
+
+
+class _ApiWriter(ServiceWriter):
+    """Makes calls of a bot token, which has no channel for cards."""
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Makes the one call of a batch; a card is refused. Never raises a call's error."""
+        if batch.parts[0].operation == SlackConnector.posting.name:
+            return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], _NO_CHANNEL))]
+        return await super().apply(batch)
+
+
+class _WebhookWriter(MessageWriter):
+    """Posts cards to a webhook, which takes no calls."""
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Posts the one card of a batch; a call is refused. Never raises a call's error."""
+        if batch.parts[0].operation != SlackConnector.posting.name:
+            return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], _NO_CALLS))]
+        return await super().apply(batch)
+
+
+def next_cursor(answer: Mapping[str, Decoded]) -> str:
+    """Returns where the next page begins; an empty text on the last one."""
+    metadata = answer.get("response_metadata")
+    return text_of(metadata, "next_cursor") if isinstance(metadata, dict) else ""
+
+
+def _error(code: str, response: PlatformResponse) -> CallError | None:
+    """Returns the error that one of Slack's codes means; null without a code."""
+    named = response.quote(code)
+    if code in _KEYS:
+        return Unauthorized(f"Slack did not accept the token ({named}). Reconnect it.", platform_text=named)
+    if code in _MISSING:
+        return MissingRight(
+            "do this", f"The app of the token may not do this ({named}).", platform_text=named
+        )
+    if code in ("ratelimited", "rate_limited"):
+        return Throttled(30.0, platform_text=named)
+    if code in _AWAY:
+        return PlatformUnavailable(f"Slack failed to answer ({named}).", platform_text=named)
+    if code in _NOT_THERE:
+        return RemoteNotFound(
+            f"Slack knows no such channel, person or message ({named}). Invite the app to the channel.",
+            platform_text=named,
+        )
+    return Invalid([], f"Slack refused it: {named}.", platform_text=named) if code else None
+
+
+CONNECTOR = SlackConnector

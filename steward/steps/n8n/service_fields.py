@@ -1,0 +1,106 @@
+"""The parameters of nodes that call services, as their calls need them."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, Params
+
+_PLACE = re.compile(r"\{([A-Za-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFields:
+    """The parameters of a step for one item, and the version of its node."""
+
+    params: Params
+    version: float
+    account: Mapping[str, str]  # what the connection itself says, such as the id of a sender
+
+    def value(self, path: str) -> Any:
+        """Returns the value at a dotted path, that of a resource locator alone; None without one."""
+        value = self.params.get(path)
+        if isinstance(value, Mapping) and value.get("__rl") is True:
+            value = value.get("value")
+        return None if value is js.UNDEFINED else value
+
+    def text(self, path: str, default: str = "") -> str:
+        """Returns a value as text, as JavaScript writes it."""
+        value = self.value(path)
+        return default if js.is_missing(value) else js.text(value)
+
+    def mode(self, path: str) -> str:
+        """Returns how a resource locator is written: list, id, name, url; an empty text for a plain value."""
+        value = self.params.get(path)
+        return str(value.get("mode", "")) if isinstance(value, Mapping) else ""
+
+    def flag(self, path: str, default: bool = False) -> bool:
+        """Returns a value as a boolean."""
+        value = self.value(path)
+        return default if js.is_missing(value) else js.truthy(value)
+
+    def options(self, path: str, *names: str) -> dict[str, Any]:
+        """Returns the members of a collection, all or the named ones, that are set."""
+        collection = self.value(path)
+        members = collection if isinstance(collection, Mapping) else {}
+        chosen = names or tuple(members)
+        return {name: members[name] for name in chosen if not js.is_missing(members.get(name))}
+
+    def rows(self, path: str) -> list["ServiceFields"]:
+        """Returns a list of objects."""
+        return [ServiceFields(row, self.version, self.account) for row in self.params.rows(path)]
+
+    def json(self, path: str, label: str) -> Any:
+        """Returns a value, parsed when it is JSON text; None for an empty one. Raises ItemFailed."""
+        value = self.value(path)
+        if not isinstance(value, str):
+            return value
+        if not value.strip():
+            return None
+        parsed = js.parse_json(value)
+        if parsed is js.UNDEFINED:
+            raise ItemFailed(f"The JSON of “{label}” cannot be read.")
+        return parsed
+
+
+# A parameter by its dotted name, or what a call makes of the parameters.
+FieldSource: TypeAlias = str | Callable[[ServiceFields], Any]
+# The fields of a body or query by name, or what makes them all.
+CallFields: TypeAlias = Mapping[str, FieldSource] | Callable[[ServiceFields], Mapping[str, Any]]
+
+
+def read_source(fields: ServiceFields, source: FieldSource) -> Any:
+    """Returns the value of one field of a call; None when it is not set."""
+    return fields.value(source) if isinstance(source, str) else source(fields)
+
+
+def read_call_fields(fields: ServiceFields, sources: CallFields) -> dict[str, Any]:
+    """Returns the fields of a body or query that are set, as plain JSON."""
+    made = (
+        sources(fields)
+        if callable(sources)
+        else {name: read_source(fields, source) for name, source in sources.items()}
+    )
+    return {name: js.to_json(value) for name, value in made.items() if not js.is_missing(value)}
+
+
+def filled_path(fields: ServiceFields, path: str) -> str:
+    """Returns a path with the parameters it names, quoted. Raises ItemFailed for one that is empty."""
+
+    def value_of(match: re.Match[str]) -> str:
+        text = fields.text(match[1]) or fields.account.get(match[1], "")
+        if not text:
+            raise ItemFailed(f"This step does not say which {_words(match[1])}. Fill it in.")
+        if text in (".", ".."):
+            raise ItemFailed(f"“{text}” is no {_words(match[1])}. Correct it.")
+        return quote(text, safe="")
+
+    return _PLACE.sub(value_of, path)
+
+
+def _words(name: str) -> str:
+    """Returns the name of a parameter in words: channelId is “channel id”."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()

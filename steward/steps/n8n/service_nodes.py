@@ -1,0 +1,247 @@
+"""A base for nodes that call the API of a connected service: a node is a table of its operations.
+
+See docs/design/messages.md.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from steward.connectors.base.queries import PATH, PathQuery
+from steward.connectors.base.service_calls import SendCall
+from steward.model.plan import StepKind
+from steward.outbound.response import PlatformResponse
+from steward.steps.base import AccountAccess
+from steward.steps.n8n.service_fields import (
+    CallFields,
+    FieldSource,
+    ServiceFields,
+    filled_path,
+    read_call_fields,
+    read_source,
+)
+from steward.steps.workflow.answers import parse_storable_json
+from steward.steps.workflow.effects import Effects, account_of, read_all, read_each_item
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
+    StepType,
+    is_expression,
+    paired_with,
+)
+
+MAX_PAGES = 100
+_LIMIT = 100  # n8n's own, where a step says neither that it returns all nor how many
+
+# An answer's objects of one operation: the items that n8n puts out.
+Answered = Callable[[Any, ServiceFields], Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOperation:
+    """One operation of a node: the call that it makes, and the items of the answer.
+
+    `fields` are the body of a send, the query of a GET; `{name}` in `path` is a parameter. `recipient` and
+    `text` are what an approval shows. `needed` has the parameters without which the call cannot be made, with
+    the words for each. `items` is the dotted name of what is put out; a list becomes one item an element.
+    `next_page` returns the query of the next page, for operations that list. `collections` are the known
+    options of this operation.
+    """
+
+    method: str
+    path: str
+    fields: CallFields = field(default_factory=dict)
+    items: str = ""
+    recipient: FieldSource = ""
+    text: FieldSource = ""
+    needed: Mapping[str, str] = field(default_factory=dict)
+    is_form: bool = False
+    answered: Answered | None = None
+    next_page: Callable[[Any, Mapping[str, str]], Mapping[str, str] | None] | None = None
+    choose_path: Callable[[ServiceFields], str] | None = None
+    check: Callable[[NodeDefinition], Iterable[StepProblem]] | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether the operation only reads."""
+        return self.method == "GET"
+
+    def call(self, fields: ServiceFields) -> SendCall:
+        """Returns the call that the parameters of an item make. Raises ItemFailed."""
+        for path, words in self.needed.items():
+            if js.is_missing(fields.value(path)) or fields.text(path) == "":
+                raise ItemFailed(f"This step does not say {words}. Fill it in.")
+        made = read_call_fields(fields, self.fields)
+        path = filled_path(fields, self.choose_path(fields) if self.choose_path else self.path)
+        if self.reads:
+            return SendCall(self.method, path, query={name: js.text(value) for name, value in made.items()})
+        return SendCall(
+            self.method,
+            path,
+            made,
+            is_form=self.is_form,
+            recipient=_shown(fields, self.recipient),
+            text=_shown(fields, self.text),
+        )
+
+    def items_of(self, answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+        """Returns the items that the answer puts out."""
+        if self.answered is not None:
+            return [dict(item) for item in self.answered(answer, fields)]
+        chosen = js.get_path(answer, self.items) if self.items else answer
+        elements = chosen if isinstance(chosen, list) else [chosen]
+        return [dict(element) if isinstance(element, Mapping) else {} for element in elements]
+
+
+class ServiceNode(StepType):
+    """A node whose operations call one service; a subclass is a table of them.
+
+    `connector` is the kind of connection, `service` its name in sentences. `operations` are by
+    `resource.operation`. `default_resource` and `default_operations` are n8n's where a file names none.
+    `collections` has the known names inside collections of options, and `unheeded` those that n8n heeds and
+    that change nothing here, with the words for each.
+    """
+
+    connector: ClassVar[str]
+    service: ClassVar[str]
+    operations: ClassVar[Mapping[str, ServiceOperation]]
+    default_resource: ClassVar[str]
+    default_operations: ClassVar[Mapping[str, str]] = {}
+    collections: ClassVar[Mapping[str, frozenset[str]]] = {}
+    field_use = FieldUse.REPLACES_ITEMS
+
+    def operation(self, node: NodeDefinition) -> str:
+        """Returns the operation of the connector: its call or its read."""
+        return f"{self.connector}.read" if self.kind_of(node) is StepKind.READ else f"{self.connector}.call"
+
+    def kind_of(self, node: NodeDefinition) -> StepKind:
+        """Returns read or send by the operation."""
+        operation = self.operations.get(self.operation_key(node))
+        return StepKind.READ if operation is not None and operation.reads else StepKind.SEND
+
+    def required_connection(self, node: NodeDefinition) -> str:
+        """Returns the kind of connection."""
+        return self.connector
+
+    def operation_key(self, node: NodeDefinition) -> str:
+        """Returns `resource.operation`, each n8n's default where the file leaves it out."""
+        resource = str(node.get("resource", self.default_resource))
+        operation = node.get("operation", self.default_operations.get(resource, ""))
+        return f"{resource}.{operation}"
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields operations and options that are not carried out, and what a call would lack."""
+        key = self.operation_key(node)
+        operation = self.operations.get(key)
+        if operation is None:
+            yield StepProblem("error", "parameter", self._refusal(key))
+            return
+        yield from self._unknown_options(node)
+        for path, words in operation.needed.items():
+            if _is_empty(node.get(path)):
+                words = f"It does not say {words}, so it would fail. Fill it in in n8n and import it again."
+                yield StepProblem("warning", "parameter", words)
+        if operation.check is not None:
+            yield from operation.check(node)
+
+    def _refusal(self, key: str) -> str:
+        resource, _, name = key.partition(".")
+        if is_expression(name) or is_expression(resource):
+            return f"An expression chooses what it does in {self.service}. Choose a fixed operation."
+        if name in ("sendAndWait", "sendAndWaitForResponse"):
+            return (
+                f"It waits for an answer in {self.service}, which nobody can give here."
+                " Send a message instead, and let a step wait for approval."
+            )
+        words = f"“{_in_words(name)}” ({_in_words(resource)}) of {self.service} is not carried out here."
+        return f"{words} Remove the step, or call the service by an HTTP Request step."
+
+    def _unknown_options(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        for path, names in self.collections.items():
+            collection = node.get(path)
+            for name in collection if isinstance(collection, Mapping) else ():
+                if name not in names:
+                    words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+                    yield StepProblem("error", "parameter", words)
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Makes one call for each item."""
+        account = account_of(call)
+        node = NodeDefinition(call.step.name, call.version, dict(call.first.tree) if call.items else {})
+        operation = self.operations.get(self.operation_key(node))
+        if operation is None:
+            return NodeResult([[]])
+        if operation.reads:
+            return await _read(call, account, operation)
+        return self._send(call, account, operation)
+
+    def _send(self, call: StepCall, account: AccountAccess, operation: ServiceOperation) -> NodeResult:
+        effects, write = Effects(call), account.changes[f"{self.connector}.call"]
+        for index in range(len(call.items)):
+            try:
+                prepared = operation.call(_fields(call, account, index))
+            except ItemFailed as failure:
+                effects.fail_item(index, failure.message)
+                continue
+            planned = write.plan([prepared], integration_id=account.connection.integration_id)
+            effects.add_plan(index, planned, Item({}, paired_with(index)), write)
+        return effects.result()
+
+
+async def _read(call: StepCall, account: AccountAccess, operation: ServiceOperation) -> NodeResult:
+    async def read(index: int) -> list[dict[str, Any]]:
+        fields = _fields(call, account, index)
+        prepared = operation.call(fields)
+        query: Mapping[str, str] | None = prepared.query
+        limit = None if fields.flag("returnAll") else int(js.number(fields.value("limit") or _LIMIT))
+        items: list[dict[str, Any]] = []
+        for _ in range(MAX_PAGES):
+            [response] = await read_all(
+                account.reader.read(PATH, PathQuery(prepared.path, tuple((query or {}).items())))
+            )
+            answer = _answer_of(response)
+            items += operation.items_of(answer, fields)
+            if operation.next_page is None:
+                return items
+            if limit is not None and len(items) >= limit:
+                return items[:limit]
+            query = operation.next_page(answer, query or {})
+            if query is None:
+                return items
+        raise ItemFailed(f"The list has more than {MAX_PAGES} pages. Limit it.")
+
+    return await read_each_item(call, read)
+
+
+def _answer_of(response: PlatformResponse) -> Any:
+    try:
+        return parse_storable_json(response.body.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise ItemFailed("The answer of the service cannot be used: it is not JSON.") from None
+
+
+def _fields(call: StepCall, account: AccountAccess, index: int) -> ServiceFields:
+    settings = account.connection.facts.get("settings")
+    plain = {name: str(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
+    return ServiceFields(call.params(index), call.version, plain)
+
+
+def _shown(fields: ServiceFields, source: FieldSource) -> str:
+    value = read_source(fields, source) if source else ""
+    return "" if js.is_missing(value) else js.text(value)
+
+
+def _is_empty(value: Any) -> bool:
+    if isinstance(value, Mapping) and value.get("__rl") is True:
+        value = value.get("value")
+    return value in (None, "", "=")
+
+
+def _in_words(name: str) -> str:
+    return "".join(f" {sign.lower()}" if sign.isupper() else sign for sign in name)[:80].strip() or "nothing"

@@ -1,0 +1,78 @@
+"""Fakes of services at the level of HTTP, in the shapes that the services document."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+import httpx
+
+from steward.fake_platforms.world import FakePlatforms
+
+
+@dataclass(frozen=True)
+class SeenRequest:
+    """One request as it arrived; `body` is decoded JSON, or the fields of a form."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Any
+
+
+# Status and body; a body of None is an empty one.
+FakeAnswer = tuple[int, Any]
+
+
+@dataclass
+class FakeService:
+    """A service at one host: `respond` answers, `seen` has what arrived, `answers` go out before that."""
+
+    host: str
+    respond: Callable[[SeenRequest], FakeAnswer]
+    seen: list[SeenRequest] = field(default_factory=list)
+    answers: list[FakeAnswer | Exception] = field(default_factory=list)
+
+    def sent(self) -> list[SeenRequest]:
+        """Returns what arrived and was no read."""
+        return [request for request in self.seen if request.method != "GET"]
+
+    async def handle(self, request: httpx.Request) -> httpx.Response:
+        """Answers one request."""
+        content, kind = await request.aread(), request.headers.get("content-type", "")
+        body: Any = None
+        if "urlencoded" in kind:
+            body = dict(parse_qsl(content.decode(), keep_blank_values=True))
+        elif content:
+            body = json.loads(content)
+        seen = SeenRequest(
+            request.method, request.url.path, dict(request.url.params), dict(request.headers), body
+        )
+        self.seen.append(seen)
+        answer = self.answers.pop(0) if self.answers else self.respond(seen)
+        if isinstance(answer, Exception):
+            raise answer
+        status, decoded = answer
+        text = decoded if isinstance(decoded, str) else "" if decoded is None else json.dumps(decoded)
+        headers = {"content-type": "application/json"}
+        return httpx.Response(status, headers=headers, stream=httpx.ByteStream(text.encode()))
+
+
+def beside(*services: FakeService) -> Callable[[FakePlatforms], None]:
+    """Returns what puts services beside the fake platforms, which answer at every other host."""
+    by_host = {service.host: service for service in services}
+
+    def put(world: FakePlatforms) -> None:
+        platforms = world.transport()
+
+        async def respond(request: httpx.Request) -> httpx.Response:
+            service = by_host.get(request.url.host)
+            if service is None:
+                return await platforms.handle_async_request(request)
+            return await service.handle(request)
+
+        world.transport = lambda: httpx.MockTransport(respond)  # type: ignore[method-assign]
+
+    return put

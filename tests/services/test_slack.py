@@ -1,0 +1,273 @@
+"""Slack: a bot token's calls and a webhook's cards, what Slack's answers mean, and the node slack."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.connectors.base.commands import PostCard
+from steward.connectors.base.settings import BadSettings
+from steward.connectors.base.writing import WriteState
+from steward.connectors.slack.connector import SlackConnector
+from steward.connectors.slack.text import TEXT_CHARACTERS, message
+from steward.model.change import Outcome
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, RunStatus
+from steward.outbound.response import PlatformResponse
+from tests.connectors.conformance.test_every_connector import BUILT
+from tests.fake_clock import FakeClock
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
+from tests.services.fakes import FakeService
+from tests.services.running import call_of, findings_of, items_of, shop_beside
+from tests.services.slack import TOKEN, WEBHOOK, slack, webhooks
+
+CONNECTOR = BUILT["slack"]
+assert isinstance(CONNECTOR, SlackConnector)
+GENERAL = {"__rl": True, "mode": "name", "value": "general"}
+SAY = {"select": "channel", "channelId": GENERAL, "text": "=Sold {{ $json.id }}", "otherOptions": {}}
+NO_LINK = {"otherOptions": {"includeLinkToWorkflow": False}}
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def api() -> FakeService:
+    """The fake of Slack's API."""
+    return slack()
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService) -> AsyncIterator[Shop]:
+    """A service beside Slack."""
+    async with shop_beside(database_url, clock, tmp_path, api, webhooks()) as opened:
+        yield opened
+
+
+def answered(status: int, body: Any) -> PlatformResponse:
+    """An answer as the client hands it on."""
+    text = body if isinstance(body, str) else json.dumps(body)
+    return PlatformResponse(status, {}, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "state"),
+    [
+        (200, {"ok": True, "ts": "1"}, WriteState.APPLIED),
+        (200, "ok", WriteState.APPLIED),
+        (200, {"ok": False, "error": "channel_not_found"}, WriteState.REFUSED),
+        (200, {"ok": False, "error": "invalid_auth"}, WriteState.REFUSED),
+        (200, {"ok": False, "error": "missing_scope"}, WriteState.REFUSED),
+        (200, {"ok": False, "error": "some_new_code"}, WriteState.REFUSED),
+        (200, {"ok": False, "error": "ratelimited"}, WriteState.NOT_SENT),
+        (200, {"ok": False, "error": "fatal_error"}, WriteState.UNKNOWN),
+        (200, "<html>", WriteState.UNKNOWN),
+        (200, {}, WriteState.UNKNOWN),
+        (404, "no_service", WriteState.REFUSED),
+        (503, "", WriteState.UNKNOWN),
+    ],
+)
+def test_an_answer_is_believed_by_its_body_and_not_by_its_status(
+    status: int, body: Any, state: WriteState
+) -> None:
+    """Slack refuses with status 200 and `ok` false; what cannot be read is unknown."""
+    assert CONNECTOR.outcome(answered(status, body)).state is state
+
+
+@pytest.mark.parametrize(
+    ("form", "fields"),
+    [
+        ({}, {"bot_token"}),
+        ({"bot_token": TOKEN, "webhook_url": WEBHOOK}, {"bot_token"}),
+        ({"bot_token": "secret"}, {"bot_token"}),
+        ({"bot_token": "xoxb-1\n23456789"}, {"bot_token"}),
+        ({"webhook_url": "https://elsewhere.example/services/T/B/x"}, {"webhook_url"}),
+        ({"webhook_url": "http://hooks.slack.com/services/T/B/x"}, {"webhook_url"}),
+        ({"webhook_url": "https://hooks.slack.com/"}, {"webhook_url"}),
+        ({"webhook_url": "https://hooks.slack.com.evil.example/services/T/B/x"}, {"webhook_url"}),
+    ],
+)
+def test_a_form_has_a_token_or_a_webhook_of_slack(form: dict[str, Any], fields: set[str]) -> None:
+    """Exactly one of the two, and an address of the operator's hosts alone."""
+    with pytest.raises(BadSettings) as refused:
+        CONNECTOR.settings(form)
+    assert set(refused.value.errors) == fields
+
+
+def test_a_card_calls_nobody_and_is_cut_at_its_end() -> None:
+    """Marks of Slack are escaped, and lines that do not fit are counted."""
+    card = PostCard("Low <!channel>", text=("a & b",), facts=(("TEA-1", "<@U1>"),))
+    assert message(card)["text"] == "*Low &lt;!channel&gt;*\na &amp; b\nTEA-1: &lt;@U1&gt;"
+    long = message(PostCard("T", text=("x" * 1000,) * 20))["text"]
+    assert isinstance(long, str)
+    assert len(long) <= TEXT_CHARACTERS
+    assert "x" * 1000 in long
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters", "path", "body"),
+    [
+        (1, {"channel": "ops", "text": "Hi", "otherOptions": {}, "attachments": []},
+         "/chat.postMessage", {"channel": "ops", "text": "Hi"}),
+        (1, {"channel": "ops", "text": "Hi", "attachments": [
+            {"color": "#f00", "fields": {"item": [{"title": "A", "value": 1, "short": True}]}}]},
+         "/chat.postMessage", {"channel": "ops", "text": "Hi", "attachments": [
+             {"color": "#f00", "fields": [{"title": "A", "value": 1, "short": True}]}]}),
+        (1, {"channel": "ops", "text": "", "jsonParameters": True, "blocksJson": '[{"type":"divider"}]'},
+         "/chat.postMessage", {"channel": "ops", "text": "", "blocks": [{"type": "divider"}]}),
+        (2.2, {"select": "channel", "channelId": GENERAL, "text": "Hi"},
+         "/chat.postMessage", {"channel": "#general", "text": "Hi"}),
+        (2.2, {"select": "user", "user": {"__rl": True, "mode": "username", "value": "ann"}, "text": "Hi"},
+         "/chat.postMessage", {"channel": "@ann", "text": "Hi"}),
+        (2.1, {"select": "channel", "channelId": {"__rl": True, "mode": "id", "value": "C1"}, "text": "",
+               "messageType": "block", "blocksUi": '{"blocks": [{"type": "divider"}]}'},
+         "/chat.postMessage", {"channel": "C1", "text": "", "blocks": [{"type": "divider"}]}),
+        (2.1, {"select": "channel", "channelId": GENERAL, "text": "Hi", "otherOptions": {
+            "thread_ts": {"replyValues": {"thread_ts": "17.1", "reply_broadcast": True}},
+            "unfurl_links": False,
+            "botProfile": {"imageValues": {"profilePhotoType": "emoji", "icon_emoji": ":tea:"}}}},
+         "/chat.postMessage", {"channel": "#general", "text": "Hi", "thread_ts": "17.1",
+                               "unfurl_links": False, "reply_broadcast": True, "icon_emoji": ":tea:"}),
+        (2.3, {"select": "channel", "channelId": GENERAL, "text": "Hi", "otherOptions": {
+            "ephemeral": {"ephemeralValues": {"user": {"__rl": True, "mode": "id", "value": "U1"}}}}},
+         "/chat.postEphemeral", {"channel": "#general", "text": "Hi", "user": "U1"}),
+        (2.4, {"operation": "update", "channelId": GENERAL, "ts": "17.1", "text": "New"},
+         "/chat.update", {"channel": "#general", "ts": "17.1", "text": "New"}),
+        (2.4, {"resource": "channel", "operation": "create", "channelId": "sale",
+               "channelVisibility": "private"},
+         "/conversations.create", {"name": "sale", "is_private": True}),
+    ],
+)  # fmt: skip
+def test_a_message_is_sent_as_its_parameters_say(
+    version: float, parameters: dict[str, Any], path: str, body: dict[str, Any]
+) -> None:
+    """Both generations of the node, its selectors, blocks, attachments and options."""
+    call = call_of("slack", version, parameters)
+    assert (call.method, call.path, call.body) == ("POST", path, body)
+
+
+def test_what_a_message_puts_out_is_slacks_answer() -> None:
+    """From version 2 on the time of the message has the name that n8n gives it."""
+    answer = {"ok": True, "channel": "C0", "ts": "17.1", "message": {"text": "Hi"}}
+    assert items_of("slack", 1, {}, answer) == [answer]
+    [item] = items_of("slack", 2.2, {}, answer)
+    assert item == {"ok": True, "channel": "C0", "message": {"text": "Hi"}, "message_timestamp": "17.1"}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "level", "words"),
+    [
+        ({"operation": "sendAndWait"}, "error", "nobody can give"),
+        ({"resource": "file", "operation": "upload"}, "error", "not carried out"),
+        ({"operation": "=post"}, "error", "An expression chooses"),
+        (SAY | {"otherOptions": {"brandNew": 1, "includeLinkToWorkflow": False}}, "error", "“brandNew”"),
+        (SAY, "note", "links to the workflow"),
+        ({"text": "Hi", **NO_LINK}, "warning", "which channel"),
+    ],
+)
+def test_what_is_not_carried_out_is_found_at_import(
+    parameters: dict[str, Any], level: str, words: str
+) -> None:
+    """Each in one sentence that says what to do."""
+    [(found_level, message_)] = findings_of("slack", 2.2, parameters)
+    assert found_level == level
+    assert words in message_
+
+
+def test_an_ordinary_message_has_no_findings() -> None:
+    """Neither does one of the first version."""
+    assert findings_of("slack", 2.2, SAY | NO_LINK) == []
+    assert findings_of("slack", 1, {"channel": "ops", "text": "Hi", "attachments": []}) == []
+
+
+async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, api: FakeService) -> None:
+    """A test run sends nothing, `ask` after approval, `send` at the step."""
+    bot = await shop.connect("slack", {"bot_token": TOKEN})
+    accounts = {"Say": {"integration_id": bot.integration_id}}
+    steps = code("Items", "return [{json: {id: 1}}, {json: {id: 2}}]"), node("Say", "slack", 2.2, SAY)
+    asking = await automated(shop, chain(*steps), accounts=accounts)
+    tried = await shop.drained(asking, Mode.TEST)
+    assert tried.status is RunStatus.SUCCEEDED, tried
+    run = await shop.waiting(asking)
+    assert api.sent() == []
+    [change, _] = await shop.changes(run)
+    assert [(field.label, field.after) for field in change.proposal.fields[:2]] == [
+        ("To", "#general"),
+        ("Text", "Sold 1"),
+    ]
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert [one.body for one in api.sent()] == [
+        {"channel": "#general", "text": f"Sold {number}"} for number in (1, 2)
+    ]
+    sending = await automated(shop, chain(*steps), accounts=accounts, send_mode="send")
+    ended = await shop.until_settled(await shop.drained(sending))
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert len(api.sent()) == 4
+
+
+@on_one_engine
+async def test_a_refused_message_fails_and_a_lost_answer_stays_unknown(shop: Shop, api: FakeService) -> None:
+    """Slack's refusal with status 200 is no success, and a message is never repeated."""
+    bot = await shop.connect("slack", {"bot_token": TOKEN})
+    more = {"accounts": {"Say": {"integration_id": bot.integration_id}}, "send_mode": "send"}
+    gone = SAY | {"channelId": GENERAL | {"value": "gone"}, "text": "Hi"}
+    run = await shop.until_settled(
+        await shop.drained(await automated(shop, chain(node("Say", "slack", 2.2, gone)), **more))
+    )
+    [change] = await shop.changes(run)
+    assert (run.status, change.outcome) == (RunStatus.FAILED, Outcome.FAILED)
+    assert "channel_not_found" in str(change.message)
+    api.answers.append(httpx.ReadTimeout("lost"))
+    said = await automated(shop, chain(node("Say", "slack", 2.2, SAY | {"text": "Hi"})), **more)
+    run = await shop.until_settled(await shop.drained(said))
+    [change] = await shop.changes(run)
+    assert change.outcome is Outcome.UNKNOWN
+    assert len(api.sent()) == 2
+
+
+@on_one_engine
+async def test_channels_and_people_are_read_page_by_page(shop: Shop, api: FakeService) -> None:
+    """Reads are made in test runs too, and a channel nobody knows fails the step."""
+    bot = await shop.connect("slack", {"bot_token": TOKEN})
+    steps = [
+        node("All", "slack", 2.2, {"resource": "channel", "operation": "getAll", "returnAll": True}),
+        node(
+            "Get", "slack", 2.2, {"resource": "channel", "operation": "get", "channelId": "={{ $json.id }}"}
+        ),
+    ]
+    accounts = {name: {"integration_id": bot.integration_id} for name in ("All", "Get")}
+    automation = await automated(shop, chain(*steps), accounts=accounts)
+    run = await shop.drained(automation, Mode.TEST)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [row["counts"]["read"] for row in await shop.steps(run)][-2:] == [2, 2]
+    asked = [
+        request.query.get("cursor") for request in api.seen if request.path.endswith("conversations.list")
+    ]
+    assert asked == [None, "page2"]
+
+
+@on_one_engine
+async def test_a_webhook_takes_cards_and_a_token_takes_steps(shop: Shop, api: FakeService) -> None:
+    """A template's message needs a channel, a workflow's step needs the token; each refuses the other."""
+    bot = await shop.connect("slack", {"bot_token": TOKEN})
+    with pytest.raises(ValidationFailed) as refused:
+        await shop.set_up(
+            "low-stock-alert", {"threshold": 5, "teams": {"integration_id": bot.integration_id}}
+        )
+    assert "names no channel" in str(refused.value.errors)
+    webhook = await shop.connect("slack", {"webhook_url": WEBHOOK})
+    with pytest.raises(ValidationFailed) as refused:
+        await automated(
+            shop,
+            chain(node("Say", "slack", 2.2, SAY)),
+            accounts={"Say": {"integration_id": webhook.integration_id}},
+        )
+    assert "with a token" in str(refused.value.errors)
+    named = {"integration_id": webhook.integration_id}
+    alert = await shop.set_up("low-stock-alert", {"threshold": 5, "teams": named})
+    run = await shop.until_settled(await shop.drained(alert))
+    assert run.status is RunStatus.SUCCEEDED, run
