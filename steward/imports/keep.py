@@ -94,6 +94,7 @@ def summary(reading: ImportReading) -> JsonObject:
         "issues": [finding.wire() for finding in report.findings],
         "needs": needs_of(plan),
         "trigger": shown_trigger(plan),
+        "reach": report.reach.wire(),
     }
 
 

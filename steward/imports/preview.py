@@ -11,6 +11,7 @@ from steward.automations.platforms import lacking
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.imports import keep
+from steward.imports.reach import reach_of, running
 from steward.model import kept_plan
 from steward.model.account import Actor
 from steward.model.connection import Connection
@@ -58,6 +59,7 @@ async def preview(
         "plan": keep.shown_plan(plan),
         "readiness": workflows.readiness_wire(missing, is_ready=not missing),
         "issues": [*elsewhere, *issues],
+        "reach": reach_of(plan_).wire(),
         "would_wait_for_approval": bool(changes or sends),
         "store_changes": changes,
         "sends": sends,
@@ -80,11 +82,7 @@ def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[F
 
 def effects_of(plan: Plan) -> tuple[list[str], list[str]]:
     """The steps that would change the store, and those that would send, of what a run can reach."""
-    reached = [
-        step
-        for step in plan.steps
-        if step.origin is not None and step.origin.reachable and not step.origin.disabled
-    ]
+    reached = running(plan)
     changes = [step.name for step in reached if step.kind is StepKind.CHANGE]
     sends = [step.name for step in reached if step.kind is StepKind.SEND]
     return changes, sends

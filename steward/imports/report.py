@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from steward.imports.n8n import graph
+from steward.imports.reach import Reach, reach_of
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 
@@ -21,6 +22,7 @@ class ImportReport:
     runnable: int
     to_bind: int
     unsupported: int
+    reach: Reach
 
     @property
     def supported(self) -> bool:
@@ -43,7 +45,7 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
     bound = sum(step.origin is not None and step.origin.needs not in (None, "store") for step in plan.steps)
     unsupported = sum(step.name in blocked for step in plan.steps)
     count = len(plan.steps)
-    return ImportReport(tuple(ordered), count, count - unsupported, bound, unsupported)
+    return ImportReport(tuple(ordered), count, count - unsupported, bound, unsupported, reach_of(plan))
 
 
 @dataclass(slots=True)

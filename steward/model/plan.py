@@ -178,15 +178,9 @@ class Plan:
                 return step
         raise KeyError(name)
 
-    def entry(self, kind: str | None = None) -> PlanTrigger | None:
-        """The trigger a run begins at: the first of `kind`, else the proposed one."""
-        order = ("schedule", "event", "manual")
-        kinds = (kind, *order) if kind is not None else order
-        for trigger_kind in kinds:
-            for trigger in self.triggers:
-                if trigger.kind == trigger_kind:
-                    return trigger
-        return None
+    def entry(self) -> PlanTrigger | None:
+        """The trigger a run begins at: the proposed one, which stands first."""
+        return self.triggers[0] if self.triggers else None
 
 
 def in_line(steps: tuple[PlanStep, ...]) -> Plan:

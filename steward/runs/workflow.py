@@ -54,7 +54,7 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
     if stored_plan is None:
         raise StepFailed("step_failed", "The steps of this automation are no longer there. Import it again.")
     plan = kept_plan.from_kept(stored_plan.plan)
-    entry = plan.entry(walk_.claimed.automation.trigger.kind)
+    entry = plan.entry()
     if plan.mode is DataMode.ENVIRONMENT and entry is not None:
         plan = with_reads(plan, entry.name)
     return plan, stored_plan.bindings
@@ -63,7 +63,7 @@ async def plan_of(walk_: Walk) -> tuple[Plan, JsonObject]:
 async def advance(walk_: Walk) -> Ended | None:
     """Takes every step that can be taken now; returns the failed one that stopped it, or None."""
     plan = walk_.plan
-    entry = plan.entry(walk_.claimed.automation.trigger.kind)
+    entry = plan.entry()
     if entry is None:
         return None
     run = walk_.run

@@ -223,6 +223,14 @@ class ProposedTriggerRecord(PlanTriggerRecord):
     timezone: str | None
 
 
+class ReachRecord(msgspec.Struct):
+    """How many steps of an import a run does, and the start in the file that they follow."""
+
+    runs: Count
+    steps: Count
+    start: str | None
+
+
 class PlanStepRecord(msgspec.Struct):
     """A step of an import, in the order it would run."""
 
@@ -316,6 +324,7 @@ Need: TypeAlias = Annotated[Mapping[str, Any], _described(NeedRecord)]
 TemplateStep: TypeAlias = Annotated[Mapping[str, Any], _described(TemplateStepRecord)]
 Finding: TypeAlias = Annotated[Mapping[str, Any], _described(FindingRecord)]
 ProposedTrigger: TypeAlias = Annotated[Mapping[str, Any], _described(ProposedTriggerRecord)]
+ReachWire: TypeAlias = Annotated[Mapping[str, Any], _described(ReachRecord)]
 PlanWire: TypeAlias = Annotated[Mapping[str, Any], _described(PlanRecord)]
 StepBindings: TypeAlias = Annotated[
     Mapping[str, Any],
@@ -352,6 +361,7 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     TemplateStepRecord,
     FindingRecord,
     ProposedTriggerRecord,
+    ReachRecord,
     PlanRecord,
     BindableStepRecord,
     StepAccountRecord,

@@ -33,7 +33,13 @@ from steward.api.schema.fields import (
     ZoneText,
     wrong,
 )
-from steward.api.schema.json_passthrough import Finding, PlanWire, ProposedTrigger, WorkflowReadiness
+from steward.api.schema.json_passthrough import (
+    Finding,
+    PlanWire,
+    ProposedTrigger,
+    ReachWire,
+    WorkflowReadiness,
+)
 from steward.api.v1 import automations as automation_answers
 from steward.api.v1.automations import (
     Accounts,
@@ -75,6 +81,7 @@ class ImportRecord(msgspec.Struct):
     issues: list[Finding]
     needs: list[Platform]
     trigger: ProposedTrigger | None
+    reach: ReachWire
     created_at: Instant
     created_by: PositiveInt | None
     created_via: ViaStr | None
@@ -101,6 +108,7 @@ class ImportPreviewAnswer(msgspec.Struct):
     plan: PlanWire
     readiness: WorkflowReadiness
     issues: list[Finding]
+    reach: ReachWire
     would_wait_for_approval: bool
     store_changes: list[str]
     sends: list[str]
@@ -181,6 +189,7 @@ def record(stored_import: Import, *, with_plan: bool = False) -> ImportRecord:
         issues=list(report["issues"]),
         needs=list(report["needs"]),
         trigger=report["trigger"],
+        reach=report["reach"],
         created_at=wire_time(stored_import.created_at),
         created_by=stored_import.maker.created_by,
         created_via=stored_import.maker.created_via,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from steward.imports.content import Unreadable
+from steward.imports.reach import running
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep, StepKind
 
@@ -20,7 +21,7 @@ def with_called(step: PlanStep, plan: Plan) -> PlanStep:
     origin = step.origin
     if origin is None:
         return step
-    inside = _running_steps(plan)
+    inside = running(plan)
     _check_no_wait(inside)
     kind = _kind(inside, plan) or step.kind
     needs, platform = _needs(inside)
@@ -35,14 +36,6 @@ def with_called(step: PlanStep, plan: Plan) -> PlanStep:
             retry=None if kind in _ACTS else origin.retry,
         ),
     )
-
-
-def _running_steps(plan: Plan) -> list[PlanStep]:
-    return [
-        inner_step
-        for inner_step in plan.steps
-        if inner_step.origin is not None and not inner_step.origin.disabled and inner_step.origin.reachable
-    ]
 
 
 def _check_no_wait(inside: Sequence[PlanStep]) -> None:

@@ -1,21 +1,25 @@
 """The shape of a plan: what a run can reach, in which order, where it turns in circles."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import Plan, PlanEdge, PlanStep, StepKind
+from steward.model.json import JsonValue
+from steward.model.plan import Plan, PlanEdge, PlanStep, PlanTrigger, StepKind
+from steward.steps.workflow.expressions import template
 from steward.steps.workflow.repeats import cycles
 
 LOOP = "splitInBatches"
 
 
-def arranged(plan: Plan, *, by_port: bool = False) -> Plan:
-    """The plan with its steps in the order they would run, those no trigger reaches last and marked.
+def arranged(plan: Plan, *, by_port: bool = False, start: str | None = None) -> Plan:
+    """The plan with its steps in the order they would run, those that its start does not reach last.
 
-    `by_port`: what one output leads to comes before what the next does, wherever it stands.
+    `by_port`: what one output leads to comes before what the next does, wherever it stands. `start` names the
+    trigger that a run begins at; without it the one that reaches most steps is proposed.
     """
+    plan = replace(plan, triggers=tuple(_ranked_triggers(plan, start)))
     entry = plan.entry()
     order = _order(plan, entry.name, by_port=by_port) if entry is not None else []
     reached = set(order)
@@ -26,6 +30,48 @@ def arranged(plan: Plan, *, by_port: bool = False) -> Plan:
     ]
     steps.sort(key=lambda step: places.get(step.name, len(places)))
     return replace(plan, steps=tuple(steps))
+
+
+_PREFERENCE = {"schedule": 0, "event": 1, "manual": 2}
+
+
+def _ranked_triggers(plan: Plan, start: str | None) -> list[PlanTrigger]:
+    """The triggers, the proposed one first.
+
+    It is the one that reaches most steps; of equal ones that to which the steps refer by name, then a
+    schedule, then a store event.
+    """
+    if len(plan.triggers) < 2:
+        return list(plan.triggers)
+    after = _targets_by_source(plan.edges)
+    enabled = {step.name for step in plan.steps if step.origin is not None and not step.origin.disabled}
+    referenced = _names_referenced(plan)
+
+    def rank(trigger: PlanTrigger) -> tuple[bool, int, bool, int]:
+        reached = len(_reach(after, trigger.name) & enabled)
+        return (
+            trigger.name != start,
+            -reached,
+            trigger.name not in referenced,
+            _PREFERENCE.get(trigger.kind, len(_PREFERENCE)),
+        )
+
+    return sorted(plan.triggers, key=rank)
+
+
+def _names_referenced(plan: Plan) -> set[str]:
+    """The names by which steps refer to each other in expressions and scripts."""
+    names: set[str] = set()
+    stack: list[JsonValue] = [step.config for step in plan.steps]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            names |= template.names_in([value])[0] or set()
+        elif isinstance(value, Mapping):
+            stack += value.values()
+        elif isinstance(value, list):
+            stack += value
+    return names
 
 
 def _order(plan: Plan, entry: str, *, by_port: bool) -> list[str]:
@@ -63,6 +109,23 @@ def _ranked_targets(plan: Plan, *, by_port: bool) -> dict[str, list[tuple[int, s
         rank = source_ports.index(edge.port) if edge.port in source_ports else 0
         after.setdefault(edge.source, []).append((rank, edge.target))
     return after
+
+
+def first_step(steps: Sequence[PlanStep], edges: Iterable[PlanEdge]) -> str | None:
+    """The step that a workflow without a trigger begins at, or None if all are switched off.
+
+    Of the steps that no other leads to, it is the one that reaches most, then the topmost, then the leftmost.
+    """
+    edges = list(edges)
+    after, targets = _targets_by_source(edges), {edge.target for edge in edges}
+    enabled = [step for step in steps if step.origin is not None and not step.origin.disabled]
+    roots = [step for step in enabled if step.name not in targets] or enabled
+
+    def rank(step: PlanStep) -> tuple[int, float, float]:
+        x, y = step.origin.place if step.origin is not None else (0.0, 0.0)
+        return -len(_reach(after, step.name)), y, x
+
+    return min(roots, key=rank).name if roots else None
 
 
 def findings(plan: Plan) -> list[Finding]:

@@ -7,8 +7,10 @@ from typing import Any
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, steps, triggers, unwrap
 from steward.imports.n8n.called import with_called
+from steward.imports.n8n.once import said_once
 from steward.imports.n8n.secrets import without_secrets
 from steward.imports.n8n.unwrap import Node, Workflow
+from steward.imports.reach import reach_findings
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
@@ -53,6 +55,8 @@ def read_value(
     steps_ = reading.steps()
     inner = reading.called(steps_, depth)
     edges = reading.edges({start.name for start in starts}, steps_)
+    if not starts:
+        starts, edges = reading.without_trigger(steps_, edges, depth)
     plan = Plan(
         steps=tuple(steps_.values()),
         edges=tuple(edges),
@@ -64,7 +68,8 @@ def read_value(
         triggers=tuple(starts),
         inner=inner,
     )
-    plan = graph.arranged(plan)
+    plan = graph.arranged(plan, start=triggers.called_by(workflow.nodes) if depth else None)
+    reading.start_findings(plan, depth)
     reading.settings(plan)
     reading.findings += graph.findings(plan)
     if (
@@ -72,7 +77,7 @@ def read_value(
         > MAX_BOUND_STEPS
     ):
         raise Unreadable(f"More than {MAX_BOUND_STEPS} of its steps need a connection.")
-    return ReadExport(plan, reading.findings, cleaned)
+    return ReadExport(plan, said_once(plan, reading.findings), cleaned)
 
 
 @dataclass(slots=True)
@@ -80,6 +85,7 @@ class _WorkflowReader:
     workflow: Workflow
     nodes: dict[str, Node]
     findings: list[Finding] = field(default_factory=list)
+    found_at_triggers: dict[str, list[Finding]] = field(default_factory=dict)
 
     def find(self, step: str | None, level: FindingLevel, code: str, message: str) -> None:
         """One more finding."""
@@ -111,11 +117,33 @@ class _WorkflowReader:
                 continue
             proposed = triggers.proposed(node)
             plan_triggers.append(proposed.trigger)
-            self.findings += proposed.findings
-        if not plan_triggers:
-            words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
-            self.find(None, FindingLevel.ERROR, "parameter", words)
+            self.found_at_triggers[node.name] = proposed.findings
         return plan_triggers
+
+    def without_trigger(
+        self, steps_: dict[str, PlanStep], edges: list[PlanEdge], depth: int
+    ) -> tuple[list[PlanTrigger], list[PlanEdge]]:
+        """A start by hand at the first step, for a workflow without a trigger."""
+        first = graph.first_step(list(steps_.values()), edges)
+        if depth or first is None:
+            words = "Nothing starts this workflow, so no step of it would run. Add a trigger in n8n."
+            self.find(None, FindingLevel.ERROR, "nothing_runs", words)
+            return [], edges
+        start = triggers.by_hand(steps_)
+        words = (
+            f"The workflow has no trigger, so a run begins at “{first}”. "
+            "Start it by hand, or choose a schedule when you set it up."
+        )
+        self.find(None, FindingLevel.NOTE, "foreign_trigger", words)
+        return [start], [PlanEdge(start.name, "out:0", first), *edges]
+
+    def start_findings(self, plan: Plan, depth: int) -> None:
+        """What was found at the trigger that runs begin at, and the steps that they do not reach."""
+        entry = plan.entry()
+        if entry is not None:
+            self.findings += self.found_at_triggers.get(entry.name, [])
+        if not depth:
+            self.findings += reach_findings(plan)
 
     def steps(self) -> dict[str, PlanStep]:
         """Every node that is a step."""
@@ -168,7 +196,7 @@ class _WorkflowReader:
                 if kind == "main":
                     edges += self._outputs(source, outputs, starts, steps_)
                 elif isinstance(outputs, list) and any(outputs):
-                    words = "It is connected as a part of an AI step, which cannot run here. Remove the step."
+                    words = "It is a part of an AI step, and those cannot run here. Remove both."
                     self.find(source, FindingLevel.ERROR, "ai_node", words)
         if len(edges) > unwrap.MAX_EDGES:
             raise Unreadable(f"This export has more than {unwrap.MAX_EDGES} connections.")

@@ -8,7 +8,8 @@ from typing import Any
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph
 from steward.imports.n8n.read import MAX_BOUND_STEPS, ReadExport
-from steward.imports.n8n.triggers import wire
+from steward.imports.n8n.schedules import wire
+from steward.imports.reach import reach_findings
 from steward.imports.shopify_flow import file, paths, scope, waits
 from steward.imports.shopify_flow.file import Flow, Task
 from steward.imports.shopify_flow.schedules import read_recurrence
@@ -63,6 +64,7 @@ def read_value(value: Any, sha256: str | None = None, name: str | None = None) -
     )
     plan = graph.arranged(plan, by_port=True)
     findings = reading.findings + used.findings + waits.held_up(edges, scopes) + graph.reads_beside(plan)
+    findings += reach_findings(plan)
     if (
         sum(step.origin is not None and step.origin.needs is not None for step in plan.steps)
         > MAX_BOUND_STEPS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final
 
-from steward.imports.n8n.triggers import wire
+from steward.imports.n8n.schedules import wire
 from steward.imports.shopify_flow.file import inner
 from steward.model.json import JsonObject
 from steward.scheduling.zones import zone

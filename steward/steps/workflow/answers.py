@@ -32,6 +32,11 @@ _PAIRS = (
     "queryParametersUi.parameter",
 )
 
+RUN_DATA_IN_READ = (
+    "It sends data of the run when it reads, and a test run makes this request too. "
+    "Check that the request changes nothing at its address."
+)
+
 
 def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields a problem for each secret in headers, query or address, whose value was not imported."""
@@ -46,11 +51,7 @@ def removed_key_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 def run_data_in_read_problems(node: NodeDefinition, *names: str) -> Iterable[StepProblem]:
     """Yields a warning for a read that sends data of the run: test runs make it too."""
     if any("{{" in str(node.get(name, "")) for name in names):
-        words = (
-            "It sends values of the run to the address, and reads are made in test runs too. Make sure that "
-            "this request changes nothing there."
-        )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", RUN_DATA_IN_READ)
 
 
 def name_value_rows(params: Params, *paths: str) -> dict[str, Any]:

@@ -1,0 +1,45 @@
+"""Says each thing once: one finding for an AI step, one for all reads that send data of the run."""
+
+from collections.abc import Iterable, Sequence, Set
+
+from steward.imports.reach import named, running
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import Plan
+from steward.steps.workflow.answers import RUN_DATA_IN_READ
+
+_ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step"))
+
+
+def said_once(plan: Plan, findings: Iterable[Finding]) -> list[Finding]:
+    """Returns the findings without repetitions, in their order."""
+    unique = list(dict.fromkeys(findings))
+    return _with_one_for_reads({step.name for step in running(plan)}, _with_one_per_ai_step(unique))
+
+
+def _with_one_per_ai_step(findings: Sequence[Finding]) -> list[Finding]:
+    first_of: dict[str | None, Finding] = {}
+    for finding in findings:
+        if finding.code == "ai_node":
+            first_of.setdefault(finding.step, finding)
+    return [
+        finding
+        for finding in findings
+        if finding.step not in first_of
+        or finding is first_of[finding.step]
+        or finding.code in _ABOUT_THE_FILE
+    ]
+
+
+def _with_one_for_reads(running_steps: Set[str], findings: Sequence[Finding]) -> list[Finding]:
+    reads = [finding.step for finding in findings if finding.message == RUN_DATA_IN_READ]
+    names = [name for name in reads if name is not None and name in running_steps]
+    others = [finding for finding in findings if finding.message != RUN_DATA_IN_READ]
+    if not names:
+        return others
+    if len(names) == 1:
+        return [*others, Finding(names[0], FindingLevel.WARNING, "parameter", RUN_DATA_IN_READ)]
+    words = (
+        f"{named(names)} send data of the run when they read, and a test run makes these requests too. "
+        "Check that none of them changes anything at its address."
+    )
+    return [*others, Finding(None, FindingLevel.WARNING, "parameter", words)]

@@ -1,0 +1,284 @@
+"""Schedules of n8n's triggers as Steward's cadences; pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleReading:
+    """What a trigger's schedule comes to.
+
+    `schedule` is the proposed cadence, or None if none is near enough; `difference` says how it differs from
+    the file's schedule; `nearest` names a cadence in words. An empty schedule never starts in n8n.
+    """
+
+    schedule: Fields | None = None
+    nearest: str = ""
+    difference: str = ""
+    is_empty: bool = False
+
+    def words(self) -> str:
+        """Says what is different and what to choose."""
+        if self.is_empty:
+            return "Its schedule is empty, so it never starts in n8n. Choose a schedule when you set it up."
+        if self.difference:
+            return self.difference
+        return (
+            "Steward has no cadence like its schedule. "
+            f"The nearest is {self.nearest}; choose one when you set it up."
+        )
+
+
+EVERY_12_HOURS = ScheduleReading(
+    {"cadence": "every_6_hours"},
+    difference="In n8n it starts every 12 hours; every 6 hours is proposed here. "
+    "Choose daily when you set it up if that is too often.",
+)
+
+
+def every_7_days(run_at: str, day_of_week: int = 1) -> ScheduleReading:
+    """A weekly start for one whose day follows from when it was switched on."""
+    return ScheduleReading(
+        {"cadence": "weekly", "run_at": run_at, "day_of_week": day_of_week},
+        difference="It starts every seventh day; weekly on Monday is proposed here. "
+        "Choose the day when you set it up.",
+    )
+
+
+def _daily_at_some_time() -> ScheduleReading:
+    return ScheduleReading(
+        {"cadence": "daily", "run_at": "00:00"},
+        difference="It starts every 24 hours after it is switched on; daily at midnight is proposed here. "
+        "Choose the time when you set it up.",
+    )
+
+
+def wire(**fields: Any) -> dict[str, Any]:
+    """A schedule with all its fields."""
+    names = ("cadence", "run_at", "day_of_week", "day_of_month", "date", "days", "week_of_month")
+    return {name: fields.get(name) for name in names}
+
+
+def read_schedule(trigger_type: str, parameters: Fields) -> ScheduleReading:
+    """Reads the schedule of a scheduleTrigger, cron or interval node."""
+    if trigger_type == "interval":
+        return _since_activation(parameters.get("unit", "seconds"), parameters.get("interval", 1))
+    if trigger_type == "cron":
+        rules = _rows(parameters.get("triggerTimes"), "item")
+        return _single_rule(rules, _older_rule) if rules else ScheduleReading(is_empty=True)
+    return _single_rule(_rows(parameters.get("rule"), "interval") or [{}], _rule)
+
+
+def _rows(value: Any, name: str) -> list[Fields]:
+    rows = value.get(name) if isinstance(value, Mapping) else None
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+def _single_rule(rules: list[Fields], read: Callable[[Fields], ScheduleReading]) -> ScheduleReading:
+    readings = [reading for reading in map(read, rules) if not reading.is_empty]
+    if not readings:
+        return ScheduleReading(is_empty=True)
+    if len(readings) == 1:
+        return readings[0]
+    nearest = readings[0].nearest or str((readings[0].schedule or {}).get("cadence", "")).replace("_", " ")
+    return ScheduleReading(nearest=nearest)
+
+
+_HOURS = {("hours", 1): 1, ("hours", 6): 6, ("minutes", 60): 1, ("minutes", 360): 6}
+_HALF_DAYS = (("hours", 12), ("minutes", 720))
+_DAYS = (("hours", 24), ("minutes", 1440), ("days", 1))
+
+
+def _since_activation(unit: Any, count: Any) -> ScheduleReading:
+    """A schedule that counts from when the workflow was switched on."""
+    every = (unit, count)
+    if every in _HOURS:
+        return _on_the_hour(_HOURS[every])
+    if every in _HALF_DAYS:
+        return EVERY_12_HOURS
+    if every in _DAYS:
+        return _daily_at_some_time()
+    if every in (("days", 7), ("weeks", 1), ("hours", 168)):
+        return every_7_days("00:00")
+    return ScheduleReading(nearest="daily" if unit in ("days", "weeks") else "hourly")
+
+
+def _on_the_hour(hours: int) -> ScheduleReading:
+    return ScheduleReading({"cadence": "hourly" if hours == 1 else "every_6_hours"})
+
+
+def _time_of_day(row: Fields, hour: str, minute: str) -> str | None:
+    """HH:MM; None when an expression or something odd decides it."""
+    hours, minutes = row.get(hour, 0), row.get(minute, 0)
+    if not _is_count(hours, 0, 23) or not _is_count(minutes, 0, 59):
+        return None
+    return f"{hours:02d}:{minutes:02d}"
+
+
+def _is_count(value: object, minimum: int, maximum: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum
+
+
+def _rule(row: Fields) -> ScheduleReading:
+    kind = row.get("field", "days")
+    if kind == "cronExpression":
+        return _cron(str(row.get("expression") or ""))
+    if kind == "minutes":
+        is_hourly = row.get("minutesInterval", 5) == 60
+        return _on_the_hour(1) if is_hourly else ScheduleReading(nearest="hourly")
+    if kind == "hours":
+        return _every_hours(row)
+    run_at = _time_of_day(row, "triggerAtHour", "triggerAtMinute")
+    if kind == "weeks":
+        return _weekly(row, run_at)
+    if kind == "months":
+        return _monthly(row, run_at)
+    if kind != "days":
+        return ScheduleReading(nearest="hourly")
+    every = row.get("daysInterval", 1)
+    if run_at is not None and every == 1:
+        return ScheduleReading({"cadence": "daily", "run_at": run_at})
+    return every_7_days(run_at) if run_at is not None and every == 7 else ScheduleReading(nearest="daily")
+
+
+def _every_hours(row: Fields) -> ScheduleReading:
+    every, minute = row.get("hoursInterval", 1), row.get("triggerAtMinute", 0)
+    if every == 24 and _is_count(minute, 0, 59):
+        return ScheduleReading({"cadence": "daily", "run_at": f"00:{minute:02d}"})
+    if minute == 0 and every in (1, 6):
+        return _on_the_hour(every)
+    if every == 12:
+        return EVERY_12_HOURS
+    return ScheduleReading(nearest="every 6 hours" if _is_count(every, 4, 8) else "hourly")
+
+
+def _monthly(row: Fields, run_at: str | None) -> ScheduleReading:
+    day = row.get("triggerAtDayOfMonth", 1)
+    if run_at is not None and row.get("monthsInterval", 1) == 1 and _is_count(day, 1, 28):
+        return ScheduleReading({"cadence": "monthly", "run_at": run_at, "day_of_month": day})
+    return ScheduleReading(nearest="monthly, which takes the last day in a shorter month")
+
+
+def _weekly(row: Fields, run_at: str | None) -> ScheduleReading:
+    days = row.get("triggerAtDay", [0])
+    if run_at is None or row.get("weeksInterval", 1) != 1 or not isinstance(days, list):
+        return ScheduleReading(nearest="weekly")
+    numbers = sorted({7 if day in (0, 7) else day for day in days if _is_count(day, 0, 7)})
+    if not numbers or len(numbers) != len(set(days)):
+        return ScheduleReading(nearest="weekly")
+    return _on_days(numbers, run_at)
+
+
+def _on_days(days: list[int], run_at: str) -> ScheduleReading:
+    if len(days) == 1:
+        return ScheduleReading({"cadence": "weekly", "run_at": run_at, "day_of_week": days[0]})
+    return ScheduleReading({"cadence": "weekdays", "run_at": run_at, "days": days})
+
+
+def _older_rule(row: Fields) -> ScheduleReading:
+    mode = row.get("mode", "everyDay")
+    if mode == "custom":
+        return _cron(str(row.get("cronExpression") or ""))
+    if mode == "everyHour":
+        return _on_the_hour(1) if row.get("minute", 0) == 0 else ScheduleReading(nearest="hourly")
+    if mode == "everyX":
+        return _since_activation(row.get("unit", "hours"), row.get("value", 2))
+    run_at = _time_of_day({"hour": row.get("hour", 14), "minute": row.get("minute", 0)}, "hour", "minute")
+    if run_at is None:
+        return ScheduleReading(nearest="monthly" if mode == "everyMonth" else "hourly")
+    return _older_day_rule(row, mode, run_at)
+
+
+def _older_day_rule(row: Fields, mode: Any, run_at: str) -> ScheduleReading:
+    if mode == "everyDay":
+        return ScheduleReading({"cadence": "daily", "run_at": run_at})
+    if mode == "everyWeek":
+        try:
+            day = int(row.get("weekday", 1)) or 7
+        except (TypeError, ValueError):
+            return ScheduleReading(nearest="weekly")
+        return _on_days([day], run_at)
+    if mode != "everyMonth":
+        return ScheduleReading(nearest="hourly")
+    day = row.get("dayOfMonth", 1)
+    if _is_count(day, 1, 28):
+        return ScheduleReading({"cadence": "monthly", "run_at": run_at, "day_of_month": day})
+    return ScheduleReading(nearest="monthly")
+
+
+_CRON_HOURS = {
+    "*": "hourly",
+    "*/1": "hourly",
+    "*/6": "every_6_hours",
+    "0/6": "every_6_hours",
+    "0,6,12,18": "every_6_hours",
+}
+_CRON_HALF_DAYS = ("*/12", "0/12", "0,12")
+_DAY_NAMES = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))}
+
+
+def _cron(expression: str) -> ScheduleReading:
+    """The cron expressions that are a cadence."""
+    fields = _cron_fields(expression.removeprefix("="))
+    if not fields:
+        return ScheduleReading(is_empty=True)
+    if len(fields) != 5:
+        return ScheduleReading(nearest="daily")
+    minute, hour, day, month, weekday = fields
+    if month != "*":
+        return ScheduleReading(nearest="monthly")
+    if (day, weekday) in (("*", "*"), ("*", "?"), ("?", "*")):
+        reading = _cron_hours(minute, hour)
+        if reading is not None:
+            return reading
+    if not re.fullmatch(r"\d{1,2}", minute) or not re.fullmatch(r"\d{1,2}", hour):
+        return ScheduleReading(nearest="hourly")
+    if int(minute) > 59 or int(hour) > 23:
+        return ScheduleReading(nearest="daily")
+    return _cron_days(f"{int(hour):02d}:{int(minute):02d}", day, weekday)
+
+
+def _cron_hours(minute: str, hour: str) -> ScheduleReading | None:
+    """A cadence of hours; None: it is of another kind."""
+    if minute in ("*/60", "0/60") and hour == "*":
+        minute = "0"
+    if hour == "*/24" and re.fullmatch(r"[0-5]?\d", minute):
+        return ScheduleReading({"cadence": "daily", "run_at": f"00:{int(minute):02d}"})
+    if minute == "0" and hour in _CRON_HOURS:
+        return ScheduleReading({"cadence": _CRON_HOURS[hour]})
+    return EVERY_12_HOURS if hour in _CRON_HALF_DAYS and minute.isdigit() else None
+
+
+def _cron_fields(expression: str) -> list[str]:
+    """The fields without the seconds, which some expressions begin with and which are left out when 0."""
+    fields = expression.split()
+    return fields[1:] if len(fields) == 6 and fields[0] == "0" else fields
+
+
+def _cron_days(run_at: str, day: str, weekday: str) -> ScheduleReading:
+    any_day, any_weekday = day in ("*", "?"), weekday in ("*", "?")
+    if any_day and any_weekday:
+        return ScheduleReading({"cadence": "daily", "run_at": run_at})
+    if any_day:
+        days = _cron_weekdays(weekday)
+        return _on_days(days, run_at) if days else ScheduleReading(nearest="weekly")
+    if any_weekday and re.fullmatch(r"\d{1,2}", day) and 1 <= int(day) <= 28:
+        return ScheduleReading({"cadence": "monthly", "run_at": run_at, "day_of_month": int(day)})
+    return ScheduleReading(nearest="monthly")
+
+
+def _cron_weekdays(text: str) -> list[int]:
+    weekdays: set[int] = set()
+    for part in text.lower().split(","):
+        first, _, last = part.partition("-")
+        numbers = [
+            _DAY_NAMES.get(bound, int(bound) if bound.isdigit() else -1) for bound in (first, last or first)
+        ]
+        if any(not 0 <= number <= 7 for number in numbers) or numbers[0] > numbers[1]:
+            return []
+        weekdays |= {number or 7 for number in range(numbers[0], numbers[1] + 1)}
+    return sorted(weekdays)

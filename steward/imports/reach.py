@@ -1,0 +1,93 @@
+"""What a run of an import reaches from its start, and what never runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steward.model.finding import Finding, FindingLevel
+from steward.model.json import JsonObject
+from steward.model.plan import DataMode, Plan, PlanStep, PlanTrigger, StepSource
+
+_NAMED = 3  # names in one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How many of the steps a run would do, and the trigger of the file that they follow."""
+
+    runs: int
+    steps: int
+    start: str | None
+
+    def wire(self) -> JsonObject:
+        """As stored and answered."""
+        return {"runs": self.runs, "steps": self.steps, "start": self.start}
+
+
+def reach_of(plan: Plan) -> Reach:
+    """Counts the steps behind the start that are switched on and can run."""
+    runs = sum(step.origin is not None and step.origin.supported for step in running(plan))
+    entry = plan.entry()
+    return Reach(runs, len(plan.steps), None if entry is None else entry.name)
+
+
+def running(plan: Plan) -> list[PlanStep]:
+    """The steps that a run reaches and that are not switched off, whether they can run or not."""
+    return [
+        step
+        for step in plan.steps
+        if step.origin is not None and step.origin.reachable and not step.origin.disabled
+    ]
+
+
+def reach_findings(plan: Plan) -> list[Finding]:
+    """An error when no step runs; a warning that names the steps which the start does not lead to."""
+    entry = plan.entry()
+    if entry is None:
+        return []
+    if not running(plan):
+        return [Finding(None, FindingLevel.ERROR, "nothing_runs", _why_nothing_runs(plan, entry))]
+    unreached = [step.name for step in plan.steps if step.origin is not None and _never_runs(step.origin)]
+    if not unreached:
+        return []
+    is_one = len(unreached) == 1
+    words = (
+        f"{named(unreached)} {'does' if is_one else 'do'} not run: a run begins at “{entry.name}”, which "
+        f"does not lead there. If you need {'this step' if is_one else 'these steps'}, connect "
+        f"{'it' if is_one else 'them'} in {_tool(plan)}, or give {'it' if is_one else 'them'} a workflow "
+        "apart."
+    )
+    return [Finding(None, FindingLevel.WARNING, "parameter", words)]
+
+
+def _never_runs(source: StepSource) -> bool:
+    return not source.reachable and not source.disabled
+
+
+def _why_nothing_runs(plan: Plan, entry: PlanTrigger) -> str:
+    tool = _tool(plan)
+    if entry.replaced is not None and entry.replaced.endswith("mcpTrigger"):
+        return (
+            "Its steps are tools that an AI agent calls, which cannot run here. "
+            f"Put them behind a schedule or a form in {tool} and import it again."
+        )
+    if any(step.origin is not None and step.origin.reachable for step in plan.steps):
+        return (
+            f"Every step behind “{entry.name}” is switched off, so a run would do nothing. "
+            f"Switch one on in {tool} and import it again."
+        )
+    return (
+        f"Nothing follows the start of this workflow, so a run would do nothing. "
+        f"Connect a step to “{entry.name}” in {tool} and import it again."
+    )
+
+
+def _tool(plan: Plan) -> str:
+    return "Shopify Flow" if plan.mode is DataMode.ENVIRONMENT else "n8n"
+
+
+def named(names: Sequence[str]) -> str:
+    """Steps by their names, the first ones of many."""
+    quoted = [f"“{name[:60]}”" for name in names]
+    if len(quoted) <= _NAMED + 1:
+        return " and ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1])))
+    return f"{', '.join(quoted[:_NAMED])} and {len(quoted) - _NAMED} more steps"

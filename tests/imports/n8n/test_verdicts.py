@@ -1,0 +1,236 @@
+"""The verdict on an n8n export: what a run reaches from its start, and what keeps it from running.
+
+See docs/design/imports-verdict.md#verdict.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from steward.imports.keep import shown_trigger
+from steward.imports.n8n.read import read_value
+from tests.imports.exports import BEGIN, chain, code, node
+from tests.service import Service
+
+PATH = "/v1/automations/imports"
+
+
+def passing(name: str, **more: Any) -> dict[str, Any]:
+    """A step that passes its items on."""
+    return node(name, "noOp", 1, {}, **more)
+
+
+def connected(nodes: Sequence[Mapping[str, Any]], lines: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """An export with a connection from each name to the names after it."""
+    wires = {
+        source: {"main": [[{"node": target, "type": "main", "index": 0} for target in targets]]}
+        for source, targets in lines.items()
+    }
+    return {"name": "W", "nodes": list(nodes), "connections": wires, "settings": {"executionOrder": "v1"}}
+
+
+async def verdict(service: Service, export: Mapping[str, Any]) -> dict[str, Any]:
+    """The import that the service answers for an export, the same when it is only previewed."""
+    member = await service.token("member")
+    answer = await member.post(PATH, {"source": "workflow_tool", "name": "W", "content": export})
+    assert answer.status == 201, answer.body
+    record = answer.data["import"]
+    preview = await member.post(f"{PATH}/preview", {"source": "workflow_tool", "content": export})
+    assert preview.data["reach"] == record["reach"]
+    assert preview.data["issues"] == record["issues"]
+    return dict(record)
+
+
+def errors(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
+    """The step and code of each error."""
+    return [(issue["step"], issue["code"]) for issue in record["issues"] if issue["level"] == "error"]
+
+
+HOOK = node("Hook", "webhook", 2, {})
+MORNING = node(
+    "Every morning", "scheduleTrigger", 1.2, {"rule": {"interval": [{"field": "days", "triggerAtHour": 8}]}}
+)
+
+
+async def test_the_reach_counts_the_steps_behind_the_proposed_start(service: Service) -> None:
+    """The trigger that reaches most steps is proposed; the others' steps are named and do not count."""
+    nodes = [BEGIN, MORNING, passing("Test"), passing("A"), passing("B"), passing("Off", disabled=True)]
+    record = await verdict(
+        service, connected(nodes, {"Begin": ["Test"], "Every morning": ["A"], "A": ["B", "Off"]})
+    )
+    assert record["supported"] is True
+    assert record["reach"] == {"runs": 2, "steps": 4, "start": "Every morning"}
+    assert record["trigger"]["kind"] == "schedule"
+    [unreached] = [issue for issue in record["issues"] if "“Test” does not run" in issue["message"]]
+    assert (unreached["level"], unreached["step"]) == ("warning", None)
+
+
+async def test_an_error_off_the_start_is_a_warning_and_does_not_count(service: Service) -> None:
+    """An unknown step is never counted as one that runs, whether it is reached or not."""
+    nodes = [BEGIN, HOOK, passing("A"), passing("B"), node("Odd", "fluxCapacitor", 1, {})]
+    aside = await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["B"], "Hook": ["Odd"]}))
+    assert (aside["supported"], aside["reach"]["runs"]) == (True, 2)
+    assert [issue["level"] for issue in aside["issues"] if issue["step"] == "Odd"] == ["warning"]
+    reached = await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["B"], "B": ["Odd"]}))
+    assert (reached["supported"], reached["reach"]["runs"]) == (False, 2)
+    assert errors(reached) == [("Odd", "node_type")]
+
+
+NOTHING_RUNS: dict[str, dict[str, Any]] = {
+    "a lone trigger beside a step": connected([BEGIN, passing("A")], {}),
+    "only a disabled step follows": connected(
+        [BEGIN, passing("A", disabled=True), passing("B")], {"Begin": ["A"]}
+    ),
+    "tools of an MCP trigger": {
+        "nodes": [
+            {**node("Serve", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.mcpTrigger"},
+            node("Find", "googleSheetsTool", 4.5, {}),
+        ],
+        "connections": {"Find": {"ai_tool": [[{"node": "Serve", "type": "ai_tool", "index": 0}]]}},
+    },
+}
+
+
+@pytest.mark.parametrize("export", NOTHING_RUNS.values(), ids=NOTHING_RUNS.keys())
+async def test_a_workflow_that_would_do_nothing_is_not_supported(
+    service: Service, export: dict[str, Any]
+) -> None:
+    """It is kept, so that its report can be read, and no automation can be made of it."""
+    record = await verdict(service, export)
+    assert (record["supported"], record["reach"]["runs"]) == (False, 0)
+    assert errors(record) == [(None, "nothing_runs")]
+    member = await service.token("member")
+    refused = await member.post(
+        f"{PATH}/{record['id']}/automations", {"name": "A", "schedule": {"cadence": "manual"}}
+    )
+    assert (refused.status, list(refused.errors)) == (422, ["import_id"])
+
+
+def test_of_triggers_that_reach_as_much_the_one_the_steps_refer_to_is_proposed() -> None:
+    """Else a schedule comes before a store event, and that before a start by hand."""
+    asks = code("Ask", "return [{json: {id: $('Hook').first().json.id}}]")
+    nodes = [BEGIN, MORNING, HOOK, asks]
+    lines = {"Begin": ["Ask"], "Every morning": ["Ask"], "Hook": ["Ask"]}
+    entry = read_value(connected(nodes, lines)).plan.entry()
+    assert entry is not None
+    assert entry.name == "Hook"
+    silent = read_value(connected([*nodes[:3], passing("Ask")], lines)).plan.entry()
+    assert silent is not None
+    assert silent.name == "Every morning"
+
+
+async def test_a_workflow_without_a_trigger_runs_by_hand_from_its_first_step(service: Service) -> None:
+    """It begins at the step that no other leads to and that reaches most."""
+    nodes = [passing("Alone"), passing("A"), passing("B"), {**BEGIN, "disabled": True}]
+    record = await verdict(service, connected(nodes, {"A": ["B"]}))
+    assert (record["supported"], record["trigger"], record["reach"]["runs"]) == (True, None, 2)
+    [note] = [issue for issue in record["issues"] if issue["level"] == "note"]
+    assert (note["step"], note["code"]) == (None, "foreign_trigger")
+    assert "begins at “A”" in note["message"]
+    assert record["plan"]["steps"][0]["name"] == "A"
+    assert record["plan"]["edges"] == [{"from": "A", "port": "out:0", "to": "B"}]
+
+
+def test_a_mailbox_that_is_read_is_a_start() -> None:
+    """The trigger is replaced by the automation's own."""
+    read = read_value(connected([node("Mail", "emailReadImap", 2, {}), passing("A")], {"Mail": ["A"]}))
+    assert [step.name for step in read.plan.steps] == ["A"]
+    assert [(finding.step, finding.code) for finding in read.findings] == [("Mail", "foreign_trigger")]
+
+
+HOURS = "hoursInterval"
+CRON = {"field": "cronExpression"}
+WORKDAYS = {"cadence": "weekdays", "run_at": "09:00", "days": [1, 2, 3, 4, 5]}
+
+
+@pytest.mark.parametrize(
+    ("rule", "schedule", "differs"),
+    [
+        ({"field": "hours", HOURS: 24, "triggerAtMinute": 5}, {"cadence": "daily", "run_at": "00:05"}, False),
+        ({"field": "hours", HOURS: 12}, {"cadence": "every_6_hours"}, True),
+        ({"field": "hours", HOURS: 6}, {"cadence": "every_6_hours"}, False),
+        ({"field": "minutes", "minutesInterval": 60}, {"cadence": "hourly"}, False),
+        ({"field": "minutes", "minutesInterval": 15}, {"cadence": "manual"}, True),
+        (
+            {"field": "days", "daysInterval": 7, "triggerAtHour": 9},
+            {"cadence": "weekly", "run_at": "09:00", "day_of_week": 1},
+            True,
+        ),
+        ({"field": "days", "daysInterval": 3}, {"cadence": "manual"}, True),
+        ({**CRON, "expression": "30 */24 * * *"}, {"cadence": "daily", "run_at": "00:30"}, False),
+        ({**CRON, "expression": "0 */12 * * *"}, {"cadence": "every_6_hours"}, True),
+        ({**CRON, "expression": "0 0,12 * * *"}, {"cadence": "every_6_hours"}, True),
+        ({**CRON, "expression": "0 9 * * 1-5"}, WORKDAYS, False),
+    ],
+)  # fmt: skip
+def test_a_schedule_is_proposed_by_what_it_is(
+    rule: dict[str, Any], schedule: dict[str, Any], differs: bool
+) -> None:
+    """A cadence that equals it, or the nearest one with a warning."""
+    trigger = node("When", "scheduleTrigger", 1.2, {"rule": {"interval": [rule]}})
+    read = read_value(connected([trigger, passing("A")], {"When": ["A"]}))
+    proposed = shown_trigger(read.plan)
+    assert proposed is not None
+    assert {name: value for name, value in proposed["schedule"].items() if value is not None} == schedule
+    assert [finding.code for finding in read.findings] == ["schedule_not_representable"] * differs
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "cadence"),
+    [
+        ("interval", {"unit": "hours", "interval": 24}, "daily"),
+        ("interval", {"unit": "hours", "interval": 12}, "every_6_hours"),
+        ("interval", {"unit": "days", "interval": 7}, "weekly"),
+        ("cron", {"triggerTimes": {"item": [{"mode": "everyX", "value": 24, "unit": "hours"}]}}, "daily"),
+    ],
+)
+def test_an_older_schedule_is_proposed_by_what_it_is(
+    kind: str, parameters: dict[str, Any], cadence: str
+) -> None:
+    """One that counts from when it was switched on has no time of day, which is a warning."""
+    read = read_value(connected([node("When", kind, 1, parameters), passing("A")], {"When": ["A"]}))
+    proposed = shown_trigger(read.plan)
+    assert proposed is not None
+    assert proposed["schedule"]["cadence"] == cadence
+    assert [finding.code for finding in read.findings] == ["schedule_not_representable"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    [
+        ("scheduleTrigger", {"rule": {"interval": [CRON]}}),
+        ("scheduleTrigger", {"rule": {"interval": [{**CRON, "expression": " "}]}}),
+        ("cron", {}),
+        ("cron", {"triggerTimes": {"item": [{"mode": "custom"}]}}),
+    ],
+)
+def test_an_empty_schedule_is_none(kind: str, parameters: dict[str, Any]) -> None:
+    """It never starts in n8n, so no schedule is proposed."""
+    read = read_value(connected([node("When", kind, 1, parameters), passing("A")], {"When": ["A"]}))
+    assert shown_trigger(read.plan) is None
+    [finding] = read.findings
+    assert finding.code == "schedule_not_representable"
+    assert "never starts" in finding.message
+
+
+def test_an_ai_step_has_one_finding() -> None:
+    """However it is connected and whatever else is odd about it."""
+    agent = {**node("Agent", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.agent"}
+    model = {**node("Model", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.lmChatOpenAi"}
+    export = connected([BEGIN, agent, model, node("Tool", "code", 99, {})], {"Begin": ["Agent"]})
+    for name, kind in (("Model", "ai_languageModel"), ("Tool", "ai_tool")):
+        export["connections"][name] = {kind: [[{"node": "Agent", "type": kind, "index": 0}]]}
+    found = [(finding.step, finding.code) for finding in read_value(export).findings if finding.step]
+    assert sorted(found) == [("Agent", "ai_node"), ("Model", "ai_node"), ("Tool", "ai_node")]
+
+
+def test_reads_that_send_data_are_said_once_a_workflow() -> None:
+    """The finding names the steps, of many the first three; a step that no run reaches is not among them."""
+    url = {"url": "=https://a.example/?id={{ $json.id }}", "options": {}}
+    reads = [node(f"Read {number}", "httpRequest", 4.2, url) for number in range(6)]
+    export = chain(*reads)
+    del export["connections"]["Read 4"]
+    found = [finding for finding in read_value(export).findings if "test run" in finding.message]
+    assert [finding.step for finding in found] == [None]
+    assert "“Read 0”, “Read 1”, “Read 2” and 2 more steps send data" in found[0].message
