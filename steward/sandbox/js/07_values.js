@@ -35,6 +35,15 @@ const booleanExtensions = {
 };
 
 const isNothing = (value) => value === null || value === undefined || value === '';
+const isHeld = (value) => typeof value === 'object' && value !== null;
+const isHollow = (value) => isHeld(value) && !Object.keys(value).length;
+
+/** Without empty fields at any depth; a list inside becomes an object of its places, as in n8n. */
+const compacted = (value) => {
+  const made = {};
+  for (const [key, held] of Object.entries(value)) if (!isNothing(held) && !isHollow(held)) put(made, key, isHeld(held) ? compacted(held) : held);
+  return made;
+};
 const addNew = (list, value) => (list.some((kept) => same(kept, value)) || list.push(value), list);
 const listOf = (given, name) => (isList(given) ? given : fault(`${name}() takes a list.`));
 
@@ -74,7 +83,7 @@ const listExtensions = {
     for (let at = 0; at < list.length; at += size) parts.push(list.slice(at, at + size));
     return parts;
   },
-  compact: (list) => list.filter((value) => !isNothing(value)),
+  compact: (list) => list.filter((value) => !isNothing(value) && !isHollow(value)).map((value) => (isHeld(value) ? compacted(value) : value)),
   unique: (list, ...keys) => distinct(list, keys),
   removeDuplicates: (list, ...keys) => distinct(list, keys),
   difference: (list, other) => list.reduce((made, value) => (listOf(other, 'difference').some((one) => same(one, value)) ? made : addNew(made, value)), []),
@@ -127,7 +136,7 @@ const objectExtensions = {
   removeField: (value, name) => fieldsWhere(value, (held, key) => key !== name),
   removeFieldsContaining: (value, text) => fieldsWhere(value, (held) => typeof held !== 'string' || !held.includes(needed(text, 'removeFieldsContaining'))),
   keepFieldsContaining: (value, text) => fieldsWhere(value, (held) => typeof held === 'string' && held.includes(needed(text, 'keepFieldsContaining'))),
-  compact: (value) => fieldsWhere(value, (held) => !isNothing(held)),
+  compact: (value) => compacted(value),
   keys: (value) => Object.keys(value),
   values: (value) => Object.values(value),
   urlEncode: (value) => Object.entries(value).map(([key, held]) => `${formEncoded(key)}=${formEncoded(String(held))}`).join('&'),

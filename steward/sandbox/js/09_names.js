@@ -196,7 +196,10 @@ const helpers = {
   $min: (...values) => Math.min(...values),
   $max: (...values) => Math.max(...values),
   $average: (...values) => listExtensions.average(values),
-  $jmespath: (value, query) => jmespath.search(copied(value), query),
+  $jmespath: (value, query) => {
+    if (typeof value !== 'object' || typeof query !== 'string') fault('$jmespath() takes an object or a list, and a text. Check that the field is there first.');
+    return jmespath.search(value === null ? {} : copied(value), query);
+  },
 };
 
 // The clock stands still while a message is worked on. A date keeps what it has worked out, so it cannot be frozen: who

@@ -109,6 +109,7 @@ const workOut = (parts, place, told) => {
         if (Number.isFinite(value)) told.v[at] = value;
         else told.odd.push([at, 'n', String(value)]);
       } else {
+        if (value instanceof RealDate) told.odd.push([at, 'd']);
         if (typeof value === 'object') mustCopy(value);
         else if (typeof value === 'function' || typeof value === 'symbol') mustCopy(value);
         told.v[at] = value;

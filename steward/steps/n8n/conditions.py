@@ -11,6 +11,7 @@ import re2
 
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import literals
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed
 
@@ -55,10 +56,10 @@ def condition(row: Mapping[str, Any], rules: ComparisonRules) -> bool:
     operator = raw_operator if isinstance(raw_operator, Mapping) else {}
     kind, operation = str(operator.get("type", "string")), str(operator.get("operation", "equals"))
     first, second = row.get("leftValue", js.UNDEFINED), row.get("rightValue", js.UNDEFINED)
-    if operation in ("exists", "notExists"):
+    first = read(first, kind, rules)
+    if operation in ("exists", "notExists"):  # after the type: a wrong one fails these comparisons too
         gone = js.is_missing(first) or (isinstance(first, float) and math.isnan(first))
         return gone is (operation == "notExists")
-    first = read(first, kind, rules)
     single = operator.get("singleValue") is True or operation in _SINGLE
     if not single:
         second = read(second, str(operator.get("rightType") or kind), rules)
@@ -90,6 +91,8 @@ def read(value: Any, kind: str, rules: ComparisonRules) -> Any:
 def _date(value: Any, rules: ComparisonRules) -> Any:
     if isinstance(value, datetime):
         return value
+    if isinstance(value, js.JsDate):
+        value = value.text
     date = js_dates.parse(value, rules.zone) if isinstance(value, str) else None
     return date if date is not None else js.UNDEFINED
 
@@ -99,7 +102,9 @@ _STRICT: dict[str, Callable[[Any, ComparisonRules], Any]] = {
     "number": lambda value, rules: value if js.is_number(value) else js.UNDEFINED,
     "boolean": lambda value, rules: value if isinstance(value, bool) else js.UNDEFINED,
     "array": lambda value, rules: value if js.is_list(value) else js.UNDEFINED,
-    "object": lambda value, rules: value if js.is_object(value) else js.UNDEFINED,
+    "object": lambda value, rules: (
+        value if js.is_object(value) or isinstance(value, js.JsDate) else js.UNDEFINED
+    ),
     "dateTime": _date,
 }
 
@@ -119,26 +124,22 @@ def _loose_boolean(value: Any, rules: ComparisonRules) -> Any:
     return js.truthy(value)
 
 
-def _loose_deep(kind: Callable[[object], bool]) -> Callable[[Any, ComparisonRules], Any]:
-    def read_deep(value: Any, rules: ComparisonRules) -> Any:
-        from_text = js.parse_json(value) if isinstance(value, str) else js.UNDEFINED
-        return from_text if kind(from_text) else js.UNDEFINED
-
-    return read_deep
+def _loose_deep(reader: Callable[[str], Any]) -> Callable[[Any, ComparisonRules], Any]:
+    return lambda value, rules: reader(value) if isinstance(value, str) else js.UNDEFINED
 
 
 _LOOSE: dict[str, Callable[[Any, ComparisonRules], Any]] = {
     "string": lambda value, rules: js.json_text(value) if _deep(value) else js.text(value),
     "number": _loose_number,
     "boolean": _loose_boolean,
-    "array": _loose_deep(js.is_list),
-    "object": _loose_deep(js.is_object),
+    "array": _loose_deep(literals.list_in),
+    "object": _loose_deep(literals.object_in),
     "dateTime": lambda value, rules: js.UNDEFINED,
 }
 
 
 def _deep(value: object) -> bool:
-    return js.is_object(value) or js.is_list(value)
+    return js.is_object(value) or js.is_list(value) or isinstance(value, js.JsDate)
 
 
 _Compare = Callable[[Any, Any, ComparisonRules], bool]
@@ -215,7 +216,7 @@ def _nothing(first: Any, second: Any, rules: ComparisonRules) -> bool:
 
 
 def _no_text(first: Any, second: Any, rules: ComparisonRules) -> bool:
-    return js.is_missing(first) or not first
+    return js.is_missing(first) or not first or isinstance(first, js.JsDate)  # a date has no fields
 
 
 def _opposites(name: str, compare: _Compare) -> dict[str, _Compare]:

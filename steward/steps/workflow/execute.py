@@ -360,7 +360,8 @@ async def _params(
     count = len(inputs[0])
     indexes = list(range(count)) if step_type.per_item else list(range(min(count, 1)))
     world = context_for(_names(templates))
-    answers = await context.evaluator.evaluate(templates, world, indexes)
+    keep_dates = step_type.reads_dates(origin_of(step).source_version)
+    answers = await context.evaluator.evaluate(templates, world, indexes, keep_dates=keep_dates)
     refuse_partial_fields = partial_field_guard(context.partials, templates, world, source)
     filled: dict[int, Params] = {}
     sizes: dict[int, int] = {}

@@ -307,6 +307,10 @@ class StepType(ABC):
         """Returns how it uses the fields of its items."""
         return self.field_use
 
+    def reads_dates(self, version: float) -> bool:
+        """Whether it tells JavaScript dates apart from their ISO text."""
+        return False
+
     def required_connection(self, node: NodeDefinition) -> str | None:
         """Returns the kind of connection that it needs, None without one.
 

@@ -54,7 +54,14 @@ async def outputs_of(
     **settings: Any,
 ) -> list[list[Any]] | str:
     """The items at each output, or the words it failed with."""
-    read = read_value(workflow_of(kind, version, parameters, **settings))
+    return await outputs_in(workflow_of(kind, version, parameters, **settings), items)
+
+
+async def outputs_in(
+    workflow: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, run: int = 0
+) -> list[list[Any]] | str:
+    """The items at each output of the step in a workflow, or the words it failed with."""
+    read = read_value(workflow)
     children = SandboxPool(1)
     try:
         means = WalkContext(
@@ -70,7 +77,7 @@ async def outputs_of(
         await children.close()
     if walked.failure is not None:
         return walked.failure.error or "failed"
-    outputs = journal.given[STEP][0].outputs or []
+    outputs = journal.given[STEP][run].outputs or []
     return [[item.json for item in one] for one in outputs]
 
 

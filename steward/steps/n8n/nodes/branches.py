@@ -35,6 +35,10 @@ class _ConditionNode(StepType):
 
     loose_older = 2
 
+    def reads_dates(self, version: float) -> bool:
+        """Returns whether conditions have a type, which a date is tried for."""
+        return version >= (3 if "switch" in self.types else 2)
+
     def conditions_of(self, node: NodeDefinition) -> Iterable[Any]:
         """Returns the raw condition sets of the node."""
         return (node.get("conditions"),)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from steward.model.plan import OnError
+from steward.steps.n8n.nodes.plain import passed
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.views import CodeFailed, Script, ScriptItem, ScriptMode
 from steward.steps.workflow.items import Item, Items
@@ -37,12 +38,12 @@ class CodeNode(StepType):
         """Yields a problem for a language other than JavaScript."""
         if node.get("language", "javaScript") != "javaScript":
             yield StepProblem("error", "parameter", "Its code is Python. Write it in JavaScript.")
-        elif not str(node.get("jsCode") or node.get("functionCode") or "").strip():
-            yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Runs the script over the items."""
         script = script_of(call.step.origin.source_type if call.step.origin else "code", call.first.tree)
+        if not script.text.strip():
+            return NodeResult([passed(call.items)])
         names, _ = template.names_in([script.text])
         try:
             result = await call.evaluator.run_code(script, call.expression_context(names))
@@ -68,15 +69,30 @@ class FunctionNode(CodeNode):
     types = ("function", "functionItem")
     versions = (1,)
 
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields a problem for a script without text, which n8n fails at."""
+        if not str(node.get("functionCode", "=")).strip():
+            yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
+
 
 def script_of(source_type: str, parameters: object) -> Script:
     """Returns the node's script and its mode."""
     config = parameters if isinstance(parameters, dict) else {}
     if source_type in ("function", "functionItem"):
         mode = ScriptMode.FUNCTION if source_type == "function" else ScriptMode.FUNCTION_ITEM
-        return Script(str(config.get("functionCode", "")), mode)
+        return Script(str(config.get("functionCode", _EXAMPLES[mode])), mode)
     each_item = config.get("mode", "runOnceForAllItems") == "runOnceForEachItem"
-    return Script(str(config.get("jsCode", "")), ScriptMode.PER_ITEM if each_item else ScriptMode.ALL)
+    mode = ScriptMode.PER_ITEM if each_item else ScriptMode.ALL
+    return Script(str(config.get("jsCode", _EXAMPLES[mode])), mode)
+
+
+# What the script of a step nobody wrote into does: it adds a field to each item.
+_EXAMPLES = {
+    ScriptMode.ALL: "return $input.all().map((item) => { item.json.myNewField = 1; return item; });",
+    ScriptMode.PER_ITEM: "const item = $input.item; item.json.myNewField = 1; return item;",
+    ScriptMode.FUNCTION: "items.forEach((item) => { item.json.myNewField = 1; }); return items;",
+    ScriptMode.FUNCTION_ITEM: "item.myNewField = 1; return item;",
+}
 
 
 def _item(script_item: ScriptItem) -> Item:

@@ -66,7 +66,8 @@ class CompareDatasetsNode(StepType):
         fuzzy = params.flag("fuzzyCompare") or params.flag("options.fuzzyCompare")
         first, second = call.inputs[0], call.inputs[1]
         dots = not params.flag("options.disableDotNotation")
-        all_there(call.inputs, pairs, dots=dots)
+        if call.version < 2.1:
+            all_there(call.inputs, pairs, dots=dots)
         matches = matched(
             first,
             second,

@@ -188,8 +188,11 @@ def _field_values(params: Params, items: Items, field: str, *, dots: bool) -> li
     values: list[Any] = []
     for item in items:
         value = field_at(item.json, field, dots=dots)
-        if js.is_missing(value) and not params.flag("options.keepMissing"):
-            continue
+        if not params.flag("options.keepMissing"):
+            if js.is_missing(value):
+                continue
+            if js.is_list(value):
+                value = [element for element in value if element is not None]
         value = None if value is js.UNDEFINED else value
         if params.flag("options.mergeLists") and js.is_list(value):
             values += list(value)
@@ -203,17 +206,15 @@ def aggregate_fields(params: Params, items: Items) -> dict[str, Any]:
     dots = not params.flag("options.disableDotNotation")
     into: dict[str, Any] = {}
     named: set[str] = set()
-    rows = params.rows("fieldsToAggregate.fieldToAggregate")
-    if not rows:
-        raise ItemFailed("Name the fields to aggregate.")
-    for row in rows:
+    for row in params.rows("fieldsToAggregate.fieldToAggregate"):
         field = row.text("fieldToAggregate")
         if not field:
-            raise ItemFailed("Name the fields to aggregate.")
-        name = (row.text("outputFieldName") if row.flag("renameField") else "") or field
-        if name in named:
-            raise ItemFailed(f"The output field “{name}” is named twice.")
-        named.add(name)
+            continue
+        new_name = row.text("outputFieldName") if row.flag("renameField") else ""
+        if (new_name or field) in named:
+            raise ItemFailed(f"The output field “{new_name or field}” is named twice.")
+        named.add(new_name or field)
+        name = new_name or (field.rpartition(".")[2] if dots else field)
         values = _field_values(params, items, field, dots=dots)
         if dots:
             js.set_path(into, name, values)

@@ -351,7 +351,8 @@ def _by_fields(call: StepCall, params: Params) -> Items:
     join = params.text("joinMode", "keepMatches")
     clash = _clash(params, "preferInput1" if join == "enrichInput2" else "preferLast")
     pairs, dots = fields_to_match(params), not params.flag("options.disableDotNotation")
-    all_there(call.inputs, pairs, dots=dots)
+    if call.version < 2.1:
+        all_there(call.inputs, pairs, dots=dots)
     matches = matched(
         first,
         second,
@@ -444,18 +445,23 @@ def _older_matches(call: StepCall, params: Params) -> Matches:
     pair = (params.text("propertyName1"), params.text("propertyName2"))
     if not all(pair):
         raise ItemFailed("Name the fields by which the inputs are joined.")
-    matches = matched(call.inputs[0], call.inputs[1], [pair], fuzzy=False, dots=True, only_first=True)
-    # This version takes 0, false and '' for no key at all.
-    there = [
-        others if js.truthy(js.get_path(item.json, pair[0])) else ()
-        for item, others in zip(call.inputs[0], matches.of_first, strict=True)
-    ]
-    return Matches(there, frozenset(index for others in there for index in others))
+    index_by_key: dict[str, int] = {}
+    for index, item in enumerate(call.inputs[1]):
+        key = js.get_path(item.json, pair[1])
+        if js.truthy(key):  # this version takes 0, false and '' for no key at all
+            index_by_key[js.text(key)] = index  # the last one with the same key counts
+    of_first: list[Sequence[int]] = []
+    for item in call.inputs[0]:
+        key = js.get_path(item.json, pair[0])
+        is_comparable = isinstance(key, str) or js.is_number(key)
+        position = index_by_key.get(js.text(key)) if is_comparable else None
+        of_first.append(() if position is None else (position,))
+    return Matches(of_first, frozenset(index for indexes in of_first for index in indexes))
 
 
 def _older_key(call: StepCall, params: Params) -> Items:
     matches = _older_matches(call, params)
-    overwrite = params.text("overwrite", "always")
+    overwrite, key_name = params.text("overwrite", "always"), params.text("propertyName2")
     out: Items = []
     for index, item in enumerate(call.inputs[0]):
         other = next(iter(matches.of_first[index]), None)
@@ -464,9 +470,11 @@ def _older_key(call: StepCall, params: Params) -> Items:
             continue
         into = dict(item.json)
         for name, value in call.inputs[1][other].json.items():
-            if (overwrite == "blank" and into.get(name)) or (overwrite == "undefined" and name in into):
+            is_blank = into.get(name) in (None, "")
+            if (overwrite == "blank" and not is_blank) or (overwrite == "undefined" and name in into):
                 continue
-            into[name] = value
+            if name != key_name:
+                into[name] = value
         out.append(Item(into, _links((index, 0), (other, 1))))
     return out
 

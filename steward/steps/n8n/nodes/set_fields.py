@@ -7,6 +7,7 @@ from typing import Any
 
 from steward.model.plan import PlanStep
 from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import literals
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -62,6 +63,10 @@ class SetNode(StepType):
         )
     )
     unjoined_parameters = ("jsonOutput",)
+
+    def reads_dates(self, version: float) -> bool:
+        """Returns whether a type is tried on a date itself, as up to version 3.4, or on its text."""
+        return 3 <= version < 3.5
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
         """Returns whether the item's fields stay: all, some or none."""
@@ -178,7 +183,7 @@ def _selected(item: Item, names: Sequence[str], *, dots: bool) -> dict[str, Any]
     for name in names:
         value = js.get_path(item.json, name) if dots else item.json.get(name, js.UNDEFINED)
         if value is not js.UNDEFINED:
-            _putter(dots)(selected, name, js.deep_copy(value))
+            _putter(dots)(selected, name.rpartition(".")[2] if dots else name, js.deep_copy(value))
     return selected
 
 
@@ -245,7 +250,7 @@ def _string(value: Any) -> Any:
 
 
 def _is_deep(value: object) -> bool:
-    return isinstance(value, Mapping | list | tuple)
+    return isinstance(value, Mapping | list | tuple | js.JsDate)
 
 
 def _number(value: Any) -> Any:
@@ -264,18 +269,15 @@ def _boolean(value: Any) -> Any:
     return number == 1 if js.is_number(number) and number in (0, 1) else js.UNDEFINED
 
 
-def _parsed(value: Any) -> Any:
-    return js.parse_json(value) if isinstance(value, str) else value
-
-
 def _array(value: Any) -> Any:
-    parsed = _parsed(value)
+    parsed = literals.list_in(value) if isinstance(value, str) else value
     return parsed if js.is_list(parsed) else js.UNDEFINED
 
 
 def _object(value: Any) -> Any:
-    parsed = _parsed(value)
-    return parsed if isinstance(parsed, Mapping) else js.UNDEFINED
+    if isinstance(value, str):
+        return literals.object_in(value)
+    return value if isinstance(value, Mapping | js.JsDate) else js.UNDEFINED
 
 
 _CONVERT: dict[str, Callable[[Any], Any]] = {

@@ -7,6 +7,7 @@ from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from steward.model.plan import OnError
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -17,7 +18,6 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
-    for_each_item,
     paired_with,
 )
 
@@ -54,8 +54,17 @@ class XmlNode(StepType):
             yield StepProblem("error", "parameter", "Its mode is not known. Choose another one.")
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Converts each item."""
-        return for_each_item(call, lambda index, item: [_turned(call.params(index), index, item)])
+        """Converts each item; an item whose failure is tolerated is in no output, as in n8n."""
+        converted = []
+        for index, item in enumerate(call.items):
+            try:
+                converted.append(_turned(call.params(index), index, item))
+            except ItemFailed:
+                if call.on_error is OnError.STOP:
+                    raise
+        dropped = len(call.items) - len(converted)
+        words = f"{dropped} items could not be converted and are in no output, as in n8n."
+        return NodeResult([converted], message=words if dropped else None)
 
 
 def _turned(params: Params, index: int, item: Item) -> Item:

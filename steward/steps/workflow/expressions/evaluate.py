@@ -77,6 +77,8 @@ class Evaluator:
         templates: Sequence[ParameterTemplate],
         context: ExpressionContext,
         places: Sequence[int] | None = None,
+        *,
+        keep_dates: bool = False,
     ) -> list[list[Outcome]]:
         """Returns the outcomes of each template: `outcomes[template][n]` for the n-th of `places`.
 
@@ -84,14 +86,16 @@ class Evaluator:
         index 0, for which `$json` is undefined. A template without chunks gives its text. Values are JSON,
         UNDEFINED, ExpressionError, or a float that is NaN or infinite (only as the value itself). They may
         share data with the input: copy before changing them. Paths are evaluated in this process; the rest
-        goes to the sandbox in one message.
+        goes to the sandbox in one message. A JavaScript Date is its ISO text, or a JsDate with `keep_dates`.
         """
         indexes = list(range(len(context.items)) if places is None else places)
         answers = _evaluate_all_paths(templates, context, indexes)
         remaining = [template for template, answer in zip(templates, answers, strict=True) if answer is None]
         evaluated: Iterator[list[Outcome]] = iter(())
         if remaining and indexes:
-            evaluated = iter(await self._evaluate_in_sandbox(remaining, context, indexes))
+            evaluated = iter(
+                await self._evaluate_in_sandbox(remaining, context, indexes, keep_dates=keep_dates)
+            )
         return [next(evaluated, []) if answer is None else answer for answer in answers]
 
     async def run_code(self, script: Script, context: ExpressionContext) -> CodeResult:
@@ -149,7 +153,12 @@ class Evaluator:
         ]
 
     async def _evaluate_in_sandbox(
-        self, templates: Sequence[ParameterTemplate], context: ExpressionContext, places: Sequence[int]
+        self,
+        templates: Sequence[ParameterTemplate],
+        context: ExpressionContext,
+        places: Sequence[int],
+        *,
+        keep_dates: bool,
     ) -> list[list[Outcome]]:
         body = message.encode_context(
             context, *message.referenced_steps(templates), message.current_item_fields(templates)
@@ -158,7 +167,7 @@ class Evaluator:
         body["places"] = places
         header: dict[str, object] = {"op": "evaluate", "places": len(places)}
         answer = await self._ask(JAVASCRIPT, header, body, EXPRESSION_SECONDS)
-        return message.read_blocks(answer, len(templates), len(places))
+        return message.read_blocks(answer, len(templates), len(places), keep_dates=keep_dates)
 
     async def _run_over_items(self, text: str, mode: str, context: ExpressionContext) -> JsonObject:
         return await self._run_script(text, mode, message.encode_context(context, *names_in([text])))

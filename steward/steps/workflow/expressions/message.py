@@ -10,7 +10,7 @@ import msgspec
 
 from steward.model.json import JsonObject, JsonValue
 from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, STOP_MESSAGES
-from steward.steps.workflow.expressions.paths import UNDEFINED
+from steward.steps.workflow.expressions.paths import UNDEFINED, JsDate
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
 from steward.steps.workflow.expressions.views import (
     CodeStopped,
@@ -144,7 +144,9 @@ def parts_of(template: ParameterTemplate) -> list[object]:
     return [[part.code] if isinstance(part, Chunk) else part for part in template.parts]
 
 
-def read_blocks(answer: bytes, templates: int, places: int) -> list[list[Outcome]]:
+def read_blocks(
+    answer: bytes, templates: int, places: int, *, keep_dates: bool = False
+) -> list[list[Outcome]]:
     """Decodes the outcomes of each template for each index. Raises CodeStopped for an invalid reply."""
     try:
         blocks = _BLOCKS.decode(answer)
@@ -155,13 +157,13 @@ def read_blocks(answer: bytes, templates: int, places: int) -> list[list[Outcome
         if len(block) != templates:
             raise crash_error()
         for encoded, template_outcomes in zip(block, outcomes, strict=True):
-            template_outcomes += _outcomes(encoded)
+            template_outcomes += _outcomes(encoded, keep_dates=keep_dates)
     if any(len(template_outcomes) != places for template_outcomes in outcomes):
         raise crash_error()
     return outcomes
 
 
-def _outcomes(encoded: _EncodedOutcomes) -> list[Outcome]:
+def _outcomes(encoded: _EncodedOutcomes, *, keep_dates: bool) -> list[Outcome]:
     outcomes: list[Outcome] = list(encoded.v)
     for entry in encoded.odd:
         if len(entry) < 2:
@@ -169,8 +171,19 @@ def _outcomes(encoded: _EncodedOutcomes) -> list[Outcome]:
         index, kind, *words = entry
         if not isinstance(index, int) or not 0 <= index < len(outcomes):
             raise crash_error()
+        if kind == "d":
+            if keep_dates:
+                outcomes[index] = _date(outcomes[index])
+            continue
         outcomes[index] = _special_value(kind, [str(word) for word in words])
     return outcomes
+
+
+def _date(value: Outcome) -> Outcome:
+    """Returns the ISO text of a date as such; an invalid date is null."""
+    if value is not None and not isinstance(value, str):
+        raise crash_error()
+    return None if value is None else JsDate(value)
 
 
 def _special_value(kind: object, words: Sequence[str]) -> Outcome:

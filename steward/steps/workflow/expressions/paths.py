@@ -5,9 +5,11 @@ undefined for a missing member as well as for a path through null. See
 docs/design/imports-n8n.md#where-expressions-run.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum, StrEnum
 from typing import Final, TypeAlias
 
@@ -24,6 +26,24 @@ UNDEFINED: Final = Undefined.UNDEFINED
 
 # The value of an expression: JSON, undefined, or (only as the value itself) NaN or an infinity.
 Value: TypeAlias = "JsonValue | Undefined"
+
+
+@dataclass(frozen=True, slots=True)
+class JsDate:
+    """A JavaScript Date, by its ISO text; JSON has that text."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def milliseconds(self) -> float:
+        """The time since 1970; NaN for years that ISO text has no four digits for."""
+        try:
+            return round(datetime.fromisoformat(self.text).timestamp() * 1000)
+        except ValueError:
+            return math.nan
 
 
 class Root(StrEnum):

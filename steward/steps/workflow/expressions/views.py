@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from steward.model.json import JsonObject, JsonValue
-from steward.steps.workflow.expressions.paths import Value
+from steward.steps.workflow.expressions.paths import JsDate, Value
 from steward.steps.workflow.expressions.template import ParameterTemplate
 
 # An item of another step: (run, output, index).
@@ -94,7 +94,7 @@ class ExpressionError:
 
 
 # The result of one expression for one item.
-Outcome: TypeAlias = "Value | ExpressionError"
+Outcome: TypeAlias = "Value | JsDate | ExpressionError"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from steward.steps.workflow.expressions.paths import UNDEFINED as UNDEFINED
+from steward.steps.workflow.expressions.paths import JsDate as JsDate
 
 # Checked by exact type first: most values are scalars, and isinstance checks of abstract classes are slow.
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
@@ -125,7 +126,7 @@ def number(value: object) -> float:
         return _number_of(value.strip(_BLANKS))
     if isinstance(value, Sequence):
         return _number_of(text(value).strip(_BLANKS))
-    return math.nan
+    return plain_number(value.milliseconds) if isinstance(value, JsDate) else math.nan
 
 
 def _number_of(stripped: str) -> float:
@@ -168,7 +169,7 @@ def to_json(value: object) -> Any:
         return {str(name): to_json(member) for name, member in value.items() if member is not UNDEFINED}
     if is_list(value):
         return [to_json(member) for member in value]
-    return value
+    return value.text if isinstance(value, JsDate) else value
 
 
 def parse_json(value: str) -> Any:
@@ -280,7 +281,7 @@ def strict_key(value: Any) -> str:
 
 
 def fuzzy_key(value: Any) -> str:
-    """Returns a key that ignores small differences of type: 3 and '3', null and ''."""
-    if is_missing(value) or value == "":
+    """Returns a key that ignores small differences of type: 3 and '3'; null, '' and an empty list."""
+    if is_missing(value) or value == "" or (is_list(value) and not value):
         return ""
     return strict_key(value) if is_object(value) or is_list(value) else text(value)

@@ -1,0 +1,128 @@
+"""What node types make of dates, missing fields, nested names and wrong types, beside the recorded cases.
+
+See docs/design/imports-n8n.md#recorded-cases.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.imports.n8n.one_step import outputs_in, outputs_of, workflow_of
+
+DATE = "={{ new Date('2024-01-02') }}"
+ISO = "2024-01-02T00:00:00.000Z"
+
+
+def _set(kind: str, value: Any) -> dict[str, Any]:
+    return {"assignments": {"assignments": [{"name": "d", "type": kind, "value": value}]}}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "value"),
+    [
+        (3.4, "string", f'"{ISO}"'),
+        (3.4, "number", 1704153600000),
+        (3.4, "object", ISO),
+        (3.4, "boolean", None),
+        (3.4, "array", None),
+        (3.5, "string", ISO),
+        (3.5, "number", None),
+        (3.5, "object", None),
+    ],
+)
+async def test_a_date_is_set_as_text_from_version_3_5_on(version: float, kind: str, value: Any) -> None:
+    """The older versions try the type on the date itself; None: the step fails."""
+    outputs = await outputs_of("set", version, _set(kind, DATE), [{}])
+    assert "expects" in outputs if value is None else outputs == [[{"d": value}]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("object", "null", None),
+        ("object", "{a: 1, 'b': [\"x\", -2,], c: {d: true}}", {"a": 1, "b": ["x", -2], "c": {"d": True}}),
+        ("array", "['a', 'b']", ["a", "b"]),
+    ],
+)
+async def test_a_field_takes_the_notation_of_javascript(kind: str, text: str, value: Any) -> None:
+    """Lists and objects in text need not be JSON."""
+    assert await outputs_of("set", 3.4, _set(kind, text), [{}]) == [[{"d": value}]]
+
+
+@pytest.mark.parametrize("text", ["{a: b}", "{a: 1", "{a 1}", "[1", "1", "{a: f()}", "{" * 200])
+async def test_a_text_that_holds_no_object_fails(text: str) -> None:
+    """Nothing in it is run."""
+    assert "expects an object" in await outputs_of("set", 3.4, _set("object", text), [{}])
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "outputs"),
+    [
+        (
+            "aggregate",
+            1,
+            {"fieldsToAggregate": {"fieldToAggregate": [{"fieldToAggregate": "a.b"}]}},
+            [[{"b": [1]}]],
+        ),
+        ("aggregate", 1, {}, [[{}]]),
+        (
+            "set",
+            3.4,
+            {"includeOtherFields": True, "include": "selected", "includeFields": "a.b, l"},
+            [[{"b": 1, "l": [1, None]}]],
+        ),
+        (
+            "set",
+            3.5,
+            _set("object", "={{ ({a: [1, null], b: {c: ''}, e: []}).compact() }}"),
+            [[{"d": {"a": {"0": 1}, "b": {}}}]],
+        ),
+        ("set", 3.5, _set("array", "={{ [[], {a: ''}, 0, ''].compact() }}"), [[{"d": [{}, 0]}]]),
+        ("function", 1, {}, [[{"a": {"b": 1}, "l": [1, None], "myNewField": 1}]]),
+        ("code", 2, {"mode": "runOnceForEachItem"}, [[{"a": {"b": 1}, "l": [1, None], "myNewField": 1}]]),
+        ("code", 2, {"jsCode": ""}, [[{"a": {"b": 1}, "l": [1, None]}]]),
+    ],
+)
+async def test_nested_names_empty_settings_and_default_scripts(
+    kind: str, version: float, parameters: Any, outputs: Any
+) -> None:
+    """The results are those of n8n."""
+    assert await outputs_of(kind, version, parameters, [{"a": {"b": 1}, "l": [1, None]}]) == outputs
+
+
+async def test_jmespath_of_a_missing_field_fails_the_step() -> None:
+    """Null is searched like an empty object."""
+    assert "$jmespath()" in await outputs_of(
+        "set", 3.4, _set("string", "={{ $jmespath($json.x, 'a') }}"), [{}]
+    )
+    assert await outputs_of("set", 3.4, _set("string", "={{ $jmespath(null, 'a') }}"), [{}]) == [
+        [{"d": None}]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["number", "boolean", "array", "object", "dateTime"])
+async def test_exists_judges_the_type_first(kind: str) -> None:
+    """A value of another type fails the step, a missing one does not."""
+    operator = {"type": kind, "operation": "exists", "singleValue": True}
+    row = {"leftValue": "={{ $json.v }}", "rightValue": "", "operator": operator}
+    parameters = {"conditions": {"options": {"typeValidation": "strict"}, "conditions": [row]}}
+    assert f"is not a {kind}" in await outputs_of("if", 2.2, parameters, [{"v": "abc"}])
+    assert await outputs_of("if", 2.2, parameters, [{"v": None}]) == [[], [{"v": None}]]
+
+
+async def test_xml_leaves_out_items_whose_failure_is_tolerated() -> None:
+    """The items that could be read go on alone."""
+    items = [{"data": "<a>"}, {"data": "<b/>"}]
+    assert await outputs_of("xml", 1, {}, items, onError="continueRegularOutput") == [[{"b": ""}]]
+
+
+async def test_the_first_merge_joins_with_the_last_item_of_a_key() -> None:
+    """Keys are compared as text; the key's field of the second input is not taken over."""
+    workflow = workflow_of("merge", 1, {"mode": "mergeByKey", "propertyName1": "id", "propertyName2": "key"})
+    rows = '[{"json": {"key": "1", "v": 1}}, {"json": {"key": 1, "v": 2}}, {"json": {"key": 0, "v": 3}}]'
+    code = {"name": "Other", "type": "n8n-nodes-base.code", "typeVersion": 2, "position": [0, 9]}
+    workflow["nodes"].append(code | {"parameters": {"jsCode": f"return {rows};"}})
+    workflow["connections"]["Start"]["main"][0].append({"node": "Other", "type": "main", "index": 0})
+    workflow["connections"]["Other"] = {"main": [[{"node": "Step", "type": "main", "index": 1}]]}
+    merged = [{"id": 1, "v": 2}, {"id": 0}, {"id": "1", "v": 2}]
+    assert await outputs_in(workflow, [{"id": 1}, {"id": 0}, {"id": "1"}]) == [merged]
