@@ -1,0 +1,298 @@
+"""Builds e-mail messages whose headers and recipients no text can add to; mail.py sends them.
+
+The rules are in `docs/design/mail.md#message`.
+"""
+
+import base64
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+
+MAX_RECIPIENTS = 100
+MAX_MESSAGE_BYTES = 25 * 1024 * 1024
+MAX_SUBJECT = 998
+MAX_NAME = 100
+_MAX_ADDRESS = 254
+_LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
+_DOMAIN_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
+_HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,60}")
+_MESSAGE_ID = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_COMPOSED = frozenset(
+    ("from", "to", "cc", "bcc", "reply-to", "sender", "subject", "date", "message-id", "mime-version")
+)
+# Embeddings, overrides and isolates, with which a name can be made to read as another one.
+_DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_NAME_SPECIALS = frozenset('"\\<>()[]@,:;')
+_SEPARATORS = ",;"
+_MEDIA_TYPES = frozenset(("application", "audio", "font", "image", "model", "text", "video"))
+_MEDIA_SUBTYPE = re.compile(r"[A-Za-z0-9.+-]{1,100}")
+_PLAIN_HEADER = 200
+# Bytes of an encoded word, so that it has at most 75 characters (RFC 2047).
+_WORD_BYTES = 45
+
+
+class InvalidMail(ValueError):
+    """A message that cannot be sent as it is; `field` is the part that is wrong."""
+
+    def __init__(self, field_name: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field_name
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """An address with the name that is shown beside it."""
+
+    address: str
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MailAttachment:
+    """A file sent with a message; `media_type` such as `text/csv`."""
+
+    file_name: str
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MailContent:
+    """What a message says: its text, its HTML or both, and whom it goes to.
+
+    `headers` are further ones, such as `Auto-Submitted`. `message_id` is the part before the domain of the
+    sender; the same id and date make the same bytes.
+    """
+
+    sender: Mailbox
+    to: Sequence[Mailbox]
+    subject: str
+    message_id: str
+    date: datetime
+    text: str | None = None
+    html: str | None = None
+    cc: Sequence[Mailbox] = ()
+    bcc: Sequence[Mailbox] = ()
+    reply_to: Sequence[Mailbox] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    attachments: Sequence[MailAttachment] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MailMessage:
+    """A message as it is sent: the envelope's addresses, and the bytes with their line ends."""
+
+    sender: str
+    recipients: tuple[str, ...]
+    content: bytes
+    message_id: str = ""
+
+
+def compose(content: MailContent) -> MailMessage:
+    """Returns the message. Raises InvalidMail for what cannot stand in one.
+
+    The recipients are those of `to`, `cc` and `bcc` alone, each once; `bcc` stands in no header.
+    """
+    recipients = _recipients(content)
+    message_id = f"<{_checked_id(content.message_id)}@{content.sender.address.rpartition('@')[2]}>"
+    headers = [
+        ("From", _mailbox_list([content.sender])),
+        ("To", _mailbox_list(content.to)),
+        ("Cc", _mailbox_list(content.cc)),
+        ("Reply-To", _mailbox_list(content.reply_to)),
+        ("Subject", _encoded(_header_text("subject", content.subject)[:MAX_SUBJECT].strip())),
+        ("Date", format_datetime(content.date)),
+        ("Message-ID", message_id),
+        *((_further_header(name), _further_value(name, value)) for name, value in content.headers.items()),
+    ]
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers if value or name == "Subject")
+    data = lines.encode("ascii") + _bodies(content).as_bytes()
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise InvalidMail("message", "The message is larger than 25 MiB.")
+    return MailMessage(_checked(content.sender.address), recipients, data, message_id)
+
+
+def mailboxes_of(text: str) -> list[Mailbox]:
+    """Returns the mailboxes of a list as people write it, separated by commas or semicolons.
+
+    `a@b.example`, `Jane Doe <jane@b.example>` and `"Doe, Jane" <jane@b.example>` are understood. Raises
+    InvalidMail for an entry that is no address.
+    """
+    return [_mailbox(entry) for entry in _entries(text) if entry.strip()]
+
+
+def mail_address(text: str) -> str:
+    """Returns an address with its domain in ASCII. Raises InvalidMail."""
+    address = text.strip()
+    local, at, domain = address.rpartition("@")
+    if not domain.isascii():
+        try:
+            domain = domain.encode("idna").decode("ascii")
+        except UnicodeError:
+            domain = ""
+    address = f"{local}@{domain}"
+    is_valid = (
+        at
+        and len(address) <= _MAX_ADDRESS
+        and len(local) <= 64
+        and _LOCAL_PART.fullmatch(local)
+        and all(_DOMAIN_LABEL.fullmatch(label) for label in domain.split("."))
+    )
+    if not is_valid:
+        shown = clean_name(text)[:80] or "An empty text"
+        raise InvalidMail("address", f"“{shown}” is not an e-mail address.")
+    return address
+
+
+def clean_name(text: str) -> str:
+    """Returns a name on one line without control and direction characters, cut to 100 characters."""
+    cleaned = _without_controls(text[: 10 * MAX_NAME], drop=_NAME_SPECIALS)
+    return " ".join(cleaned.split())[:MAX_NAME].strip()
+
+
+def one_line(text: str) -> str:
+    """Returns a text whose line breaks and control characters are spaces, as a subject needs it."""
+    return _without_controls(text).strip()
+
+
+def _without_controls(text: str, drop: Iterable[str] = ()) -> str:
+    spaced = frozenset(drop)
+    kept_characters = []
+    for character in text:
+        if character in _DIRECTIONS:
+            continue
+        if character in spaced or unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+            kept_characters.append(" ")
+        else:
+            kept_characters.append(character)
+    return "".join(kept_characters)
+
+
+def _entries(text: str) -> list[str]:
+    """Splits a list at separators that stand neither in quotes nor in angle brackets."""
+    entries, current, in_quotes, in_brackets = [], "", False, False
+    for character in text:
+        if character == '"' and not in_brackets:
+            in_quotes = not in_quotes
+        elif character in "<>" and not in_quotes:
+            in_brackets = character == "<"
+        elif character in _SEPARATORS and not in_quotes and not in_brackets:
+            entries.append(current)
+            current = ""
+            continue
+        current += character
+    return [*entries, current]
+
+
+def _mailbox(entry: str) -> Mailbox:
+    entry = entry.strip()
+    if "\r" in entry or "\n" in entry:
+        raise InvalidMail("address", f"“{clean_name(entry)[:80]}” is not an e-mail address.")
+    if entry.endswith(">") and "<" in entry:
+        name, _, address = entry[:-1].rpartition("<")
+        return Mailbox(mail_address(address), clean_name(name))
+    return Mailbox(mail_address(entry))
+
+
+def _recipients(content: MailContent) -> tuple[str, ...]:
+    mailboxes = (*content.to, *content.cc, *content.bcc)
+    addresses = tuple(dict.fromkeys(_checked(mailbox.address) for mailbox in mailboxes))
+    if not addresses:
+        raise InvalidMail("to", "The message has no recipient.")
+    if len(addresses) > MAX_RECIPIENTS:
+        raise InvalidMail("to", f"A message goes to {MAX_RECIPIENTS} addresses at most.")
+    return addresses
+
+
+def _checked(address: str) -> str:
+    if mail_address(address) != address:
+        raise InvalidMail(
+            "address", "An address has spaces around it, or letters in its domain as they are read."
+        )
+    return address
+
+
+def _checked_id(message_id: str) -> str:
+    if not _MESSAGE_ID.fullmatch(message_id):
+        raise InvalidMail("message_id", "The id of a message has letters, digits, dots and dashes.")
+    return message_id
+
+
+def _mailbox_list(mailboxes: Sequence[Mailbox]) -> str:
+    return ",\r\n ".join(_header_mailbox(mailbox) for mailbox in mailboxes)
+
+
+def _header_mailbox(mailbox: Mailbox) -> str:
+    name, address = clean_name(mailbox.name), _checked(mailbox.address)
+    if not name:
+        return address
+    shown_name = f'"{name}"' if _is_plain(name) else _encoded(name)
+    return f"{shown_name} <{address}>"
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a text may stand in a header as it is: what looks like an encoded word would be decoded."""
+    return text.isascii() and text.isprintable() and "=?" not in text and len(text) <= _PLAIN_HEADER
+
+
+def _encoded(text: str) -> str:
+    """Returns a text for a header, as encoded words (RFC 2047) where it cannot stand as it is.
+
+    The e-mail package's own headers are not used: they decode encoded words inside a text, line breaks too.
+    """
+    if _is_plain(text):
+        return text
+    words, word = [], b""
+    for character in text:
+        data = character.encode("utf-8")
+        if len(word) + len(data) > _WORD_BYTES:
+            words.append(word)
+            word = b""
+        word += data
+    return "\r\n ".join(f"=?utf-8?b?{base64.b64encode(word).decode('ascii')}?=" for word in (*words, word))
+
+
+def _header_text(field_name: str, text: str) -> str:
+    """Returns the text of a header without control characters. Raises InvalidMail for a line break or NUL."""
+    if any(mark in text for mark in "\r\n\0"):
+        raise InvalidMail(field_name, f"The {field_name} has a line break or an empty character in it.")
+    return _without_controls(text[: 2 * MAX_SUBJECT])
+
+
+def _further_header(name: str) -> str:
+    if not _HEADER_NAME.fullmatch(name) or name.lower() in _COMPOSED or name.lower().startswith("content-"):
+        raise InvalidMail("headers", "This header cannot be added to a message.")
+    return name
+
+
+def _further_value(name: str, value: str) -> str:
+    if not value.isascii() or not value.isprintable() or len(value) > MAX_SUBJECT:
+        raise InvalidMail("headers", f"The header {name} has characters that cannot stand in it.")
+    return value
+
+
+def _bodies(content: MailContent) -> EmailMessage:
+    """Returns plain text first, then HTML, as `multipart/alternative` when there are both; then files."""
+    message = EmailMessage(policy=SMTP)
+    if content.text is not None or content.html is None:
+        message.set_content(_body(content.text or ""), cte="quoted-printable")
+        if content.html is not None:
+            message.add_alternative(_body(content.html), subtype="html", cte="quoted-printable")
+    else:
+        message.set_content(_body(content.html), subtype="html", cte="quoted-printable")
+    for attachment in content.attachments:
+        main, _, sub = attachment.media_type.partition("/")
+        if main not in _MEDIA_TYPES or not _MEDIA_SUBTYPE.fullmatch(sub):
+            main, sub = "application", "octet-stream"
+        file_name = clean_name(attachment.file_name).replace("?", "_") or "file"
+        message.add_attachment(attachment.content, maintype=main, subtype=sub, filename=file_name)
+    return message
+
+
+def _body(text: str) -> str:
+    return text.replace("\0", "").encode("utf-8", "replace").decode("utf-8")

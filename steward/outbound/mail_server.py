@@ -1,0 +1,99 @@
+"""Mail servers and what became of a message: values, without sockets."""
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import urlsplit
+
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.address import UrlOrigin, looks_like_address, normalized
+from steward.outbound.errors import CallError, CallRefused
+from steward.telemetry.redact import Secret
+
+COMMAND_S = 30.0
+MESSAGE_S = 60.0
+# Where mail servers listen; any other port is like a private address.
+PORTS = frozenset((25, 465, 587, 2465, 2525, 2587))
+# After how long a message is tried again that a server does not take for now.
+DEFER_S = 120.0
+
+
+class MailResult(StrEnum):
+    """What became of a message: taken, refused for good, to be tried again, or not known."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    DEFERRED = "deferred"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class MailOutcome:
+    """What became of one message.
+
+    `deferred` means that it was certainly not accepted, `unknown` that the connection ended after its bytes
+    were sent. `error` says why it was not accepted. `code` and `reply` are the server's last answer,
+    redacted; `rejected` are the recipients it refused among others that it took.
+    """
+
+    result: MailResult
+    error: CallError | None = None
+    code: int | None = None
+    reply: str = ""
+    rejected: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """One account at a mail server; `org` and `integration_id` are null for the operator's own.
+
+    `address` is `smtps://host:port`, with TLS from the start, or `smtp://host:port`, with STARTTLS.
+    """
+
+    address: str
+    user: str | None = None
+    password: Secret | None = None
+    org: OrgId | None = None
+    integration_id: IntegrationId | None = None
+    command_s: float = COMMAND_S
+    message_s: float = MESSAGE_S
+
+
+def mail_origin(address: str, private: Collection[str]) -> UrlOrigin:
+    """Returns scheme, host and port of a mail server's address when it may be called.
+
+    Raises CallRefused for another scheme, a host that is no name, and a port where no mail server listens,
+    unless `host:port` is an exact entry of `private` (STEWARD_ALLOW_PRIVATE_HOSTS).
+    """
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        raise CallRefused("the address of a mail server is a host and a port") from None
+    if not address.isprintable() or " " in address:
+        raise CallRefused("the address of a mail server is a host and a port")
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or not port:
+        raise CallRefused("the address of a mail server is a host and a port")
+    if parts.username is not None or parts.path or parts.query or parts.fragment:
+        raise CallRefused("the address of a mail server is a host and a port")
+    origin = UrlOrigin(parts.scheme, normalized(parts.hostname), port)
+    if origin.entry in private:
+        return origin
+    if looks_like_address(origin.host):
+        raise CallRefused("a host is given by name, not as an address")
+    if not re.fullmatch(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+", origin.host):
+        raise CallRefused("the host is not a name")
+    if port not in PORTS:
+        raise CallRefused(f"mail is sent to one of the ports {', '.join(map(str, sorted(PORTS)))}")
+    return origin
+
+
+class MailFailed(Exception):
+    """A message that was not accepted, and what is certain about it."""
+
+    def __init__(
+        self, result: MailResult, error: CallError, code: int | None = None, reply: str = ""
+    ) -> None:
+        super().__init__(error.message)
+        self.outcome = MailOutcome(result, error, code, reply)
