@@ -44,7 +44,7 @@ from steward.templates.base import Template
 from steward.version import __version__
 from steward.worker import Hints
 
-QUIET_S = 60.0  # between two log lines of what may happen with every write
+_QUIET_S = 60.0  # between two log lines of what may happen with every write
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exceptio
     def split(kind: str, error: Exception) -> None:
         sort, now = (kind, type(error).__name__), clock.monotonic()
         metrics.count("steward_commit_batches_split_total", kind=kind)
-        if now - last.get(sort, -QUIET_S) >= QUIET_S:
+        if now - last.get(sort, -_QUIET_S) >= _QUIET_S:
             last[sort] = now
             log.warning("batch_split", kind=kind, error=sort[1])
 

@@ -25,11 +25,11 @@ from steward.runs import approval, claim, dispatch, maintenance, reconcile, reco
 from steward.runs.worker_context import WorkerContext
 from steward.version import __version__
 
-HEARTBEATS_A_LEASE = 3
-RECOVERIES_A_LEASE = 5
-CONFIRMED_SHARE = 0.8
-NOT_DRAINED = ("heartbeat", "recover", "check_connections", "retention", "partitions", "space", "gauges")
-SHOW_AFTER = timedelta(seconds=1)
+_HEARTBEATS_A_LEASE = 3
+_RECOVERIES_A_LEASE = 5
+_CONFIRMED_SHARE = 0.8
+_NOT_DRAINED = ("heartbeat", "recover", "check_connections", "retention", "partitions", "space", "gauges")
+_SHOW_AFTER = timedelta(seconds=1)
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class Worker:
 
 
 @dataclass(frozen=True, slots=True)
-class PeriodicTask:
+class _PeriodicTask:
     """A bounded pass over rows: how often, and which hint brings it forward."""
 
     name: str
@@ -104,14 +104,16 @@ async def _register(worker: Worker) -> None:
         ),
         urgent=True,
     )
-    ctx.lease_confirmation.confirm(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
+    ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
 
 
 def _lease_ms(ctx: WorkerContext) -> int:
     return int(ctx.rules.lease.total_seconds() * 1000)
 
 
-def periodic_tasks(worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1)) -> list[PeriodicTask]:
+def periodic_tasks(
+    worker: Worker, *, dispatch_every: timedelta = timedelta(seconds=1)
+) -> list[_PeriodicTask]:
     """Returns everything a worker does besides running runs.
 
     See docs/design/runs.md#periodic-tasks-and-failing-rows.
@@ -119,27 +121,27 @@ def periodic_tasks(worker: Worker, *, dispatch_every: timedelta = timedelta(seco
     lease = worker.ctx.rules.lease
     second, half_minute, minute = timedelta(seconds=1), timedelta(seconds=30), timedelta(minutes=1)
     return [
-        PeriodicTask("heartbeat", lease / HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
-        PeriodicTask("recover", lease / RECOVERIES_A_LEASE, lambda: recover_dead_workers(worker)),
-        PeriodicTask("release_orphans", lease / RECOVERIES_A_LEASE, lambda: release_orphaned_runs(worker)),
-        PeriodicTask("claim", worker.poll, lambda: claim_runs(worker), hint="ready"),
-        PeriodicTask("find_full", second, lambda: find_full_organizations(worker)),
-        PeriodicTask("dispatch", dispatch_every, lambda: dispatch_due(worker), hint="due"),
-        PeriodicTask("match", second, lambda: match.match_due(worker.ctx), hint="event"),
-        PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
-        PeriodicTask("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
-        PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
-        PeriodicTask("audit", minute, lambda: audit_slots(worker)),
-        PeriodicTask("stats", 5 * second, lambda: record_delays(worker)),
-        PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
-        PeriodicTask("wake", second, lambda: wake_sleeping(worker)),
-        PeriodicTask("expire_approvals", half_minute, lambda: expire_approvals(worker)),
-        PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
-        PeriodicTask("settle", half_minute, lambda: settle_finished(worker)),
-        PeriodicTask("progress", timedelta(seconds=2), lambda: note_progress(worker)),
-        PeriodicTask("retention", minute, lambda: apply_retention(worker)),
-        PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
-        PeriodicTask("partitions", timedelta(hours=1), lambda: maintenance.rotate_partitions(worker.ctx)),
+        _PeriodicTask("heartbeat", lease / _HEARTBEATS_A_LEASE, lambda: heartbeat(worker)),
+        _PeriodicTask("recover", lease / _RECOVERIES_A_LEASE, lambda: recover_dead_workers(worker)),
+        _PeriodicTask("release_orphans", lease / _RECOVERIES_A_LEASE, lambda: _release_orphaned_runs(worker)),
+        _PeriodicTask("claim", worker.poll, lambda: claim_runs(worker), hint="ready"),
+        _PeriodicTask("find_full", second, lambda: _find_full_organizations(worker)),
+        _PeriodicTask("dispatch", dispatch_every, lambda: dispatch_due(worker), hint="due"),
+        _PeriodicTask("match", second, lambda: match.match_due(worker.ctx), hint="event"),
+        _PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
+        _PeriodicTask("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
+        _PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
+        _PeriodicTask("audit", minute, lambda: audit_slots(worker)),
+        _PeriodicTask("stats", 5 * second, lambda: record_delays(worker)),
+        _PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
+        _PeriodicTask("wake", second, lambda: wake_sleeping(worker)),
+        _PeriodicTask("expire_approvals", half_minute, lambda: expire_approvals(worker)),
+        _PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
+        _PeriodicTask("settle", half_minute, lambda: settle_finished(worker)),
+        _PeriodicTask("progress", timedelta(seconds=2), lambda: note_progress(worker)),
+        _PeriodicTask("retention", minute, lambda: apply_retention(worker)),
+        _PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
+        _PeriodicTask("partitions", timedelta(hours=1), lambda: maintenance.rotate_partitions(worker.ctx)),
     ]
 
 
@@ -159,7 +161,7 @@ async def heartbeat(worker: Worker) -> bool:
         urgent=True,
     )
     if alive:
-        ctx.lease_confirmation.confirm(asked_at + CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
+        ctx.lease_confirmation.confirm(asked_at + _CONFIRMED_SHARE * ctx.rules.lease.total_seconds())
         return False
     ctx.metrics.count("steward_leases_lost_total")
     ctx.log.warning("lease_lost", worker=worker.id, runs=len(worker.running))
@@ -183,7 +185,7 @@ async def recover_dead_workers(worker: Worker) -> bool:
     return False
 
 
-async def release_orphaned_runs(worker: Worker) -> bool:
+async def _release_orphaned_runs(worker: Worker) -> bool:
     """Frees runs that are leased to this worker and that it is not running.
 
     A claim whose answer was lost, or a run whose last write failed, would otherwise stay leased for the
@@ -229,7 +231,7 @@ def _done(worker: Worker, run: RunId, task: "asyncio.Task[None]") -> None:
         worker.ctx.log.error("run_task_crashed", error, run=run)
 
 
-async def find_full_organizations(worker: Worker) -> bool:
+async def _find_full_organizations(worker: Worker) -> bool:
     """Finds the organizations that have as many leased runs as they may."""
     ctx = worker.ctx
     cap = ctx.rules.organization_concurrency
@@ -368,7 +370,7 @@ async def note_progress(worker: Worker) -> bool:
     ctx = worker.ctx
     now = ctx.clock.now()
     for run, doing in list(ctx.progress.items()):
-        if now - doing.started_at < SHOW_AFTER:
+        if now - doing.started_at < _SHOW_AFTER:
             continue
         lease = doing.lease
         step = doing.wire()
@@ -396,7 +398,7 @@ async def apply_retention(worker: Worker) -> bool:
     return bool(full)
 
 
-async def run_periodically(worker: Worker, task: PeriodicTask) -> None:
+async def _run_periodically(worker: Worker, task: _PeriodicTask) -> None:
     """Runs a task again and again, by its hint or its time; a failing one backs off 1 to 30 s."""
     clock, failures = worker.ctx.clock, 0
     hint = worker.hints.of(task.hint) if task.hint else None
@@ -430,9 +432,9 @@ async def _wait(sleep: Awaitable[None], hint: asyncio.Event | None) -> None:
             wait.cancel()
 
 
-async def run(worker: Worker, table: Sequence[PeriodicTask], stop: asyncio.Event) -> None:
+async def run(worker: Worker, table: Sequence[_PeriodicTask], stop: asyncio.Event) -> None:
     """Works until `stop`, then releases its runs (docs/design/runs.md#graceful-stop)."""
-    loops = [asyncio.create_task(run_periodically(worker, task), name=f"task {task.name}") for task in table]
+    loops = [asyncio.create_task(_run_periodically(worker, task), name=f"task {task.name}") for task in table]
     try:
         await stop.wait()
     finally:
@@ -470,12 +472,12 @@ async def _release_runs(worker: Worker) -> None:
     await ctx.engine.write(ctx.clock.now(), leave)
 
 
-async def drain(worker: Worker, table: Sequence[PeriodicTask]) -> None:
+async def drain(worker: Worker, table: Sequence[_PeriodicTask]) -> None:
     """Runs every task, and every run it starts, until none has more to do.
 
     For tests, which control the time.
     """
-    turns = [task for task in table if task.name not in NOT_DRAINED]
+    turns = [task for task in table if task.name not in _NOT_DRAINED]
     while True:
         is_idle = True
         for task in turns:

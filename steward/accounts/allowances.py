@@ -7,8 +7,8 @@ from typing import Literal
 from steward.database.engine.base import ms
 from steward.model.refusals import RateLimited
 
-WindowKind = Literal["person", "org", "web"]
-Window = tuple[WindowKind, int, int]
+_WindowKind = Literal["person", "org", "web"]
+Window = tuple[_WindowKind, int, int]
 _MINUTE_MS = 60_000
 
 
@@ -35,10 +35,10 @@ class Windows:
 
 def spent(now: datetime) -> RateLimited:
     """Returns the refusal of a full window, to retry in the next minute."""
-    return RateLimited(retry_after=seconds_to_next_minute(now))
+    return RateLimited(retry_after=_seconds_to_next_minute(now))
 
 
-def seconds_to_next_minute(now: datetime) -> int:
+def _seconds_to_next_minute(now: datetime) -> int:
     """Whole seconds to the next window, rounded up, at least 1."""
     remaining_ms = _MINUTE_MS - ms(now) % _MINUTE_MS
     return max(1, -(-remaining_ms // 1000))

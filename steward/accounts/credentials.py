@@ -10,7 +10,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import NotFound, ValidationFailed
 from steward.security.secrets import hash_client_secret, new_client_id, new_client_secret
 
-LONGEST_LABEL = 120
+_LONGEST_LABEL = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Issued:
 async def issue(tx: Tx, ring: KeyRing, org: OrgId, label: str) -> Issued:
     """A new credential. Raises NotFound, and ValidationFailed for an overlong label."""
     label = label.strip()
-    if len(label) > LONGEST_LABEL or not (label.isprintable() or not label):
-        raise ValidationFailed(f"Give a label of at most {LONGEST_LABEL} characters.", errors={"label": []})
+    if len(label) > _LONGEST_LABEL or not (label.isprintable() or not label):
+        raise ValidationFailed(f"Give a label of at most {_LONGEST_LABEL} characters.", errors={"label": []})
     await tx.set_tenant([org])
     if await organizations.get(tx, org) is None:
         raise NotFound(f"There is no organisation {org}.")

@@ -73,7 +73,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
     holds ids alone. People who belong to no other organisation are anonymised. Interrupted, it can be
     repeated.
     """
-    erased = Erased(erased_name(org))
+    erased = Erased(_erased_name(org))
 
     async def close(tx: Tx) -> None:
         erased.subscriptions = await erasing.subscriptions_of(tx, org)
@@ -92,7 +92,7 @@ async def erase_organization(engine: Engine, clock: Clock, org: OrgId) -> Erased
     return erased
 
 
-def erased_name(org: OrgId) -> str:
+def _erased_name(org: OrgId) -> str:
     """The name of an organisation once it is erased."""
     return f"Erased organisation {org}"
 

@@ -17,7 +17,7 @@ from steward.model.ids import OrgId, PersonId
 from steward.model.refusals import Unavailable, ValidationFailed
 from steward.security.secrets import hash_value, new_value
 
-LIFE = timedelta(days=7)
+_LIFE = timedelta(days=7)
 ACCOUNT_EXISTS = (
     "There is an account with this e-mail address already. Give its password; the operator can set a new one."
 )
@@ -54,7 +54,7 @@ class AcceptInvitation:
 
 
 @dataclass(frozen=True, slots=True)
-class InvitationOffer:
+class _InvitationOffer:
     """What a link leads to: the address invited, its account if there is one, and the organisation."""
 
     email: str
@@ -101,7 +101,7 @@ async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
         last_name=ask.last_name,
     )
     await invitations.withdraw(tx, actor.org, person)
-    token, expires_at = new_value(), tx.now + LIFE
+    token, expires_at = new_value(), tx.now + _LIFE
     await invitations.insert(
         tx, _hashed(token), actor.org, person=person, created_by=actor.person, expires_at=expires_at
     )
@@ -131,7 +131,7 @@ async def prepare_acceptance(
     """
     token_hash = _hashed(ask.token)
 
-    async def look(tx: Tx) -> InvitationOffer | None:
+    async def look(tx: Tx) -> _InvitationOffer | None:
         invitation = await invitations.by_token(tx, token_hash)
         return None if invitation is None else await _offered(tx, invitation)
 
@@ -229,17 +229,17 @@ async def _join(tx: Tx, invitation: Invitation, account: PersonId) -> None:
     await audit.record(tx, org, entry)
 
 
-async def _offered(tx: Tx, invitation: Invitation) -> InvitationOffer | None:
+async def _offered(tx: Tx, invitation: Invitation) -> _InvitationOffer | None:
     """What an open link leads to; None when nobody is invited by it any more."""
     await tx.set_tenant([invitation.org])
     invited = await members.get(tx, invitation.org, invitation.person)
     organization = await organizations.get(tx, invitation.org)
     if invited is None or organization is None:
         return None
-    return InvitationOffer(invited.email, await people.by_email(tx, folded(invited.email)), organization)
+    return _InvitationOffer(invited.email, await people.by_email(tx, folded(invited.email)), organization)
 
 
-def _check_new(ask: AcceptInvitation, offer: InvitationOffer) -> None:
+def _check_new(ask: AcceptInvitation, offer: _InvitationOffer) -> None:
     faults: dict[str, list[str]] = {}
     for field, name in (("first_name", ask.first_name), ("last_name", ask.last_name)):
         if not name:

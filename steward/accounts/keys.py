@@ -81,7 +81,7 @@ class KeyRing:
         """A pepper by its id."""
         return self._held().peppers.get(pepper_id)
 
-    def _held(self) -> "Unwrapped":
+    def _held(self) -> "_Unwrapped":
         if self.held.unwrapped is None:
             raise NotConfigured
         return self.held.unwrapped
@@ -91,12 +91,12 @@ class KeyRing:
 class Held:
     """The current keys of a ring; the only part of it that changes."""
 
-    unwrapped: "Unwrapped | None" = None
+    unwrapped: "_Unwrapped | None" = None
     read_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Unwrapped:
+class _Unwrapped:
     """The keys of one reading."""
 
     kid: str
@@ -154,7 +154,7 @@ async def add(tx: Tx, masters: Sequence[MasterKey], kind: KeyKind) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class _Rotated:
     """What a rotation of the signing key did."""
 
     kid: str
@@ -162,7 +162,7 @@ class Rotated:
     retires_at: datetime
 
 
-async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> Rotated:
+async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> _Rotated:
     """A new signing key; older ones verify until their last token has expired, then go."""
     await keys.forget_retired(tx)
     older = [key for key in await keys.every(tx) if key.kind == "signing"]
@@ -171,7 +171,7 @@ async def rotate_signing(tx: Tx, masters: Sequence[MasterKey]) -> Rotated:
     for key in older:
         await keys.retire(tx, key.key_id, retires_at)
     kid = await add(tx, masters, "signing")
-    return Rotated(kid, tuple(key.key_id for key in older), retires_at)
+    return _Rotated(kid, tuple(key.key_id for key in older), retires_at)
 
 
 async def rewrap(tx: Tx, masters: Sequence[MasterKey]) -> int:
@@ -203,7 +203,7 @@ def _live_by_kind(stored_keys: Sequence[WrappedKey], now: datetime) -> dict[KeyK
     return by_kind
 
 
-def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> Unwrapped | None:
+def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) -> _Unwrapped | None:
     by_kind = _live_by_kind(stored_keys, now)
     live = chain.from_iterable(by_kind.values())
     plain = {key.key_id: _opened(key.wrapped, key.key_id, ring.masters) for key in live}
@@ -213,7 +213,7 @@ def _unwrapped(ring: KeyRing, stored_keys: Sequence[WrappedKey], now: datetime) 
     loaded = {
         key.key_id: tokens.load_signing_key(key.key_id, plain[key.key_id]) for key in by_kind["signing"]
     }
-    return Unwrapped(
+    return _Unwrapped(
         kid=current[-1],
         signer=tokens.Signer(loaded[current[-1]], issuer=ring.issuer, audience=ring.audience),
         verifier=tokens.Verifier(

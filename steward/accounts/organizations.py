@@ -10,7 +10,7 @@ from steward.model.ids import OrgId
 from steward.model.refusals import NotFound, ValidationFailed
 from steward.scheduling import zones
 
-LONGEST_NAME = 200
+_LONGEST_NAME = 200
 _CHANGEABLE = ("name", "zone", "send_without_approval")
 
 
@@ -35,8 +35,8 @@ class ChangeOrganization:
 async def create(tx: Tx, ask: CreateOrganization) -> Organization:
     """A new organisation. Raises ValidationFailed for a name that is taken, or a zone there is not."""
     name = ask.name.strip()
-    if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
-        raise ValidationFailed(f"Give a name of 1 to {LONGEST_NAME} characters.", errors={"name": []})
+    if not 1 <= len(name) <= _LONGEST_NAME or not name.isprintable():
+        raise ValidationFailed(f"Give a name of 1 to {_LONGEST_NAME} characters.", errors={"name": []})
     if zones.zone(ask.zone) is None:
         raise ValidationFailed(f"“{ask.zone}”: {zones.NO_SUCH_ZONE}", errors={"timezone": []})
     org = await organizations.enlist(tx, name, folded_name(name))

@@ -10,8 +10,8 @@ from steward.security.passwords import Cost, hash_password, needs_rehash, verify
 
 T = TypeVar("T")
 
-MAX_CONCURRENT = 2
-MAX_WAITING = 20
+_MAX_CONCURRENT = 2
+_MAX_WAITING = 20
 
 
 class Hashing:
@@ -19,7 +19,7 @@ class Hashing:
 
     def __init__(self, cost: Cost) -> None:
         self._cost = cost
-        self._pool = ThreadPoolExecutor(MAX_CONCURRENT, thread_name_prefix="steward-password")
+        self._pool = ThreadPoolExecutor(_MAX_CONCURRENT, thread_name_prefix="steward-password")
         self._in_use = 0
         self._nobody: str | None = None
 
@@ -47,7 +47,7 @@ class Hashing:
 
     async def _run(self, work: Callable[[], T]) -> T:
         """503 when two run and twenty wait already."""
-        if self._in_use >= MAX_CONCURRENT + MAX_WAITING:
+        if self._in_use >= _MAX_CONCURRENT + _MAX_WAITING:
             raise Unavailable("Too many people are signing in. Try again shortly.", retry_after=1)
         self._in_use += 1
         try:

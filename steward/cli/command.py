@@ -39,7 +39,7 @@ class WrongUsage(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class _Argument:
     """One argument: its names and what argparse is told about it."""
 
     names: tuple[str, ...]
@@ -75,13 +75,13 @@ class Command:
     name: str
     words: str
     run: Callable[[CliArgs], Awaitable[Facts | None]]
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[_Argument, ...] = ()
     in_words: Callable[[Facts], str] | None = None
 
 
-def option(*names: str, **options: Any) -> Argument:
+def option(*names: str, **options: Any) -> _Argument:
     """An argument as argparse takes it."""
-    return Argument(names, options)
+    return _Argument(names, options)
 
 
 @dataclass(frozen=True, slots=True)

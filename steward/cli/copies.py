@@ -23,7 +23,7 @@ from steward.runs import restored
 from steward.security.envelope import CannotOpen
 from steward.startup import KEY_FILE, close_files, master_keys
 
-RESTORING = ".restoring"
+_RESTORING = ".restoring"
 # What may lie in the data folder of a fresh installation: the master keys a copy does not hold, and the lock.
 _UNTOUCHED = frozenset({KEY_FILE})
 
@@ -58,7 +58,7 @@ async def restore(args: CliArgs) -> Facts:
         if not args.options.force:
             _refuse_full(settings, target, source)
         close_files(settings)
-        fresh = target.with_name(target.name + RESTORING)
+        fresh = target.with_name(target.name + _RESTORING)
         with _removed_afterwards(fresh):
             try:
                 copy = await asyncio.to_thread(copies.look, source)

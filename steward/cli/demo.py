@@ -37,9 +37,9 @@ from steward.model.run import Mode, RunStatus
 from steward.runs import start
 from steward.runs.start import RunNow
 
-ORGANIZATION = "Demo Shop"
-FACTS_FILE = "demo.json"
-WAIT_SECONDS = 4.0
+_ORGANIZATION = "Demo Shop"
+_FACTS_FILE = "demo.json"
+_WAIT_SECONDS = 4.0
 PEOPLE = (
     (Role.OWNER, "owner@demo.example", "Olive", "Owner"),
     (Role.APPROVER, "approver@demo.example", "Arno", "Approver"),
@@ -127,7 +127,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
 
 async def _world(service: app.Wired, options: DemoOptions, sandbox: Mapping[str, Any]) -> dict[str, Any]:
     """Creates the sample organization at the first start and reads it back at later ones."""
-    file = options.folder / FACTS_FILE
+    file = options.folder / _FACTS_FILE
     stored = json.loads(file.read_text("utf-8")) if file.exists() else await _make(service, file, sandbox)
     settings = service.settings
     return {
@@ -169,7 +169,7 @@ async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, 
 
     async def make(tx: Tx) -> Actor:
         cast.clear()
-        organization = await organizations.create(tx, CreateOrganization(ORGANIZATION, "Europe/Berlin"))
+        organization = await organizations.create(tx, CreateOrganization(_ORGANIZATION, "Europe/Berlin"))
         actor: Actor | None = None
         for (role, email, first, last), password, hashed in zip(PEOPLE, passwords, hashes, strict=True):
             person = await people.create(tx, CreatePerson(email, first, last, password_hash=hashed))
@@ -189,7 +189,7 @@ async def _accounts(service: app.Wired) -> tuple[dict[str, Any], list[dict[str, 
         return actor
 
     owner = await service.engine.write(service.clock.now(), make)
-    return {"id": owner.org, "name": ORGANIZATION}, cast, owner
+    return {"id": owner.org, "name": _ORGANIZATION}, cast, owner
 
 
 async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -270,7 +270,7 @@ async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[st
     run_now = partial(start.run_now, actor=actor, command=command, templates=templates, max_waiting=1000)
     run = (await service.engine.write(service.clock.now(), run_now, org=org)).run
     service.hints.wake("ready")
-    until = service.clock.monotonic() + WAIT_SECONDS
+    until = service.clock.monotonic() + _WAIT_SECONDS
     look = partial(runs.get, org=org, run=run.id)
     while run.status in (RunStatus.QUEUED, RunStatus.RUNNING) and service.clock.monotonic() < until:
         await service.clock.sleep(0.05)

@@ -31,11 +31,11 @@ from steward.security.envelope import CannotOpen, MasterKey
 from steward.startup import KEY_FILE, master_keys, open_engine, own_files
 
 LEAST_FREE = 0.10
-MOST_SKEW = timedelta(seconds=30)
-LOST_WITHIN = timedelta(days=7)
-INTERRUPTED_WITHIN = timedelta(days=1)
+_MOST_SKEW = timedelta(seconds=30)
+_LOST_WITHIN = timedelta(days=7)
+_INTERRUPTED_WITHIN = timedelta(days=1)
 GRACE = timedelta(minutes=5)
-POISONED = 5
+_POISONED = 5
 PACKAGE = Path(__file__).parents[1]
 BUILT = {
     "sandbox/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
@@ -51,7 +51,7 @@ class Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class _Patient:
     """The installation to check; without an engine the database could not be opened, and `why` says why."""
 
     settings: Settings
@@ -70,11 +70,11 @@ class Patient:
             raise Wrong(_NOT_KNOWN) from error
 
 
-async def _settings(patient: Patient) -> str:
+async def _settings(patient: _Patient) -> str:
     return f"Complete and in range; the environment is {patient.settings.env}."
 
 
-async def _database(patient: Patient) -> str:
+async def _database(patient: _Patient) -> str:
     if patient.engine is None:
         raise Wrong(patient.why)
     server_settings = await patient.read(health.settings_of_server)
@@ -88,7 +88,7 @@ async def _database(patient: Patient) -> str:
     return "PostgreSQL can be reached."
 
 
-async def _migrations(patient: Patient) -> str:
+async def _migrations(patient: _Patient) -> str:
     try:
         state = await migrate(patient.settings.database_url, patient.now, only_look=True)
     except SchemaDiffers as error:
@@ -100,7 +100,7 @@ async def _migrations(patient: Patient) -> str:
     return f"The schema is at {state.after}, as this release needs it."
 
 
-async def _keys(patient: Patient) -> str:
+async def _keys(patient: _Patient) -> str:
     if not patient.masters:
         return "There is no master key yet; the first start makes one."
     try:
@@ -120,22 +120,22 @@ async def _keys(patient: Patient) -> str:
     return f"All can be opened; {count} of the service's own."
 
 
-async def _clock(patient: Patient) -> str:
+async def _clock(patient: _Patient) -> str:
     then = await patient.read(health.database_now)
     skew = abs(then - patient.now)
-    if skew > MOST_SKEW:
+    if skew > _MOST_SKEW:
         raise Wrong(
             f"This host's clock is {skew.total_seconds():.0f} s from the database's. Keep both by NTP."
         )
     scheduler = await patient.read(stats.scheduler)
-    if scheduler is not None and scheduler.written_at - patient.now > MOST_SKEW:
+    if scheduler is not None and scheduler.written_at - patient.now > _MOST_SKEW:
         raise Wrong(
             f"The clock went back: the scheduler wrote at {scheduler.written_at:%Y-%m-%d %H:%M:%S} UTC."
         )
     return "This host's clock agrees with the database's."
 
 
-async def _tz_data(patient: Patient) -> str:
+async def _tz_data(patient: _Patient) -> str:
     use_packaged_zones()
     stored_version, version = await patient.read(slot_audits.time_zone_data), tzdata_version()
     if stored_version is not None and stored_version > version:
@@ -148,7 +148,7 @@ async def _tz_data(patient: Patient) -> str:
     return f"Time zones {version}."
 
 
-async def _free_space(patient: Patient) -> str:
+async def _free_space(patient: _Patient) -> str:
     url = patient.settings.database_url
     folder = sqlite_path(url).parent if is_sqlite(url) else patient.settings.data_dir
     return await asyncio.to_thread(_space_of, folder)
@@ -165,7 +165,7 @@ def _space_of(folder: Path) -> str:
     return words
 
 
-async def _files(patient: Patient) -> str:
+async def _files(patient: _Patient) -> str:
     return await asyncio.to_thread(_look_at_files, patient.settings)
 
 
@@ -184,7 +184,7 @@ def _look_at_files(settings: Settings) -> str:
     return "The data folder and the files in it are their owner's alone."
 
 
-async def _slots(patient: Patient) -> str:
+async def _slots(patient: _Patient) -> str:
     limit = timedelta(minutes=patient.settings.late_limit_minutes) + GRACE
     due = await patient.read(schedules.next_due)
     if due is not None and patient.now - due > limit:
@@ -193,7 +193,7 @@ async def _slots(patient: Patient) -> str:
         )
     lost = 0
     for org in await patient.read(organizations.every):
-        lost += await patient.read(partial(health.lost_slots, org=org, since=patient.now - LOST_WITHIN), org)
+        lost += await patient.read(partial(health.lost_slots, org=org, since=patient.now - _LOST_WITHIN), org)
     if lost:
         raise Wrong(
             f"{lost} slots of the last 7 days had no record until the auditor wrote one. See the log."
@@ -201,7 +201,7 @@ async def _slots(patient: Patient) -> str:
     return "Every slot of the last 7 days has its record."
 
 
-async def _leases(patient: Patient) -> str:
+async def _leases(patient: _Patient) -> str:
     leases = await patient.read(health.leases)
     if leases.expired and not leases.alive:
         raise Wrong(
@@ -209,7 +209,7 @@ async def _leases(patient: Patient) -> str:
         )
     interrupted = 0
     for org in await patient.read(organizations.every):
-        recent = partial(health.interrupted_runs, org=org, since=patient.now - INTERRUPTED_WITHIN)
+        recent = partial(health.interrupted_runs, org=org, since=patient.now - _INTERRUPTED_WITHIN)
         interrupted += await patient.read(recent, org)
     if interrupted:
         raise Wrong(
@@ -221,29 +221,29 @@ async def _leases(patient: Patient) -> str:
     return f"{leases.alive} workers hold their lease."
 
 
-async def _private_hosts(patient: Patient) -> str:
+async def _private_hosts(patient: _Patient) -> str:
     hosts = patient.settings.allow_private_hosts
     if not hosts:
         return "No private address can be reached."
     return f"Calls may reach {', '.join(hosts)} inside your network. Keep only what is needed."
 
 
-async def _put_off(patient: Patient) -> str:
-    failing_rows = await patient.read(partial(health.failing_rows, at_least=POISONED))
+async def _put_off(patient: _Patient) -> str:
+    failing_rows = await patient.read(partial(health.failing_rows, at_least=_POISONED))
     if failing_rows:
         named = ", ".join(f"{tick} {key}" for tick, key in failing_rows[:5])
-        raise Wrong(f"{len(failing_rows)} rows failed {POISONED} times or more: {named}. The log says why.")
+        raise Wrong(f"{len(failing_rows)} rows failed {_POISONED} times or more: {named}. The log says why.")
     return "No row keeps failing."
 
 
-async def _store_events(patient: Patient) -> str:
+async def _store_events(patient: _Patient) -> str:
     poison = await patient.read(events_kept.with_poison)
     if poison:
         raise Wrong(f"{poison} store events could not be matched and were set aside. The log says why.")
     return "Every store event is matched, or will be."
 
 
-async def _walls(patient: Patient) -> str:
+async def _walls(patient: _Patient) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has the wall of signatures alone."
     holes = await patient.read(health.row_security_gaps)
@@ -252,7 +252,7 @@ async def _walls(patient: Patient) -> str:
     return "Row-level security and the rights of the serving role are as migrated."
 
 
-async def _confined(patient: Patient) -> str:
+async def _confined(patient: _Patient) -> str:
     sandbox_pool = SandboxPool(1)
     try:
         isolation = await sandbox_pool.probe_isolation(JAVASCRIPT)
@@ -274,7 +274,7 @@ async def _confined(patient: Patient) -> str:
     return f"Foreign code runs within limits, behind a filter of system calls {network}{user}."
 
 
-async def _built(patient: Patient) -> str:
+async def _built(patient: _Patient) -> str:
     return await asyncio.to_thread(_look_at_built)
 
 
@@ -294,7 +294,7 @@ def _look_at_built() -> str:
 
 
 # Add a check by one line.
-CHECKS: Mapping[str, Callable[[Patient], Awaitable[str]]] = {
+CHECKS: Mapping[str, Callable[[_Patient], Awaitable[str]]] = {
     "settings": _settings,
     "database": _database,
     "migrations": _migrations,
@@ -319,7 +319,7 @@ async def doctor(args: CliArgs) -> Facts:
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
-        patient = Patient(settings, args.now(), _masters(settings), engine, why)
+        patient = _Patient(settings, args.now(), _masters(settings), engine, why)
         checks = [await _checked(patient, name) for name in CHECKS]
     finally:
         if engine is not None:
@@ -350,7 +350,7 @@ def _masters(settings: Settings) -> list[MasterKey]:
     return master_keys(settings) if is_there else []
 
 
-async def _checked(patient: Patient, name: str) -> dict[str, object]:
+async def _checked(patient: _Patient, name: str) -> dict[str, object]:
     try:
         return {"name": name, "ok": True, "message": await CHECKS[name](patient)}
     except Wrong as wrong:

@@ -30,20 +30,20 @@ _HOST = re.compile(rb"(?:\[[0-9A-Za-z:.%_~!$&'()*+,;=-]+\]|[0-9A-Za-z._~!$&'()*+
 _MAY_LACK_HOST = ("0.9", "1.0")
 
 
-class BadHost(Exception):
+class _BadHost(Exception):
     """A request without the one valid Host header that its version of HTTP requires."""
 
 
-def check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
+def _check_host(headers: Sequence[tuple[bytes, bytes]], version: str) -> None:
     """Raises BadHost for a request of an HTTP version with these headers, their names in lower case."""
     hosts = [value for name, value in headers if name == b"host"]
     if len(hosts) == 1:
         if _HOST.fullmatch(hosts[0].strip(b" \t")) is None:
-            raise BadHost("The Host header is not a valid host name. Send the name of this service.")
+            raise _BadHost("The Host header is not a valid host name. Send the name of this service.")
     elif hosts:
-        raise BadHost("The request has more than one Host header. Send exactly one.")
+        raise _BadHost("The request has more than one Host header. Send exactly one.")
     elif version not in _MAY_LACK_HOST:
-        raise BadHost("The request has no Host header. Send exactly one.")
+        raise _BadHost("The request has no Host header. Send exactly one.")
 
 
 def lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
@@ -159,7 +159,7 @@ class _Guarded(HttpToolsProtocol):
         except HttpParserError as error:
             cause = error.__context__
             self._end_unread(
-                str(cause) if isinstance(cause, BadHost) else "This is no HTTP request that can be read."
+                str(cause) if isinstance(cause, _BadHost) else "This is no HTTP request that can be read."
             )
 
     def _end_unread(self, words: str) -> None:
@@ -179,7 +179,7 @@ class _Guarded(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_whole = True
         self._head_is_there()
-        check_host(self.headers, self.parser.get_http_version())
+        _check_host(self.headers, self.parser.get_http_version())
         self._asked_at = self.loop.time()
         super().on_headers_complete()
 

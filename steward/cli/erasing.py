@@ -14,7 +14,7 @@ from steward.model.account import Organization, Person
 from steward.model.ids import OrgId
 
 
-async def erase_user(args: CliArgs) -> Facts:
+async def _erase_user(args: CliArgs) -> Facts:
     """Takes a person's names, address, password and sessions away; their id stays."""
 
     async def act(tx: Tx) -> tuple[Person, set[OrgId]]:
@@ -33,7 +33,7 @@ async def erase_user(args: CliArgs) -> Facts:
     return {"user": erased, "file_rewritten": await _rewritten(args.settings)}
 
 
-async def erase_org(args: CliArgs) -> Facts:
+async def _erase_org(args: CliArgs) -> Facts:
     """Removes an organisation and everything it owns; its id and the record of who did what stay."""
 
     async def look(tx: Tx) -> Organization:
@@ -55,7 +55,7 @@ async def erase_org(args: CliArgs) -> Facts:
     }
 
 
-async def rewrite_file(args: CliArgs) -> Facts:
+async def _rewrite_file(args: CliArgs) -> Facts:
     """Rewrites the SQLite file, so that nothing removed is left in it."""
     settings = args.settings
     if not is_sqlite(settings.database_url):
@@ -94,7 +94,7 @@ COMMANDS = [
     Command(
         "user erase",
         "erase a person's names, address and sign-in for good",
-        erase_user,
+        _erase_user,
         (
             option("--user", required=True, metavar="ID|EMAIL", help="a person's id or e-mail address"),
             option("--confirm", required=True, metavar="NAME", help="their e-mail address or full name"),
@@ -103,11 +103,11 @@ COMMANDS = [
     Command(
         "org erase",
         "erase an organisation and all it owns for good",
-        erase_org,
+        _erase_org,
         (
             option("--org", required=True, metavar="ID|NAME", help="an organisation's id or exact name"),
             option("--confirm", required=True, metavar="NAME", help="its exact name"),
         ),
     ),
-    Command("compact", "rewrite the SQLite file to drop removed data", rewrite_file),
+    Command("compact", "rewrite the SQLite file to drop removed data", _rewrite_file),
 ]

@@ -37,7 +37,7 @@ async def rotate_signing(args: CliArgs) -> Facts:
     }
 
 
-async def rotate_encryption(args: CliArgs) -> Facts:
+async def _rotate_encryption(args: CliArgs) -> Facts:
     """Every data key under the first master key; with --data also new data keys, and secrets under them.
 
     Row by row, each in its own transaction: the service may run meanwhile, and broken off it goes on.
@@ -71,7 +71,7 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
     return resealed
 
 
-def words_of_encryption(facts: Facts) -> str:
+def _words_of_encryption(facts: Facts) -> str:
     """What `keys rotate encryption` says without --json; not a bare 0 where nothing was to be done."""
     wrapped, resealed, key = facts["wrapped"], facts["reencrypted"], facts["kek_id"]
     done = (
@@ -88,9 +88,9 @@ COMMANDS = [
     Command(
         "keys rotate encryption",
         "rewrap every data key with the first master key",
-        rotate_encryption,
+        _rotate_encryption,
         (option("--data", action="store_true", help="also create new data keys and re-encrypt secrets"),),
-        words_of_encryption,
+        _words_of_encryption,
     ),
     Command("keys rotate signing", "create a new key for signing tokens", rotate_signing),
 ]

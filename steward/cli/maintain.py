@@ -10,7 +10,7 @@ from steward.database.engine.sqlite import take_lock
 from steward.startup import close_files
 
 
-async def run_migrations(args: CliArgs) -> Facts:
+async def _run_migrations(args: CliArgs) -> Facts:
     """Applies pending migrations; with --check only looks, and fails when any is pending."""
     url, only_look = args.settings.database_url, args.options.check
     try:
@@ -43,7 +43,7 @@ COMMANDS = [
     Command(
         "migrate",
         "apply pending migrations",
-        run_migrations,
+        _run_migrations,
         (option("--check", action="store_true", help="only check; exit 1 when migrations are pending"),),
     ),
 ]

@@ -19,7 +19,7 @@ _CLIENT = option("--client-id", required=True, metavar="ID", help="the credentia
 _ROLES = [str(role) for role in Role]
 
 
-async def create_org(args: CliArgs) -> Facts:
+async def _create_org(args: CliArgs) -> Facts:
     """A new organisation."""
     command = CreateOrganization(args.options.name, args.options.timezone, args.options.automations == "on")
     async with desk(args) as open_desk:
@@ -27,14 +27,14 @@ async def create_org(args: CliArgs) -> Facts:
     return {"organization": _organization(organization)}
 
 
-async def list_orgs(args: CliArgs) -> Facts:
+async def _list_orgs(args: CliArgs) -> Facts:
     """All organisations."""
     async with desk(args) as open_desk:
         all_organizations = await open_desk.write(organizations.every)
     return {"organizations": [_organization(organization) for organization in all_organizations]}
 
 
-async def switch_org(args: CliArgs) -> Facts:
+async def _switch_org(args: CliArgs) -> Facts:
     """Switches automations on or off."""
 
     async def act(tx: Tx) -> Organization:
@@ -45,7 +45,7 @@ async def switch_org(args: CliArgs) -> Facts:
         return {"organization": _organization(await open_desk.write(act))}
 
 
-async def create_user(args: CliArgs) -> Facts:
+async def _create_user(args: CliArgs) -> Facts:
     """A new person, with an organisation when one is named."""
     options = args.options
     if (options.org is None) != (options.role is None):
@@ -111,7 +111,7 @@ async def _set_active(args: CliArgs, active: bool) -> Facts:
         return {"user": await open_desk.write(act)}
 
 
-async def add_to_org(args: CliArgs) -> Facts:
+async def _add_to_org(args: CliArgs) -> Facts:
     """Makes a person a member, or changes the role."""
 
     async def act(tx: Tx) -> Facts:
@@ -161,7 +161,7 @@ async def _set_enabled(args: CliArgs, enabled: bool) -> Facts:
         return {"credential": _credential(credential)}
 
 
-async def list_credentials(args: CliArgs) -> Facts:
+async def _list_credentials(args: CliArgs) -> Facts:
     """Credentials of one organisation or of all; never a secret."""
 
     async def act(tx: Tx) -> list[Credential]:
@@ -243,24 +243,24 @@ COMMANDS = [
     Command(
         "org create",
         "create an organisation",
-        create_org,
+        _create_org,
         (
             option("--name", required=True),
             option("--timezone", default="UTC", metavar="ZONE"),
             option("--automations", choices=["on", "off"], default="on"),
         ),
     ),
-    Command("org list", "list organisations", list_orgs),
+    Command("org list", "list organisations", _list_orgs),
     Command(
         "org automations",
         "switch automations on or off",
-        switch_org,
+        _switch_org,
         (option("state", choices=["on", "off"]), _ORG),
     ),
     Command(
         "user create",
         "create a person's account",
-        create_user,
+        _create_user,
         (
             option("--email", required=True),
             option("--first-name", required=True),
@@ -278,7 +278,7 @@ COMMANDS = [
     Command(
         "user add-to-org",
         "add a person to an organisation, or change their role",
-        add_to_org,
+        _add_to_org,
         (_USER, _ORG, option("--role", required=True, choices=_ROLES)),
     ),
     Command(
@@ -290,5 +290,5 @@ COMMANDS = [
     Command("credential rotate", "create a new secret", rotate, (_CLIENT,)),
     Command("credential disable", "disable a credential", disable, (_CLIENT,)),
     Command("credential enable", "enable a credential", enable, (_CLIENT,)),
-    Command("credential list", "list credentials", list_credentials, (option("--org", metavar="ID|NAME"),)),
+    Command("credential list", "list credentials", _list_credentials, (option("--org", metavar="ID|NAME"),)),
 ]

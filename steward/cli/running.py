@@ -11,10 +11,10 @@ from steward.fake_platforms.slow import span
 from steward.fake_platforms.world import create
 from steward.security.envelope import CannotOpen
 
-LOOPBACK = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 
 
-async def run_serve(args: CliArgs) -> None:
+async def _run_serve(args: CliArgs) -> None:
     """API, web app and one worker, until a signal."""
     options = args.options
     ask = ServeOptions(options.host, options.port, options.processes, not options.no_worker, options.handle)
@@ -26,7 +26,7 @@ async def run_serve(args: CliArgs) -> None:
         raise _wrong_keys() from error
 
 
-async def run_worker(args: CliArgs) -> None:
+async def _run_worker(args: CliArgs) -> None:
     """Runs and ticks without API, until a signal; PostgreSQL alone."""
     try:
         await serve.work(args.settings, concurrency=args.options.concurrency, ready=args.ready)
@@ -36,7 +36,7 @@ async def run_worker(args: CliArgs) -> None:
         raise _wrong_keys() from error
 
 
-async def run_demo(args: CliArgs) -> None:
+async def _run_demo(args: CliArgs) -> None:
     """The service beside a pretend world, until a signal; takes no settings but its arguments."""
     options = args.options
     ask = DemoOptions(options.host, options.port, Path(options.dir), options.reset)
@@ -46,7 +46,7 @@ async def run_demo(args: CliArgs) -> None:
         raise CommandFailed("cannot_serve", str(error)) from error
 
 
-async def run_sandbox(args: CliArgs) -> None:
+async def _run_sandbox(args: CliArgs) -> None:
     """The pretend outside world, until a signal."""
     options = args.options
     try:
@@ -73,7 +73,7 @@ def _wrong_keys() -> CommandFailed:
     return CommandFailed("wrong_master_keys", words)
 
 
-def words_of_demo(facts: Facts) -> str:
+def _words_of_demo(facts: Facts) -> str:
     """What `demo` says without --json."""
     return demo.in_words(facts)
 
@@ -82,7 +82,7 @@ COMMANDS = [
     Command(
         "serve",
         "serve the API and the web app, with one worker",
-        run_serve,
+        _run_serve,
         (
             option("--host", help="where to listen"),
             option("--port", type=int, help="the port; 0 takes a free one"),
@@ -94,29 +94,29 @@ COMMANDS = [
     Command(
         "worker",
         "run automations and the scheduler (PostgreSQL)",
-        run_worker,
+        _run_worker,
         (option("--concurrency", type=int, help="how many runs to execute concurrently"),),
     ),
     Command(
         "demo",
         "serve a sample organisation with fake platforms",
-        run_demo,
+        _run_demo,
         (
-            option("--host", default=LOOPBACK, help="where to listen"),
+            option("--host", default=_LOOPBACK, help="where to listen"),
             option(
                 "--port", type=int, default=8400, help="the port; the fake platforms listen on the next one"
             ),
             option("--dir", default="./steward-demo", help="where the data is kept"),
             option("--reset", action="store_true", help="delete the data first"),
         ),
-        words_of_demo,
+        _words_of_demo,
     ),
     Command(
         "sandbox",
         "serve fake platforms: shop, spreadsheets, Teams, bucket",
-        run_sandbox,
+        _run_sandbox,
         (
-            option("--host", default=LOOPBACK, help="where to listen"),
+            option("--host", default=_LOOPBACK, help="where to listen"),
             option("--port", type=int, required=True, help="the port; 0 takes a free one"),
             option("--seed", type=int, default=1, help="the same seed gives the same data"),
             option("--slow", help="seconds the fake shop takes for an object and a full page, such as 2-20"),

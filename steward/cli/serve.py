@@ -25,10 +25,10 @@ from steward.database.engine.migrate import is_sqlite, migrate
 from steward.startup import close_files
 from steward.telemetry.log import Log, take_over
 
-GRACE_SECONDS = 10
-KEEP_ALIVE_SECONDS = 15
+_GRACE_SECONDS = 10
+_KEEP_ALIVE_SECONDS = 15
 SECOND = timedelta(seconds=1)
-PLENTY = Descriptors(MOST_CONNECTIONS, LONGEST_QUEUE)
+_PLENTY = Descriptors(MOST_CONNECTIONS, LONGEST_QUEUE)
 Ready = Callable[[Mapping[str, object]], None]
 
 
@@ -63,7 +63,7 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
     log = open_log(settings)
     if descriptors.few:
         log.warning("few_descriptors", connections=descriptors.connections)
-    await refuse_pending(settings)
+    await _refuse_pending(settings)
     listening = _listen(settings, options, descriptors)
     service = await app.build(settings, clock=SystemClock(), log=log)
     if options.handle is None:
@@ -99,7 +99,7 @@ async def run_service(
     with_worker: bool,
     started: Callable[[], None],
     beside: Callable[[], Awaitable[None]] | None = None,
-    descriptors: Descriptors = PLENTY,
+    descriptors: Descriptors = _PLENTY,
 ) -> None:
     """API, figures and worker of one process until `stop`; `started` is told once requests are taken.
 
@@ -158,7 +158,7 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
         raise CannotServe("On SQLite `steward serve` runs the worker; there is nothing to start apart.")
     raise_limit()
     log = open_log(settings)
-    await refuse_pending(settings)
+    await _refuse_pending(settings)
     settings = replace(settings, worker_concurrency=concurrency or settings.worker_concurrency)
     service = await app.build(settings, clock=SystemClock(), serve=False, log=log)
     await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
@@ -196,7 +196,7 @@ async def until(server: uvicorn.Server, bound: socket.socket, stop: asyncio.Even
     waiting.cancel()
 
 
-async def refuse_pending(settings: Settings) -> None:
+async def _refuse_pending(settings: Settings) -> None:
     """Raises CannotServe while migrations are pending."""
     state = await migrate(settings.database_url, SystemClock().now(), only_look=True)
     if state.pending:
@@ -248,8 +248,8 @@ def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QU
         server_header=False,
         proxy_headers=False,
         backlog=queue,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     return _Server(config)
 

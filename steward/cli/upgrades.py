@@ -12,7 +12,7 @@ from httptools import HttpRequestParser
 _FRAMING = (b"content-length", b"transfer-encoding")
 
 
-class Parsed(Protocol):
+class _Parsed(Protocol):
     """The callbacks of the HTTP parser."""
 
     def on_message_begin(self) -> None:
@@ -37,7 +37,7 @@ class Parsed(Protocol):
 class _Body:
     """Passes on everything parsed except the head it was primed with."""
 
-    def __init__(self, to: Parsed) -> None:
+    def __init__(self, to: _Parsed) -> None:
         self._to = to
         self.is_told = True
         self.on_body = to.on_body
@@ -65,7 +65,7 @@ def has_body(headers: Sequence[tuple[bytes, bytes]]) -> bool:
     return any(name in _FRAMING and value != b"0" for name, value in headers)
 
 
-def body_parser(to: Parsed, headers: Sequence[tuple[bytes, bytes]]) -> HttpRequestParser:
+def body_parser(to: _Parsed, headers: Sequence[tuple[bytes, bytes]]) -> HttpRequestParser:
     """A parser that is where the body of a request with these headers begins, and then parses on."""
     framing = [name + b": " + value + b"\r\n" for name, value in headers if name in _FRAMING]
     body = _Body(to)

@@ -31,7 +31,7 @@ from steward.scheduling import zones
 from steward.security.envelope import CannotOpen
 from steward.telemetry.redact import Secret
 
-CHECK_SECONDS = 20.0
+_CHECK_SECONDS = 20.0
 # Connections are looked at without being asked.
 CHECK_EVERY = timedelta(hours=6)
 _NOBODY_YET = IntegrationId(0)
@@ -112,12 +112,12 @@ async def _look(
     vault.register.add(*secrets.sealed.values())
     try:
         http = vault.outbound.management_client(org, integration, connector.endpoint(secrets))
-        async with asyncio.timeout(CHECK_SECONDS):
+        async with asyncio.timeout(_CHECK_SECONDS):
             return await connector.check(http, secrets)
     except (CallRefused, BadSettings) as error:
         return Health(ok=False, error=WrongAddress(str(error)))
     except TimeoutError:
-        return Health(ok=False, error=PlatformUnavailable(f"No answer within {CHECK_SECONDS:.0f} s."))
+        return Health(ok=False, error=PlatformUnavailable(f"No answer within {_CHECK_SECONDS:.0f} s."))
 
 
 def _bad(errors: Mapping[str, Sequence[str]]) -> ValidationFailed:

@@ -19,9 +19,9 @@ from steward.outbound import errors
 from steward.outbound.call_queue import Urgency
 from steward.security.envelope import CannotOpen
 
-CACHE_SECONDS = 300.0
-SILENT_SECONDS = 10.0
-MAX_CACHED = 1000
+_CACHE_SECONDS = 300.0
+_SILENT_SECONDS = 10.0
+_MAX_CACHED = 1000
 _Key = tuple[OrgId, IntegrationId, int, str | None]
 
 
@@ -30,12 +30,12 @@ class DestinationCache:
     """What accounts answered lately, by organisation, connection, its version and the parent asked for."""
 
     held: OrderedDict[_Key, tuple[float, tuple[Destination, ...]]] = field(default_factory=OrderedDict)
-    silent_s: float = SILENT_SECONDS  # how long an account is waited for
+    silent_s: float = _SILENT_SECONDS  # how long an account is waited for
 
     def get(self, key: _Key, now: float) -> tuple[Destination, ...] | None:
         """The answer of at most five minutes ago."""
         cached = self.held.get(key)
-        if cached is None or now - cached[0] >= CACHE_SECONDS:
+        if cached is None or now - cached[0] >= _CACHE_SECONDS:
             return None
         return cached[1]
 
@@ -43,7 +43,7 @@ class DestinationCache:
         """Keeps an answer; beyond the most the oldest goes."""
         self.held.pop(key, None)
         self.held[key] = now, destinations
-        while len(self.held) > MAX_CACHED:
+        while len(self.held) > _MAX_CACHED:
             self.held.popitem(last=False)
 
 

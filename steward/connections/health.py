@@ -20,10 +20,10 @@ from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized
 from steward.security.envelope import CannotOpen
 from steward.telemetry.log import Log
 
-AGAIN = timedelta(seconds=60)
-SILENT_AGAIN = timedelta(minutes=10)
-SILENT_FOR = timedelta(hours=24)
-OTHER_FOR = timedelta(hours=1)
+_AGAIN = timedelta(seconds=60)
+_SILENT_AGAIN = timedelta(minutes=10)
+_SILENT_FOR = timedelta(hours=24)
+_OTHER_FOR = timedelta(hours=1)
 _DOUBTED = "doubted_at"
 _OTHER_SINCE = "answered_by_other_since"
 _MARKS = frozenset({_DOUBTED, _OTHER_SINCE})
@@ -84,7 +84,7 @@ async def _record_result(tx: Tx, *, was: Connection, health: Health) -> None:
         tx, org, integration, health=_worded(was, health, tx.now), lasting=True
     )
     if not health.ok and not refused:
-        await connections.check_next(tx, org, integration, tx.now + SILENT_AGAIN)
+        await connections.check_next(tx, org, integration, tx.now + _SILENT_AGAIN)
     if health.ok:
         await _clear_marks(tx, recorded.connection)
 
@@ -101,7 +101,7 @@ def _worded(was: Connection, health: Health, now: datetime) -> Health:
     """After a day without a good answer the error says since when."""
     since = was.last_ok_at or was.connected_at
     refused = isinstance(health.error, Unauthorized | WrongAddress)
-    if health.ok or health.error is None or refused or now - since < SILENT_FOR:
+    if health.ok or health.error is None or refused or now - since < _SILENT_FOR:
         return health
     words = f"It has not answered well since {since:%Y-%m-%d %H:%M} UTC. {health.error.message}"
     return replace(health, error=PlatformUnavailable(words))
@@ -114,7 +114,7 @@ async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
     plug-in or maintenance often passes. Raises StaleVersion.
     """
     by_other = isinstance(error, WrongResponder)
-    mark, patience = (_OTHER_SINCE, OTHER_FOR) if by_other else (_DOUBTED, AGAIN)
+    mark, patience = (_OTHER_SINCE, _OTHER_FOR) if by_other else (_DOUBTED, _AGAIN)
     since = _since(was, mark) or tx.now
     if tx.now - since >= patience:
         return False
@@ -124,7 +124,7 @@ async def _is_doubted(tx: Tx, was: Connection, error: CallError) -> bool:
     after = replace(was, facts=noted, last_error=last_error, version=was.version + 1)
     if not await connections.save(tx, was.org, after, was=was.version):
         raise StaleVersion
-    again = min(tx.now + SILENT_AGAIN, since + patience)
+    again = min(tx.now + _SILENT_AGAIN, since + patience)
     await connections.check_next(tx, was.org, was.integration_id, again)
     return True
 

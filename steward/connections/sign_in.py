@@ -26,7 +26,7 @@ from steward.outbound.errors import CallError, Unauthorized, UnusableResponse
 from steward.telemetry.redact import Secret
 
 KIND = "spreadsheet"
-LASTS = timedelta(minutes=10)
+_LASTS = timedelta(minutes=10)
 _SCOPES = "openid email https://www.googleapis.com/auth/spreadsheets"
 _NEW = IntegrationId(0)
 
@@ -80,7 +80,7 @@ async def start_sign_in(
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=verifier)
     pending = sign_ins.SignIn(session_hash, actor.org, integration, name, key_no, sealed)
-    await sign_ins.insert(tx, actor.org, _hash(state), sign_in=pending, expires_at=tx.now + LASTS)
+    await sign_ins.insert(tx, actor.org, _hash(state), sign_in=pending, expires_at=tx.now + _LASTS)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
     query = {
         "response_type": "code",

@@ -37,16 +37,16 @@ OVERLAP = timedelta(minutes=2)
 # Stores tell whole seconds. What was modified a moment ago may change again within its second, and what was
 # read would not show it; the next reading takes it, if it was not delivered by then.
 SETTLED = timedelta(seconds=5)
-ORDERS_SINCE = timedelta(days=90)
-COMPARE_EVERY = timedelta(days=1)
+_ORDERS_SINCE = timedelta(days=90)
+_COMPARE_EVERY = timedelta(days=1)
 LONGEST_WAIT = timedelta(minutes=60)
-MOST_AT_ONCE = 200
+_MOST_AT_ONCE = 200
 _IDS = RisingIds()  # what was created comes before its change
 _DELETED = {"product": "products/delete"}
 
 
 @dataclass(frozen=True, slots=True)
-class StoreReading:
+class _StoreReading:
     """A type of object of a store that is read again now."""
 
     connection: Connection
@@ -115,7 +115,7 @@ async def _catch_up(ctx: WorkerContext, org: OrgId, integration: IntegrationId, 
 
 async def _open(
     tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId, object_type: str
-) -> StoreReading | None:
+) -> _StoreReading | None:
     """What to read and with what; a store that is not connected is not read until it is."""
     connection = await connections.get(tx, org, integration)
     row = (await catch_ups.of(tx, org, integration)).get(object_type)
@@ -128,13 +128,13 @@ async def _open(
         return None
     heard = await subscriptions.active_since(tx, org, integration)
     opened = await open_secrets(tx, ctx.vault, connection)
-    return StoreReading(connection, connector, opened, row, heard)
+    return _StoreReading(connection, connector, opened, row, heard)
 
 
-async def _fill(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> None:
+async def _fill(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> None:
     """Fills the object snapshots of a store, so that topics can be derived."""
     now, kind, source = ctx.clock.now(), reading.row.object_type, reading.connector.events
-    since = now - ORDERS_SINCE if kind == "order" else None
+    since = now - _ORDERS_SINCE if kind == "order" else None
     async for page in reader.read(CHANGED, ChangedQuery(kind, since)):
         seen = [
             ObjectSnapshot(event.object_type, event.object_id, fields, event.modified_at)
@@ -160,17 +160,17 @@ async def _fill(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> No
     await ctx.engine.write(ctx.clock.now(), done, org=reading.org)
 
 
-async def _read_on(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> int:
+async def _read_on(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> int:
     """What was modified since the last reading, and once a day what is gone; read until then afterwards."""
     began, row = ctx.clock.now(), reading.row
     after = max(row.read_until - OVERLAP, row.since)
     entered = 0
     async for page in reader.read(CHANGED, ChangedQuery(row.object_type, after)):
-        for start in range(0, len(page.items), MOST_AT_ONCE):
-            part = page.items[start : start + MOST_AT_ONCE]
+        for start in range(0, len(page.items), _MOST_AT_ONCE):
+            part = page.items[start : start + _MOST_AT_ONCE]
             entered += await _enter(ctx, reading, part, now=began)
     ids_at = row.ids_compared_at
-    if began - ids_at >= COMPARE_EVERY:
+    if began - ids_at >= _COMPARE_EVERY:
         entered += await _compare(ctx, reading, reader)
         ids_at = began
 
@@ -196,7 +196,7 @@ async def _read_on(ctx: WorkerContext, reading: StoreReading, reader: Reader) ->
 
 
 async def _enter(
-    ctx: WorkerContext, reading: StoreReading, changed: Sequence[Event], *, now: datetime
+    ctx: WorkerContext, reading: _StoreReading, changed: Sequence[Event], *, now: datetime
 ) -> int:
     """Keeps as events what was not delivered; how many."""
     source = reading.connector.events
@@ -217,7 +217,7 @@ async def _enter(
 
 
 def _starts_runs(
-    reading: StoreReading, source: EventSource, event: Event, snapshot: ObjectSnapshot | None
+    reading: _StoreReading, source: EventSource, event: Event, snapshot: ObjectSnapshot | None
 ) -> bool:
     """Whether the event stands for a topic that no delivery has reported."""
     derived = source.derive(
@@ -232,7 +232,7 @@ def _starts_runs(
 
 
 def _polled(
-    reading: StoreReading, event: Event, body: str, *, now: datetime, modified_at: datetime
+    reading: _StoreReading, event: Event, body: str, *, now: datetime, modified_at: datetime
 ) -> NewEvent:
     """An event with a key of its own; `at` is the modified time it was read with."""
     parts = ("poll", event.native, event.object_id or "", modified_at.isoformat())
@@ -257,7 +257,7 @@ async def _keep(ctx: WorkerContext, org: OrgId, new: Sequence[NewEvent]) -> int:
     return sum(stored)
 
 
-async def _compare(ctx: WorkerContext, reading: StoreReading, reader: Reader) -> int:
+async def _compare(ctx: WorkerContext, reading: _StoreReading, reader: Reader) -> int:
     """Stores deletion events for objects that are no longer in the shop."""
     kind = reading.row.object_type
     topic = _DELETED.get(kind, "")

@@ -10,11 +10,11 @@ from steward.database.events.own_changes import RETENTION, OwnChange
 from steward.database.events.records import EventRow
 from steward.model.ids import AutomationId
 
-SOON = timedelta(seconds=60)
+_SOON = timedelta(seconds=60)
 LOOP = 5
 
 
-class TopicalEvent(Protocol):
+class _TopicalEvent(Protocol):
     """An event with its topics."""
 
     @property
@@ -45,13 +45,13 @@ class Echoes:
         last = max(changes, key=lambda change: change.applied_at)
         age = row.received_at - last.applied_at
         if event.modified_at is None or last.modified_at is None or event.modified_at < last.modified_at:
-            return age <= SOON
+            return age <= _SOON
         if event.modified_at > last.modified_at:
             return False
-        return age <= (RETENTION if last.set_modified_at else SOON)
+        return age <= (RETENTION if last.set_modified_at else _SOON)
 
     def loops(
-        self, waiting: Mapping[str, Sequence[AutomationId]], topical: Sequence[TopicalEvent]
+        self, waiting: Mapping[str, Sequence[AutomationId]], topical: Sequence[_TopicalEvent]
     ) -> Iterator[tuple[AutomationId, str]]:
         """Automations that changed the object of a further event in five event-started runs, with why."""
         looping: set[AutomationId] = set()

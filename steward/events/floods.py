@@ -7,8 +7,8 @@ from math import ceil
 from steward.model.refusals import Unavailable
 
 SECONDS = 10.0
-MOST_EVENTS = 60 * int(SECONDS)
-MOST_BYTES = 2 * 1024 * 1024 * int(SECONDS)
+_MOST_EVENTS = 60 * int(SECONDS)
+_MOST_BYTES = 2 * 1024 * 1024 * int(SECONDS)
 _MOST_ADDRESSES = 10_000
 
 
@@ -43,7 +43,7 @@ class Floods:
         if len(self.windows) > _MOST_ADDRESSES:
             self.windows.popitem(last=False)
         window.leave(now)
-        if window.events >= MOST_EVENTS or window.size >= MOST_BYTES:
+        if window.events >= _MOST_EVENTS or window.size >= _MOST_BYTES:
             wait = window.deliveries[0][0] + SECONDS - now
             words = "Too many events at the same time. Nothing was stored; send them again later."
             raise Unavailable(words, retry_after=max(1, ceil(wait)))

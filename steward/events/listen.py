@@ -27,11 +27,11 @@ from steward.telemetry.redact import Secret
 
 CHECK_EVERY = timedelta(hours=6)
 UNWANTED_FOR = timedelta(minutes=10)
-MOST_MENDED = 3
-MENDED_WITHIN = timedelta(hours=24)
-TRIES_TO_FAIL = 5
+_MOST_MENDED = 3
+_MENDED_WITHIN = timedelta(hours=24)
+_TRIES_TO_FAIL = 5
 LONGEST_WAIT = timedelta(minutes=60)
-ASK_SECONDS = 60.0
+_ASK_SECONDS = 60.0
 SWITCHED_OFF = (
     "The store switched this off again and again: it could not reach Steward at {address}. Check that the"
     " store reaches this address, then pause and resume."
@@ -50,7 +50,7 @@ _ABOUT = {
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionCheck:
+class _SubscriptionCheck:
     """What one look at a store's subscriptions is about: what to ask of it, and what was known before."""
 
     connection: Connection
@@ -82,7 +82,7 @@ async def _defer(tx: Tx, *, org: OrgId, integration: IntegrationId) -> None:
     if before is None:
         return
     tries = before.tries + 1
-    if tries >= TRIES_TO_FAIL:
+    if tries >= _TRIES_TO_FAIL:
         for topic in await subscriptions.needed_topics(tx, org, integration):
             await subscriptions.set_delivery(
                 tx, org, integration, topic, state=DeliveryState.FAILED, reason=BROKEN
@@ -132,7 +132,7 @@ async def _look_once(ctx: WorkerContext, org: OrgId, integration: IntegrationId)
     return is_outdated
 
 
-async def _clear_before(ctx: WorkerContext, pending_check: SubscriptionCheck) -> None:
+async def _clear_before(ctx: WorkerContext, pending_check: _SubscriptionCheck) -> None:
     """After a reconnecting: what leads to the address before is taken away. Raises CallError."""
     opened = pending_check.secrets
     if _KEY_BEFORE not in opened.sealed:
@@ -145,7 +145,7 @@ async def _clear_before(ctx: WorkerContext, pending_check: SubscriptionCheck) ->
     await ctx.engine.write(ctx.clock.now(), erase, org=org)
 
 
-async def _ask(vault: Vault, pending_check: SubscriptionCheck) -> list[Subscription]:
+async def _ask(vault: Vault, pending_check: _SubscriptionCheck) -> list[Subscription]:
     return await _subscribe(
         vault,
         pending_check.connector,
@@ -168,17 +168,17 @@ async def _subscribe(
         http = vault.outbound.management_client(
             connection.org, connection.integration_id, connector.endpoint(opened)
         )
-        async with asyncio.timeout(ASK_SECONDS):
+        async with asyncio.timeout(_ASK_SECONDS):
             return await connector.events.subscribe(http, opened, requested)
     except (CallRefused, BadSettings) as error:
         raise CallError(str(error)) from error
     except TimeoutError:
-        raise PlatformUnavailable(f"No answer within {ASK_SECONDS:.0f} s.") from None
+        raise PlatformUnavailable(f"No answer within {_ASK_SECONDS:.0f} s.") from None
 
 
 async def _prepare(
     tx: Tx, *, org: OrgId, ctx: WorkerContext, integration: IntegrationId
-) -> SubscriptionCheck | None:
+) -> _SubscriptionCheck | None:
     """What to ask of the store; None when there is nothing to ask, or nobody to ask it from."""
     before = await subscriptions.lock(tx, org, integration)
     if before is None:
@@ -205,7 +205,7 @@ async def _prepare(
         return None
     opened = await _with_address(tx, ctx.vault, connection)
     requested = _request(opened, ctx.rules.base_url, needed)
-    return SubscriptionCheck(connection, connector, opened, requested, before, tuple(topics))
+    return _SubscriptionCheck(connection, connector, opened, requested, before, tuple(topics))
 
 
 def _listening_connector(vault: Vault, connection: Connection | None) -> Connector | None:
@@ -277,7 +277,7 @@ async def _with_address(tx: Tx, vault: Vault, connection: Connection) -> Connect
 
 
 async def _store_results(
-    tx: Tx, *, org: OrgId, look: SubscriptionCheck, rows: Sequence[Subscription], every: timedelta
+    tx: Tx, *, org: OrgId, look: _SubscriptionCheck, rows: Sequence[Subscription], every: timedelta
 ) -> bool:
     """Keeps what became of each subscription, and what is to be read again; True when topics have changed."""
     integration = look.connection.integration_id
@@ -302,7 +302,7 @@ async def _store_results(
     return listener.topics_revision != look.before.topics_revision
 
 
-async def _store_subscriptions(tx: Tx, look: SubscriptionCheck, rows: Sequence[Subscription]) -> None:
+async def _store_subscriptions(tx: Tx, look: _SubscriptionCheck, rows: Sequence[Subscription]) -> None:
     """Stores what became of the subscriptions asked for, and removes all others."""
     org, integration = look.connection.org, look.connection.integration_id
     for row in rows:
@@ -323,7 +323,7 @@ async def _is_as_it_was(tx: Tx, before: Connection) -> bool:
     return now is not None and (now.state, now.connected_at) == (before.state, before.connected_at)
 
 
-def _next_look(look: SubscriptionCheck, now: datetime, *, failed: bool) -> datetime:
+def _next_look(look: _SubscriptionCheck, now: datetime, *, failed: bool) -> datetime:
     unused = [
         subscription.unused_since
         for subscription in look.before.subscribed.values()
@@ -338,13 +338,13 @@ def _after(
 ) -> StoredSubscription:
     """The subscription after a look; mended too often in a day it has failed, however often it is made."""
     repairs, since = before.repairs, before.repairs_since
-    if since is not None and now - since >= MENDED_WITHIN:
+    if since is not None and now - since >= _MENDED_WITHIN:
         repairs, since = 0, None
     if row.repaired:
         repairs, since = repairs + 1, since or now
     state = StoredState.ACTIVE if row.outcome is SubscriptionOutcome.ACTIVE else StoredState.FAILED
     reason = row.reason
-    if repairs > MOST_MENDED:
+    if repairs > _MOST_MENDED:
         state, reason = StoredState.FAILED, SWITCHED_OFF.format(address=address.rpartition("/")[0])
     return replace(
         before,
@@ -356,7 +356,7 @@ def _after(
     )
 
 
-async def _read_again(tx: Tx, look: SubscriptionCheck, *, every: timedelta) -> None:
+async def _read_again(tx: Tx, look: _SubscriptionCheck, *, every: timedelta) -> None:
     """The types of objects that are read again, and filled first where topics are derived from them."""
     org, integration = look.connection.org, look.connection.integration_id
     if "changed" not in look.connector.reads:
@@ -372,7 +372,7 @@ async def _read_again(tx: Tx, look: SubscriptionCheck, *, every: timedelta) -> N
     await catch_ups.remove_others(tx, org, integration, kinds)
 
 
-def _types_to_read(look: SubscriptionCheck) -> tuple[set[str], set[str]]:
+def _types_to_read(look: _SubscriptionCheck) -> tuple[set[str], set[str]]:
     """Returns the object types that catch-up reads, and those of them that snapshots are kept of."""
     specs = {topic: look.connector.topics[topic] for topic in look.topics if topic in look.connector.topics}
     fills = {kind for spec in specs.values() for kind in spec.snapshot_types}
@@ -380,13 +380,13 @@ def _types_to_read(look: SubscriptionCheck) -> tuple[set[str], set[str]]:
     return subjects | fills, fills
 
 
-async def _store_failure(tx: Tx, *, org: OrgId, look: SubscriptionCheck, error: CallError) -> bool:
+async def _store_failure(tx: Tx, *, org: OrgId, look: _SubscriptionCheck, error: CallError) -> bool:
     """The store could not be asked: what was made stays, what was not fails in time, with the reason."""
     integration, tries = look.connection.integration_id, look.before.tries + 1
     if await subscriptions.lock(tx, org, integration) is None:
         return False
     passing = isinstance(error, PlatformUnavailable | Throttled)
-    if not passing or tries >= TRIES_TO_FAIL:
+    if not passing or tries >= _TRIES_TO_FAIL:
         for subscription in look.before.subscribed.values():
             if subscription.state is not StoredState.ACTIVE:
                 await subscriptions.put(

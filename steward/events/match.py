@@ -32,13 +32,13 @@ from steward.runs.worker_context import WorkerContext
 
 BATCH = 200
 # The event of an object that an automation is writing waits for the outcome, which the echo guard needs.
-WAIT_FOR_OUTCOME = timedelta(seconds=2)
-ObjectKey = tuple[str, str]
-AutomationsByTopic = Mapping[str, Sequence[AutomationId]]
+_WAIT_FOR_OUTCOME = timedelta(seconds=2)
+_ObjectKey = tuple[str, str]
+_AutomationsByTopic = Mapping[str, Sequence[AutomationId]]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadEvent:
+class _ReadEvent:
     """A stored event with its parsed body; None when the body is no event, or was too large to be stored."""
 
     row: EventRow
@@ -46,10 +46,10 @@ class ReadEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class EventTopics:
+class _EventTopics:
     """The canonical topics an event stands for."""
 
-    read: ReadEvent
+    read: _ReadEvent
     topics: tuple[str, ...]
 
     @property
@@ -59,28 +59,28 @@ class EventTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class StoreBatch:
+class _StoreBatch:
     """The locked events of one store, the topics it can send, and the automations each topic starts."""
 
     store: Connection
     source: EventSource
     offered: Mapping[str, TopicSpec]
-    read: Sequence[ReadEvent]
-    automations: AutomationsByTopic
+    read: Sequence[_ReadEvent]
+    automations: _AutomationsByTopic
 
 
 @dataclass(frozen=True, slots=True)
-class StoreEvents:
+class _StoreEvents:
     """The topics of one store's events, the automations they start, and the recent changes of those."""
 
     store: Connection
-    topical: Sequence[EventTopics]
-    automations: AutomationsByTopic
+    topical: Sequence[_EventTopics]
+    automations: _AutomationsByTopic
     echoes: Echoes
 
 
 @dataclass(slots=True)
-class MatchOutcome:
+class _MatchOutcome:
     """The result of one transaction: matched events with their pointers, and postponed ones."""
 
     matched: dict[str, JsonObject] = field(default_factory=dict)
@@ -127,10 +127,10 @@ async def _defer(ctx: WorkerContext, org: OrgId, event: str, error: Exception) -
 async def _match_together(ctx: WorkerContext, org: OrgId, ids: Sequence[str]) -> int:
     load = partial(_load, org=org, ids=ids)
     rows, stores = await ctx.engine.read(ctx.clock.now(), load, org=org)
-    read = [ReadEvent(row, _parse(ctx, row, stores.get(row.integration))) for row in rows]
+    read = [_ReadEvent(row, _parse(ctx, row, stores.get(row.integration))) for row in rows]
     failpoint("before_match")
     match = partial(_commit, org=org, ctx=ctx, read=read, stores=stores)
-    done: MatchOutcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
+    done: _MatchOutcome = await ctx.engine.write(ctx.clock.now(), match, org=org)
     failpoint("after_match")
     for why, count in done.not_run.items():
         ctx.metrics.count("steward_events_not_run_total", count, why=why)
@@ -166,11 +166,11 @@ async def _commit(
     *,
     org: OrgId,
     ctx: WorkerContext,
-    read: Sequence[ReadEvent],
+    read: Sequence[_ReadEvent],
     stores: Mapping[IntegrationId, Connection],
-) -> MatchOutcome:
+) -> _MatchOutcome:
     """Locks the events, enqueues their runs and marks the events as matched, all or nothing."""
-    done = MatchOutcome()
+    done = _MatchOutcome()
     batches = await _batches(tx, org, ctx, read, stores, done=done)
     # From here on nobody pauses one of these automations before the commit, and no other process matches
     # events of these stores: what was reported of an object is read after that. Schedules are locked first
@@ -184,7 +184,7 @@ async def _commit(
     await connections.check_soon(tx, org, done.stores_to_check)
     await events.matched(tx, org, done.matched)
     if done.later:
-        await events.postpone(tx, org, done.later, until=tx.now + WAIT_FOR_OUTCOME)
+        await events.postpone(tx, org, done.later, until=tx.now + _WAIT_FOR_OUTCOME)
     return done
 
 
@@ -192,14 +192,14 @@ async def _batches(
     tx: Tx,
     org: OrgId,
     ctx: WorkerContext,
-    read: Sequence[ReadEvent],
+    read: Sequence[_ReadEvent],
     stores: Mapping[IntegrationId, Connection],
     *,
-    done: MatchOutcome,
-) -> list[StoreBatch]:
+    done: _MatchOutcome,
+) -> list[_StoreBatch]:
     """Locks the events and groups them by store; events of a store that cannot send any match nothing."""
     locked = await events.lock(tx, org, [item.row.id for item in read])
-    by_store: dict[IntegrationId, list[ReadEvent]] = {}
+    by_store: dict[IntegrationId, list[_ReadEvent]] = {}
     for item in read:
         if item.row.id in locked:
             by_store.setdefault(item.row.integration, []).append(item)
@@ -212,11 +212,11 @@ async def _batches(
             continue
         offered = ctx.vault.connectors[store.kind].topics
         by_topic = await subscriptions.automations_by_topic(tx, org, integration, offered)
-        batches.append(StoreBatch(store, source, offered, items, by_topic))
+        batches.append(_StoreBatch(store, source, offered, items, by_topic))
     return batches
 
 
-async def _topics_of_store(tx: Tx, batch: StoreBatch, *, done: MatchOutcome) -> StoreEvents:
+async def _topics_of_store(tx: Tx, batch: _StoreBatch, *, done: _MatchOutcome) -> _StoreEvents:
     """Derives the topics of a store's events; events of objects that are being written now are postponed."""
     org, integration = batch.store.org, batch.store.integration_id
     automation_ids = sorted({automation for ids in batch.automations.values() for automation in ids})
@@ -227,19 +227,19 @@ async def _topics_of_store(tx: Tx, batch: StoreBatch, *, done: MatchOutcome) -> 
         done.stores_to_check.append(integration)
     starting = _automations_started(batch, topical)
     changes = await own_changes.of(tx, org, integration, automation_ids) if starting else []
-    return StoreEvents(batch.store, topical, starting, Echoes(changes))
+    return _StoreEvents(batch.store, topical, starting, Echoes(changes))
 
 
 async def _postpone_written(
-    tx: Tx, batch: StoreBatch, automation_ids: Sequence[AutomationId], *, done: MatchOutcome
-) -> list[ReadEvent]:
+    tx: Tx, batch: _StoreBatch, automation_ids: Sequence[AutomationId], *, done: _MatchOutcome
+) -> list[_ReadEvent]:
     """Returns the events that can be matched now; those of objects being written are postponed."""
     if not automation_ids:
         return list(batch.read)
     org, integration = batch.store.org, batch.store.integration_id
     writing = await own_changes.under_way(tx, org, integration, automation_ids)
     being_written = {(object_type, object_id) for _, object_type, object_id in writing}
-    ready: list[ReadEvent] = []
+    ready: list[_ReadEvent] = []
     for item in batch.read:
         if being_written.isdisjoint(_objects(item.event)):
             ready.append(item)
@@ -248,12 +248,12 @@ async def _postpone_written(
     return ready
 
 
-def _automations_started(batch: StoreBatch, topical: Sequence[EventTopics]) -> AutomationsByTopic:
+def _automations_started(batch: _StoreBatch, topical: Sequence[_EventTopics]) -> _AutomationsByTopic:
     topics = {topic for item in topical for topic in item.topics}
     return {topic: ids for topic, ids in batch.automations.items() if topic in topics}
 
 
-async def _start(tx: Tx, ctx: WorkerContext, from_store: StoreEvents, *, done: MatchOutcome) -> None:
+async def _start(tx: Tx, ctx: WorkerContext, from_store: _StoreEvents, *, done: _MatchOutcome) -> None:
     """Enqueues the runs of a store's events, but for automations that are paused by now."""
     org = from_store.store.org
     if not from_store.automations:
@@ -271,7 +271,7 @@ async def _start(tx: Tx, ctx: WorkerContext, from_store: StoreEvents, *, done: M
 
 
 def _run_requests(
-    from_store: StoreEvents, by_topic: AutomationsByTopic, *, done: MatchOutcome
+    from_store: _StoreEvents, by_topic: _AutomationsByTopic, *, done: _MatchOutcome
 ) -> dict[AutomationId, list[EventRunRequest]]:
     """Returns the runs to enqueue for each automation; echoes of its own changes start none."""
     requests: dict[AutomationId, list[EventRunRequest]] = {}
@@ -292,13 +292,13 @@ def _run_requests(
 class _Derivation:
     """Derives topics event by event; later events of an object see what earlier ones changed."""
 
-    batch: StoreBatch
+    batch: _StoreBatch
     catch_ups: Mapping[str, CatchUp]
-    snapshots: Mapping[ObjectKey, ObjectSnapshot]
+    snapshots: Mapping[_ObjectKey, ObjectSnapshot]
     active_since: Mapping[str, datetime | None]
-    changed: dict[ObjectKey, ObjectSnapshot | None] = field(default_factory=dict)
+    changed: dict[_ObjectKey, ObjectSnapshot | None] = field(default_factory=dict)
 
-    def topics(self, item: ReadEvent, *, done: MatchOutcome) -> tuple[str, ...]:
+    def topics(self, item: _ReadEvent, *, done: _MatchOutcome) -> tuple[str, ...]:
         """Returns the topics of an event and notes the object's new state."""
         event, key = item.event, _key(item.event)
         if event is None or key is None:
@@ -335,10 +335,10 @@ class _Derivation:
             return self.catch_ups.get("product")
         return catch_up
 
-    def _snapshot_of(self, key: ObjectKey) -> ObjectSnapshot | None:
+    def _snapshot_of(self, key: _ObjectKey) -> ObjectSnapshot | None:
         return self.changed[key] if key in self.changed else self.snapshots.get(key)
 
-    def _topics_by_name(self, item: ReadEvent) -> tuple[str, ...]:
+    def _topics_by_name(self, item: _ReadEvent) -> tuple[str, ...]:
         """Of a body that was too large to be stored only its native topic is known."""
         if not item.row.oversize:
             return ()
@@ -347,7 +347,7 @@ class _Derivation:
 
     def _snapshot_after(
         self,
-        key: ObjectKey,
+        key: _ObjectKey,
         event: Event,
         snapshot: ObjectSnapshot | None,
         derived: Derived,
@@ -373,12 +373,12 @@ def _fields_to_store(derived: Derived, topics: Sequence[str], *, polled: bool) -
 
 
 async def _derive_all(
-    tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent], *, done: MatchOutcome
-) -> list[EventTopics]:
+    tx: Tx, batch: _StoreBatch, ready: Sequence[_ReadEvent], *, done: _MatchOutcome
+) -> list[_EventTopics]:
     """Derives the topics of each event, in order, and stores the objects' new state."""
     org, integration = batch.store.org, batch.store.integration_id
     derivation = await _start_derivation(tx, batch, ready)
-    topical = [EventTopics(item, derivation.topics(item, done=done)) for item in ready]
+    topical = [_EventTopics(item, derivation.topics(item, done=done)) for item in ready]
     snapshots = [snapshot for snapshot in derivation.changed.values() if snapshot is not None]
     if snapshots:
         await last_seen.put(tx, org, integration, snapshots)
@@ -387,7 +387,7 @@ async def _derive_all(
     return topical
 
 
-async def _start_derivation(tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent]) -> _Derivation:
+async def _start_derivation(tx: Tx, batch: _StoreBatch, ready: Sequence[_ReadEvent]) -> _Derivation:
     org, integration = batch.store.org, batch.store.integration_id
     keys = {key for item in ready if (key := _key(item.event)) is not None}
     is_polled = any(item.row.polled for item in ready)
@@ -399,17 +399,17 @@ async def _start_derivation(tx: Tx, batch: StoreBatch, ready: Sequence[ReadEvent
     )
 
 
-def _key(event: Event | None) -> ObjectKey | None:
+def _key(event: Event | None) -> _ObjectKey | None:
     return None if event is None or event.object_id is None else (event.object_type, event.object_id)
 
 
-def _objects(event: Event | None) -> tuple[ObjectKey, ...]:
+def _objects(event: Event | None) -> tuple[_ObjectKey, ...]:
     """The objects whose changes this event may echo."""
     key = _key(event)
     return () if event is None or key is None else event.objects or (key,)
 
 
-def _started(item: EventTopics, by_topic: AutomationsByTopic) -> Iterator[tuple[AutomationId, str]]:
+def _started(item: _EventTopics, by_topic: _AutomationsByTopic) -> Iterator[tuple[AutomationId, str]]:
     """Each automation the event starts, once, with the first of its topics."""
     started: set[AutomationId] = set()
     for topic in item.topics:
@@ -425,7 +425,7 @@ async def _enqueue(
     org: OrgId,
     requests: Mapping[AutomationId, Sequence[EventRunRequest]],
     *,
-    done: MatchOutcome,
+    done: _MatchOutcome,
 ) -> None:
     """Enqueues the runs automation by automation; the caller has locked their queues."""
     if not requests:

@@ -17,7 +17,7 @@ class Area:
     end_column: int | None = None
 
 
-def column_number(letters: str) -> int:
+def _column_number(letters: str) -> int:
     """Returns the number of a column: `A` is 0, `AA` is 26."""
     number = 0
     for letter in letters.upper():
@@ -75,7 +75,7 @@ def _tab_and_cells(text: str, tabs: list[str]) -> tuple[str, str]:
 def _single_cell(tab: str, letters: str, digits: str) -> Area | None:
     if not letters or not digits or int(digits) < 1:
         return None
-    row, column = int(digits) - 1, column_number(letters)
+    row, column = int(digits) - 1, _column_number(letters)
     return Area(tab, row, column, row + 1, column + 1)
 
 
@@ -83,9 +83,9 @@ def _cell_range(tab: str, letters: str, digits: str, letters_to: str, digits_to:
     if not letters_to and not digits_to:
         return None
     first_row = int(digits) - 1 if digits else 0
-    first_column = column_number(letters) if letters else 0
+    first_column = _column_number(letters) if letters else 0
     end_row = int(digits_to) if digits_to else None
-    end_column = column_number(letters_to) + 1 if letters_to else None
+    end_column = _column_number(letters_to) + 1 if letters_to else None
     if first_row < 0 or _is_empty(first_row, end_row) or _is_empty(first_column, end_column):
         return None
     return Area(tab, first_row, first_column, end_row, end_column)

@@ -51,7 +51,7 @@ def reset_seed(request: FakeRequest, current: int) -> int:
     return seed
 
 
-def state_snapshot(state: PlatformState) -> Row:
+def _state_snapshot(state: PlatformState) -> Row:
     """Returns all data as it is now, in the forms of the services' own answers."""
     shop = state.shop
     return {
@@ -184,7 +184,7 @@ def _messages(state: PlatformState, workflow: str) -> FakeResponse:
 _HANDLERS: dict[tuple[str, str], Callable[[PlatformState, FakeRequest], FakeResponse]] = {
     ("GET", "/sandbox"): lambda state, request: json_response(200, state.keys.described()),
     ("GET", "/sandbox/ledger"): _ledger,
-    ("GET", "/sandbox/state"): lambda state, request: json_response(200, state_snapshot(state)),
+    ("GET", "/sandbox/state"): lambda state, request: json_response(200, _state_snapshot(state)),
     ("GET", "/sandbox/faults"): _faults,
     ("POST", "/sandbox/faults"): _faults,
     ("DELETE", "/sandbox/faults"): _faults,

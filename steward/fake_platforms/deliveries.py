@@ -17,7 +17,7 @@ from steward.fake_platforms.woocommerce.shop import FakeShop, ShopEvent
 from steward.fake_platforms.woocommerce.webhooks import PING
 
 TIMEOUT_SECONDS = 5.0
-FAILURES_ALLOWED = 5
+_FAILURES_ALLOWED = 5
 _AGENT = "WooCommerce/11.0.1 Hookshot (WordPress/7.1)"
 _TEXT_FIELDS = ("description", "customer_note", "note", "first_name", "name")
 
@@ -179,7 +179,7 @@ class WebhookSender:
             failures[hook["id"]] = 0
             return
         failures[hook["id"]] = failures.get(hook["id"], 0) + 1
-        if failures[hook["id"]] > FAILURES_ALLOWED:
+        if failures[hook["id"]] > _FAILURES_ALLOWED:
             hook["status"] = "disabled"
             self._shop.mark_modified(hook)
         else:

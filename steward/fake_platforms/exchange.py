@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-JSON_TYPE = "application/json; charset=UTF-8"
+_JSON_TYPE = "application/json; charset=UTF-8"
 
 Row = dict[str, Any]
 
@@ -87,7 +87,7 @@ def json_response(
 ) -> FakeResponse:
     """Returns an answer that carries JSON."""
     return FakeResponse(
-        status, compact(value), {"content-type": JSON_TYPE, **(headers or {})}, changed_objects
+        status, compact(value), {"content-type": _JSON_TYPE, **(headers or {})}, changed_objects
     )
 
 

@@ -29,15 +29,15 @@ from steward.fake_platforms.exchange import (
 from steward.fake_platforms.seed import Keys
 from steward.fake_platforms.sheets import FakeSpreadsheet, SheetError
 
-TOKEN_SECONDS = 3600
-CODE_SECONDS = 600
-SKEW_SECONDS = 300
+_TOKEN_SECONDS = 3600
+_CODE_SECONDS = 600
+_SKEW_SECONDS = 300
 _AUDIENCE = "https://oauth2.googleapis.com/token"
-JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+_JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _BOOK = re.compile(r"/sheets/v4/spreadsheets/(?P<id>[^/:]+)(?P<rest>/values.*|:batchUpdate)?", re.DOTALL)
 
 
-class TokenError(Exception):
+class _TokenError(Exception):
     """A refused token request: `{error, error_description}`."""
 
     def __init__(self, error: str, description: str, status: int = 400) -> None:
@@ -54,7 +54,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class SignInCode:
+class _SignInCode:
     """What a sign-in code was issued for; valid once."""
 
     redirect_uri: str
@@ -85,7 +85,7 @@ class FakeGoogle:
         self.books = {book.id: book for book in books}
         self._keys, self._now = keys, now
         self._tokens: dict[str, Token] = {}
-        self._codes: dict[str, SignInCode] = {}
+        self._codes: dict[str, _SignInCode] = {}
         self._refresh: dict[str, str] = {}
 
     def revoke(self) -> None:
@@ -108,8 +108,8 @@ class FakeGoogle:
             answer_params = {"error": "invalid_request"}
         else:
             code = "4/" + secrets.token_urlsafe(24)
-            until = self._now() + timedelta(seconds=CODE_SECONDS)
-            self._codes[code] = SignInCode(redirect, challenge, scope, until)
+            until = self._now() + timedelta(seconds=_CODE_SECONDS)
+            self._codes[code] = _SignInCode(redirect, challenge, scope, until)
             answer_params = {"code": code, "scope": scope}
         query = urlencode({**({"state": state} if state is not None else {}), **answer_params})
         return FakeResponse(302, b"", {"location": redirect + ("&" if "?" in redirect else "?") + query})
@@ -119,14 +119,14 @@ class FakeGoogle:
         try:
             form = self._form(request)
             match form.get("grant_type"):
-                case grant if grant == JWT_BEARER:
+                case grant if grant == _JWT_BEARER:
                     return json_response(200, self._by_assertion(form.get("assertion", "")))
                 case "authorization_code":
                     return json_response(200, self._by_code(form))
                 case "refresh_token":
                     return json_response(200, self._by_refresh(form))
-            raise TokenError("unsupported_grant_type", "Invalid grant_type")
-        except TokenError as refusal:
+            raise _TokenError("unsupported_grant_type", "Invalid grant_type")
+        except _TokenError as refusal:
             return json_response(refusal.status, refusal.row)
 
     def _form(self, request: FakeRequest) -> dict[str, str]:
@@ -140,14 +140,14 @@ class FakeGoogle:
             try:
                 name, _, secret = base64.b64decode(text).decode().partition(":")
             except (binascii.Error, UnicodeDecodeError):
-                raise TokenError("invalid_client", "Unauthorized", 401) from None
+                raise _TokenError("invalid_client", "Unauthorized", 401) from None
             form |= {"client_id": unquote(name), "client_secret": unquote(secret)}
         return form
 
     def _grant(self, address: str | None) -> Row:
         token = "ya29." + secrets.token_urlsafe(32)
-        self._tokens[token] = Token(address, self._now() + timedelta(seconds=TOKEN_SECONDS))
-        return {"access_token": token, "expires_in": TOKEN_SECONDS - 1, "token_type": "Bearer"}
+        self._tokens[token] = Token(address, self._now() + timedelta(seconds=_TOKEN_SECONDS))
+        return {"access_token": token, "expires_in": _TOKEN_SECONDS - 1, "token_type": "Bearer"}
 
     def _by_assertion(self, assertion: str) -> Row:
         parts = assertion.split(".")
@@ -155,14 +155,14 @@ class FakeGoogle:
             head, claims = (json.loads(_unpadded(part)) for part in parts[:2])
             signed, signature = f"{parts[0]}.{parts[1]}".encode(), _unpadded(parts[2])
         except (ValueError, IndexError, binascii.Error):
-            raise TokenError("invalid_grant", "Bad Request: the assertion is not a JWT") from None
+            raise _TokenError("invalid_grant", "Bad Request: the assertion is not a JWT") from None
         if not isinstance(head, dict) or not isinstance(claims, dict) or len(parts) != 3:
-            raise TokenError("invalid_grant", "Bad Request: the assertion is not a JWT")
+            raise _TokenError("invalid_grant", "Bad Request: the assertion is not a JWT")
         account = self._keys.service_account
         if claims.get("iss") != account["client_email"]:
-            raise TokenError("invalid_grant", "Invalid grant: account not found")
+            raise _TokenError("invalid_grant", "Invalid grant: account not found")
         if head.get("alg") != "RS256" or not self._is_signed(signed, signature):
-            raise TokenError("invalid_grant", "Invalid JWT Signature.")
+            raise _TokenError("invalid_grant", "Invalid JWT Signature.")
         self._check_claims(claims)
         return self._grant(account["client_email"])
 
@@ -177,35 +177,35 @@ class FakeGoogle:
     def _check_claims(self, claims: Row) -> None:
         # Google's own clients name its address whatever address they call.
         if claims.get("aud") not in (f"{self.url}/google/token", _AUDIENCE):
-            raise TokenError("invalid_grant", "Invalid JWT: Failed audience check.")
+            raise _TokenError("invalid_grant", "Invalid JWT: Failed audience check.")
         issued, ends, now = claims.get("iat"), claims.get("exp"), self._now().timestamp()
         if (
             not isinstance(issued, int | float)
             or not isinstance(ends, int | float)
-            or not issued - SKEW_SECONDS <= now < ends + SKEW_SECONDS
-            or ends - issued > TOKEN_SECONDS
+            or not issued - _SKEW_SECONDS <= now < ends + _SKEW_SECONDS
+            or ends - issued > _TOKEN_SECONDS
         ):
             words = "Token must be a short-lived token (60 minutes) and in a reasonable timeframe."
-            raise TokenError("invalid_grant", f"Invalid JWT: {words}")
+            raise _TokenError("invalid_grant", f"Invalid JWT: {words}")
         scopes = str(claims.get("scope", "")).split()
         if not any("/auth/spreadsheets" in scope or "/auth/drive" in scope for scope in scopes):
-            raise TokenError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
+            raise _TokenError("invalid_scope", "Invalid OAuth scope or ID token audience provided.")
 
     def _check_client(self, form: dict[str, str]) -> None:
         credentials = form.get("client_id", ""), form.get("client_secret", "")
         if credentials != (self._keys.client_id, self._keys.client_secret):
-            raise TokenError("invalid_client", "The OAuth client was not found.", 401)
+            raise _TokenError("invalid_client", "The OAuth client was not found.", 401)
 
     def _by_code(self, form: dict[str, str]) -> Row:
         self._check_client(form)
         code = self._codes.pop(form.get("code", ""), None)
         if code is None or code.until <= self._now():
-            raise TokenError("invalid_grant", "Malformed auth code.")
+            raise _TokenError("invalid_grant", "Malformed auth code.")
         if form.get("redirect_uri") != code.redirect_uri:
-            raise TokenError("redirect_uri_mismatch", "Bad Request")
+            raise _TokenError("redirect_uri_mismatch", "Bad Request")
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
         if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != code.challenge.rstrip("="):
-            raise TokenError("invalid_grant", "Invalid code verifier.")
+            raise _TokenError("invalid_grant", "Invalid code verifier.")
         refresh = "1//" + secrets.token_urlsafe(32)
         self._refresh[refresh] = code.scope
         return {**self._grant(None), "refresh_token": refresh, "scope": code.scope}
@@ -214,7 +214,7 @@ class FakeGoogle:
         self._check_client(form)
         scope = self._refresh.get(form.get("refresh_token", ""))
         if scope is None:
-            raise TokenError("invalid_grant", "Token has been expired or revoked.")
+            raise _TokenError("invalid_grant", "Token has been expired or revoked.")
         return {**self._grant(None), "scope": scope}
 
     # Spreadsheets

@@ -9,7 +9,7 @@ from typing import Any
 from steward.fake_platforms.exchange import FakeRequest, FakeResponse, Row
 
 READS = ("GET", "HEAD", "OPTIONS")
-MARK = "_steward_op"
+_MARK = "_steward_op"
 
 
 @dataclass(slots=True)
@@ -70,9 +70,9 @@ def _marked(value: Any) -> Iterator[str]:
         for item in value:
             yield from _marked(item)
     elif isinstance(value, dict):
-        if value.get("key") == MARK and "value" in value:
+        if value.get("key") == _MARK and "value" in value:
             yield str(value["value"])
-        if value.get("metadataKey") == MARK and "metadataValue" in value:
+        if value.get("metadataKey") == _MARK and "metadataValue" in value:
             yield str(value["metadataValue"])
         for item in value.values():
             yield from _marked(item)

@@ -7,7 +7,7 @@ from typing import Any
 
 from steward.fake_platforms.exchange import FakeChange, FakeRequest, FakeResponse, Row, json_response
 
-MAX_BYTES = 28 * 1024
+_MAX_BYTES = 28 * 1024
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -29,7 +29,7 @@ def _fact_texts(facts: Any) -> Iterator[str]:
             yield f"{fact.get('title', '')}: {fact.get('value', '')}"
 
 
-def plain_text(card: Any) -> str:
+def _plain_text(card: Any) -> str:
     """Returns the visible text of a card, line by line."""
     return "\n".join(_texts(card))
 
@@ -53,13 +53,13 @@ class FakeTeams:
         if not hmac.compare_digest((request.first("sig") or "").encode(), expected.encode()):
             words = "The provided signature is not valid."
             return _refused(401, "DirectApiAuthorizationRequired", words)
-        if len(request.body) > MAX_BYTES:
+        if len(request.body) > _MAX_BYTES:
             return _refused(413, "RequestEntityTooLarge", "The request content exceeded the limit.")
         message = request.json()
         if not isinstance(message, dict):
             return _refused(400, "InvalidRequestContent", "The request content is not valid JSON.")
         card = _first_card(message)
-        text = plain_text(card) if card is not None else str(message.get("text", ""))
+        text = _plain_text(card) if card is not None else str(message.get("text", ""))
         posted_at = self._now().strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         self.inbox[name].append({"at": posted_at, "card": card, "text": text})
         touched = FakeChange("message", len(self.inbox[name]), ("card",), {}, {"text": text})

@@ -18,10 +18,10 @@ _FORM = re.compile(
 )
 _XML = "application/xml"
 _SPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
-SKEW = timedelta(minutes=15)
+_SKEW = timedelta(minutes=15)
 
 
-class StoreError(Exception):
+class _StoreError(Exception):
     """A refusal: status, code and message of the service, and further elements."""
 
     def __init__(self, status: int, code: str, message: str, extra: str = "") -> None:
@@ -51,7 +51,7 @@ def _hmac(key: bytes, text: str) -> bytes:
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
 
 
-def canonical_request(request: FakeRequest, signed: list[str], payload_hash: str) -> str:
+def _canonical_request(request: FakeRequest, signed: list[str], payload_hash: str) -> str:
     """Returns the canonical request of signature version 4."""
     path = quote(unquote(request.raw_path), safe="/-_.~")
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in request.query)
@@ -86,41 +86,41 @@ class ObjectStore:
     def _check(self, request: FakeRequest) -> None:
         text = request.headers.get("authorization")
         if not text:
-            raise StoreError(403, "AccessDenied", "Access Denied")
+            raise _StoreError(403, "AccessDenied", "Access Denied")
         match = _FORM.fullmatch(text.strip())
         if match is None:
-            raise StoreError(400, "AuthorizationHeaderMalformed", "The authorization header is malformed.")
+            raise _StoreError(400, "AuthorizationHeaderMalformed", "The authorization header is malformed.")
         if match["region"] != self._region:
             words = f"The authorization header is malformed; the region '{match['region']}' is wrong; "
             extra = f"<Region>{self._region}</Region>"
-            raise StoreError(
+            raise _StoreError(
                 400, "AuthorizationHeaderMalformed", words + f"expecting '{self._region}'", extra
             )
         if match["key"] != self._access_key:
             words = "The AWS Access Key Id you provided does not exist in our records."
-            raise StoreError(403, "InvalidAccessKeyId", words)
+            raise _StoreError(403, "InvalidAccessKeyId", words)
         timestamp = request.headers.get("x-amz-date", "")
         self._check_time(timestamp)
         payload = request.headers.get("x-amz-content-sha256", "")
         if payload not in ("UNSIGNED-PAYLOAD", _sha(request.body)):
             words = "The provided 'x-amz-content-sha256' header does not match what was computed."
-            raise StoreError(400, "XAmzContentSHA256Mismatch", words)
+            raise _StoreError(400, "XAmzContentSHA256Mismatch", words)
         signed = match["signed"].split(";")
         scope = (match["day"], match["region"], match["service"])
-        expected = sign(self._secret, scope, timestamp, canonical_request(request, signed, payload))
+        expected = sign(self._secret, scope, timestamp, _canonical_request(request, signed, payload))
         bound = {"host", "x-amz-date"} <= set(signed) and timestamp.startswith(match["day"])
         if not bound or not hmac.compare_digest(expected, match["mark"]):
             words = "The request signature we calculated does not match the signature you provided."
-            raise StoreError(403, "SignatureDoesNotMatch", words)
+            raise _StoreError(403, "SignatureDoesNotMatch", words)
 
     def _check_time(self, timestamp: str) -> None:
         try:
             request_time = datetime.strptime(timestamp, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         except ValueError:
-            raise StoreError(403, "AccessDenied", "AWS authentication requires a valid Date") from None
-        if abs(request_time - self._now()) > SKEW:
+            raise _StoreError(403, "AccessDenied", "AWS authentication requires a valid Date") from None
+        if abs(request_time - self._now()) > _SKEW:
             words = "The difference between the request time and the current time is too large."
-            raise StoreError(403, "RequestTimeTooSkewed", words)
+            raise _StoreError(403, "RequestTimeTooSkewed", words)
 
     def answer(self, request: FakeRequest) -> FakeResponse:
         """Serves one request below `/s3`."""
@@ -128,17 +128,17 @@ class ObjectStore:
         try:
             self._check(request)
             if request.method not in ("GET", "HEAD"):
-                raise StoreError(403, "AccessDenied", "Access Denied")
+                raise _StoreError(403, "AccessDenied", "Access Denied")
             if bucket not in self.buckets:
-                raise StoreError(404, "NoSuchBucket", "The specified bucket does not exist")
+                raise _StoreError(404, "NoSuchBucket", "The specified bucket does not exist")
             if key:
                 return self._object(request, bucket, key)
             if request.method == "HEAD":
                 return FakeResponse(200, b"", {"x-amz-bucket-region": self._region})
             if request.first("list-type") != "2":
-                raise StoreError(501, "NotImplemented", "Only version 2 of the list is offered here")
+                raise _StoreError(501, "NotImplemented", "Only version 2 of the list is offered here")
             return self._listed(request, bucket)
-        except StoreError as refusal:
+        except _StoreError as refusal:
             if request.method == "HEAD":
                 return FakeResponse(refusal.status, b"", {"content-type": _XML})
             text = f"<Error><Code>{refusal.code}</Code><Message>{escape(refusal.message)}</Message>"
@@ -148,11 +148,11 @@ class ObjectStore:
     def _object(self, request: FakeRequest, bucket: str, key: str) -> FakeResponse:
         stored = self.buckets[bucket].get(key)
         if stored is None:
-            raise StoreError(404, "NoSuchKey", "The specified key does not exist.")
+            raise _StoreError(404, "NoSuchKey", "The specified key does not exist.")
         if_match = request.headers.get("if-match")
         if if_match not in (None, "*", stored.etag, stored.etag.strip('"')):
             words = "At least one of the pre-conditions you specified did not hold"
-            raise StoreError(412, "PreconditionFailed", words)
+            raise _StoreError(412, "PreconditionFailed", words)
         headers = {
             "etag": stored.etag,
             "last-modified": format_datetime(stored.modified_at.astimezone(UTC), usegmt=True),
@@ -167,7 +167,7 @@ class ObjectStore:
             return FakeResponse(200, stored.content, headers)
         first, last = int(span[1]), min(int(span[2] or size - 1), size - 1)
         if first > last:
-            raise StoreError(416, "InvalidRange", "The requested range is not satisfiable")
+            raise _StoreError(416, "InvalidRange", "The requested range is not satisfiable")
         headers["content-range"] = f"bytes {first}-{last}/{size}"
         return FakeResponse(206, stored.content[first : last + 1], headers)
 
@@ -197,7 +197,7 @@ class ObjectStore:
 def _page_size(request: FakeRequest) -> int:
     max_keys = request.first("max-keys") or "1000"
     if not max_keys.isdigit():
-        raise StoreError(400, "InvalidArgument", "Provided max-keys not an integer or within integer range")
+        raise _StoreError(400, "InvalidArgument", "Provided max-keys not an integer or within integer range")
     return min(int(max_keys), 1000)
 
 

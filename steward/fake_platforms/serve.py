@@ -16,7 +16,7 @@ from steward.fake_platforms.world import DROP, FakePlatforms, create
 Ready = Callable[[Row], None]
 
 
-class DroppingProtocol(HttpToolsProtocol):
+class _DroppingProtocol(HttpToolsProtocol):
     """uvicorn's protocol with an extension that closes a connection without any answer.
 
     An application that ends without answering makes uvicorn send 500, which is an answer.
@@ -92,7 +92,7 @@ def server(world: FakePlatforms, ready: Callable[[], None], *, own_signals: bool
     """
     config = uvicorn.Config(
         world,
-        http=DroppingProtocol,
+        http=_DroppingProtocol,
         ws="none",
         lifespan="on",
         log_config=None,

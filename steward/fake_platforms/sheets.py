@@ -8,7 +8,7 @@ from typing import Any
 from steward.fake_platforms import a1
 from steward.fake_platforms.exchange import FakeChange, FakeRequest, FakeResponse, Row, json_response
 
-MAX_CELLS = 10_000_000
+_MAX_CELLS = 10_000_000
 
 
 class SheetError(Exception):
@@ -238,9 +238,9 @@ def append(book: FakeSpreadsheet, text: str, body: Row, request: FakeRequest) ->
     last = tab.last_row()
     start = last if last > area.first_row else area.first_row
     if start + len(rows) > tab.rows:
-        if (start + len(rows)) * tab.columns > MAX_CELLS:
+        if (start + len(rows)) * tab.columns > _MAX_CELLS:
             words = "This action would increase the number of cells in the workbook above the limit of"
-            raise invalid(f"{words} {MAX_CELLS} cells.")
+            raise invalid(f"{words} {_MAX_CELLS} cells.")
         tab.rows = start + len(rows)
     tab.columns = max(tab.columns, area.first_column + _width(rows))
     target = f"{a1.quoted(tab.title)}!{a1.column_letters(area.first_column)}{start + 1}"

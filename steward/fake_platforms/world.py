@@ -32,7 +32,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-Sleep = Callable[[float], Awaitable[None]]
+_Sleep = Callable[[float], Awaitable[None]]
 
 DROP = "steward.fake_platforms.drop"
 PATIENCE = "steward.fake_platforms.patience"
@@ -50,7 +50,7 @@ def create(
     *,
     deliver: httpx.AsyncBaseTransport | None = None,
     slow: Slowness | None = None,
-    sleep: Sleep = asyncio.sleep,
+    sleep: _Sleep = asyncio.sleep,
 ) -> "FakePlatforms":
     """Creates the fake platforms.
 
@@ -73,7 +73,7 @@ class FakePlatforms:
         now: Callable[[], datetime],
         deliver: httpx.AsyncBaseTransport | None,
         slow: Slowness,
-        sleep: Sleep,
+        sleep: _Sleep,
     ) -> None:
         self._now, self._start, self._deliver = now, now(), deliver
         self._slow, self._sleep = slow, sleep

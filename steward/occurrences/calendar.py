@@ -18,10 +18,10 @@ from steward.occurrences.projection import Nearness
 from steward.scheduling.slots import Slot, slots
 from steward.scheduling.zones import zone
 
-LOOK_BACK = timedelta(days=31)
-USUAL_RANGE = timedelta(days=14)
-LONGEST_RANGE = timedelta(days=92)
-FARTHEST = timedelta(days=366)
+_LOOK_BACK = timedelta(days=31)
+_USUAL_RANGE = timedelta(days=14)
+_LONGEST_RANGE = timedelta(days=92)
+_FARTHEST = timedelta(days=366)
 
 _INSTANT = timedelta(milliseconds=1)
 
@@ -213,7 +213,7 @@ async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[dateti
     since = tx.now if query.since is None else query.since
     until = query.until
     if until is None:  # the last days of the calendar have no fourteen behind them, nor even an instant
-        until = since + USUAL_RANGE if since <= tx.now + FARTHEST else since
+        until = since + _USUAL_RANGE if since <= tx.now + _FARTHEST else since
     errors = {} if query.after is not None else _range_faults(since, until, tx.now)
     if query.automation is not None and not await automations.among(tx, org, [query.automation]):
         errors["automation_id"] = ["There is no such automation. Take an id of the list of automations."]
@@ -226,12 +226,12 @@ async def _checked(tx: Tx, org: OrgId, query: CalendarPageQuery) -> tuple[dateti
 
 def _range_faults(since: datetime, until: datetime, now: datetime) -> dict[str, list[str]]:
     errors: dict[str, list[str]] = {}
-    if since < now - LOOK_BACK:
-        errors["from"] = [f"Give a time of the last {LOOK_BACK.days} days or later."]
-    if until < since or (until == since and since <= now + FARTHEST):
+    if since < now - _LOOK_BACK:
+        errors["from"] = [f"Give a time of the last {_LOOK_BACK.days} days or later."]
+    if until < since or (until == since and since <= now + _FARTHEST):
         errors["to"] = ["Give a time after from."]
-    elif until - since > LONGEST_RANGE:
-        errors["to"] = [f"Give a time at most {LONGEST_RANGE.days} days after from."]
-    elif until > now + FARTHEST:
-        errors["to"] = [f"Give a time at most {FARTHEST.days} days from now."]
+    elif until - since > _LONGEST_RANGE:
+        errors["to"] = [f"Give a time at most {_LONGEST_RANGE.days} days after from."]
+    elif until > now + _FARTHEST:
+        errors["to"] = [f"Give a time at most {_FARTHEST.days} days from now."]
     return errors

@@ -7,7 +7,7 @@ from steward.model.schedule import SEVERAL_A_DAY, Cadence, Schedule
 from steward.scheduling.slots import next_slot, next_slots
 
 NEAR = timedelta(days=14)
-MAX_NEAR = 50
+_MAX_NEAR = 50
 
 # Fifty slots take at least and at most this long, whatever clocks of a zone do: full hours are 30 to
 # 90 minutes apart, six-hourly slots at least four hours.
@@ -63,7 +63,7 @@ def _near_until(
         zone,
         spread_minutes=spread_minutes,
         after=now,
-        count=MAX_NEAR,
+        count=_MAX_NEAR,
         slots_after=slots_after,
     )
     return min(near, coming[-1].slot_at) if coming else near

@@ -45,10 +45,10 @@ async def follow_package(engine: Engine, now: datetime) -> int:
 
 async def _follow(tx: Tx, keys: Sequence[slot_audits.Key]) -> None:
     for org, automation in keys:
-        await follow_zones(tx, await due.lock(tx, org, automation))
+        await _follow_zones(tx, await due.lock(tx, org, automation))
 
 
-async def follow_zones(tx: Tx, locked: Locked) -> Locked:
+async def _follow_zones(tx: Tx, locked: Locked) -> Locked:
     """Fits an automation's rows and its next slot to the installed zone package
     (docs/design/schedule.md#zones).
 

@@ -59,7 +59,7 @@ async def end(
         return False
     summary: JsonObject | None = None
     if since is RunStatus.WAITING_APPROVAL and state.approval is not None:
-        await end_approval(tx, org, state.approval, status=how.approval)
+        await _end_approval(tx, org, state.approval, status=how.approval)
         await changes.drop_open(tx, org, run, to=how.change)
         record = await summaries.of_run(tx, org, run)
         summary = record.summary(how.status, how.code, how.message)
@@ -68,7 +68,7 @@ async def end(
     return True
 
 
-async def end_approval(tx: Tx, org: OrgId, approval: ApprovalId, *, status: ApprovalStatus) -> None:
+async def _end_approval(tx: Tx, org: OrgId, approval: ApprovalId, *, status: ApprovalStatus) -> None:
     """Ends a pending approval on behalf of the service."""
     current = await approvals.get(tx, org, approval)
     await approvals.decide(
@@ -105,7 +105,7 @@ async def end_waiting(tx: Tx, org: OrgId, automation: AutomationId, *, how: RunE
     return ended
 
 
-async def stop_running(tx: Tx, org: OrgId, automation: AutomationId, *, code: str) -> int:
+async def _stop_running(tx: Tx, org: OrgId, automation: AutomationId, *, code: str) -> int:
     """Requests the automation's running runs to stop at their next checkpoint; returns how many."""
     requested = 0
     vt = await fairness.present(tx)
@@ -121,7 +121,7 @@ async def end_for_archive(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """Ends queued and waiting runs as `archived` and requests running ones to stop."""
     await end_queued(tx, org, automation, how=ARCHIVED)
     await end_waiting(tx, org, automation, how=ARCHIVED)
-    await stop_running(tx, org, automation, code="archived")
+    await _stop_running(tx, org, automation, code="archived")
 
 
 async def end_for_pause(tx: Tx, org: OrgId, automation: AutomationId) -> None:

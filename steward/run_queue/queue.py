@@ -36,10 +36,10 @@ class RunRequest:
     refused: tuple[str, str] | None = None
 
 
-TOO_MANY_WAITING = ("too_many_waiting", "Too many runs of this automation were waiting already.")
+_TOO_MANY_WAITING = ("too_many_waiting", "Too many runs of this automation were waiting already.")
 TOO_LARGE = ("event_too_large", "The store's event was larger than 256 KB.")
 # Refusals that count as dropped events.
-DROPPED_CODES = (TOO_MANY_WAITING[0], TOO_LARGE[0])
+_DROPPED_CODES = (_TOO_MANY_WAITING[0], TOO_LARGE[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ async def enqueue_events(
     for request in events:
         refused = request.refused
         if refused is None and room <= 0:
-            refused = TOO_MANY_WAITING
+            refused = _TOO_MANY_WAITING
         queue, vt = Queue.DONE, 0
         run = RunId(ids.next(tx.now))
         if refused is None:
@@ -140,7 +140,7 @@ async def enqueue_events(
             queue = Queue.BLOCKED
             if is_free:
                 queue, vt, is_free = Queue.READY, await fairness.stamp(tx, org), False
-        elif refused[0] in DROPPED_CODES:
+        elif refused[0] in _DROPPED_CODES:
             dropped += 1
         new.append(_event_run(run, automation, request, refused=refused, queue=queue, vt=vt))
     await runs.insert_many(tx, org, new)

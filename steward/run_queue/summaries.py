@@ -20,7 +20,7 @@ from steward.templates.base import OTHER_OUTCOMES, EndedRun, RunSummary, Templat
 
 START = "@start"
 # Codes of runs that walked to the end of their plan, and failed by what became of their changes.
-VERDICTS = frozenset({"outcome_unknown", "some_changes_failed", "all_conflicted"})
+_VERDICTS = frozenset({"outcome_unknown", "some_changes_failed", "all_conflicted"})
 # The round of messages that are sent at their step: no approval's set holds them.
 NO_APPROVAL_ROUND = 0
 _SETTLED = (ValueState.DONE, ValueState.SKIPPED)
@@ -70,7 +70,7 @@ class RunTotals:
         return {"text": self._text(status, code, message), "counts": self.counts().wire()}
 
     def _text(self, status: RunStatus, code: str | None, message: str | None) -> str:
-        lead = message if status is RunStatus.FAILED and code not in VERDICTS else None
+        lead = message if status is RunStatus.FAILED and code not in _VERDICTS else None
         if self._is_judged():
             return sentences(lead, self.run_summary().text)
         word = "Cancelled" if status is RunStatus.CANCELLED else "Stopped"

@@ -196,7 +196,7 @@ async def _send(
         await _fail_unreachable(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
     failpoint("after_intent")
-    outcomes = await _send_batch(applying, batch)
+    outcomes = applying.admit_answers(await _send_batch(applying, batch))
     failpoint("after_call")
     settle = partial(ledger.settle, applying=applying, pieces=pieces, outcomes=outcomes)
     await ctx.engine.write(ctx.clock.now(), settle, org=lease.org)

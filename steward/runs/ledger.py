@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from steward.connections import vault
 from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
@@ -15,6 +16,7 @@ from steward.database.runs.changes import SettledChange
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect, EffectOutcome, EffectState, Intent
 from steward.failpoint import failpoint
+from steward.model.answer import WriteAnswer
 from steward.model.change import (
     Change,
     Outcome,
@@ -31,6 +33,7 @@ from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext
 
 SEND_WITHIN = timedelta(seconds=5)
+ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
 
 
@@ -58,6 +61,7 @@ class Applying:
     attempts: dict[str, int] = field(default_factory=dict)  # of this worker, by effect key
     max_parts: int | None = None  # of a round, once one could not be read
     unavailable: int = 0  # reads in a row of one object that failed because the account is away
+    answer_room: int = 0  # bytes of answers that may still be kept; 0 where no later step can read them
     _pieces: dict[ChangeId, list[Piece]] = field(default_factory=dict)
     _unsettled: list[list[Piece]] | None = None
 
@@ -104,6 +108,21 @@ class Applying:
             total = self.done + len(self.changes)
             done = total - len(self.unsettled())
             self.ctx.progress[self.lease.run] = replace(progress, done=done, total=total)
+
+    def admit_answers(self, outcomes: Sequence[WriteOutcome]) -> list[WriteOutcome]:
+        """Returns the outcomes with the answers that are kept: those that a later step may read."""
+        return [replace(outcome, answer=self._admitted(outcome)) for outcome in outcomes]
+
+    def _admitted(self, outcome: WriteOutcome) -> WriteAnswer | None:
+        """Returns the answer of a write that was or may have been made, its body if there is room."""
+        is_open = outcome.state in (WriteState.APPLIED, WriteState.UNKNOWN)
+        if outcome.answer is None or self.answer_room <= 0 or not is_open:
+            return None
+        size = len(outcome.answer.to_text())
+        if size > self.answer_room:
+            return outcome.answer.without_body()
+        self.answer_room -= size
+        return outcome.answer
 
     def operation(self, part: Part) -> WriteOperation[Any]:
         """Returns the connector's definition of the part's operation."""
@@ -184,6 +203,7 @@ async def settle(
     settled = [(piece, *effect_of(outcome)) for piece, outcome in zip(pieces, outcomes, strict=True)]
     ended = [EffectOutcome(piece.key, state, words) for piece, state, words in settled]
     await write_ledger.settle(tx, lease.org, ended, by="call")
+    await _keep_answers(tx, applying, pieces, outcomes)
     results = dict(applying.results)
     results |= {
         piece.key: (OUTCOME_OF_EFFECT[state], words)
@@ -194,6 +214,43 @@ async def settle(
     if lease.attempt > 1 and any(state is EffectState.DONE for _, state, _ in settled):
         await transitions.forget_losses(tx, lease)
     await own_changes.note(tx, lease.org, lease.run, _touched(applying, pieces, outcomes))
+
+
+async def _keep_answers(
+    tx: Tx, applying: Applying, pieces: Sequence[Piece], outcomes: Sequence[WriteOutcome]
+) -> None:
+    """Stores the answers encrypted, each bound to its effect."""
+    org = applying.lease.org
+    for piece, outcome in zip(pieces, outcomes, strict=True):
+        if outcome.answer is None:
+            continue
+        key_no, sealed = await vault.seal_text(
+            tx, applying.ctx.vault, org, field=_answer_field(piece.key), text=outcome.answer.to_text()
+        )
+        await write_ledger.keep_answer(tx, org, piece.key, key_no=key_no, sealed=sealed)
+
+
+async def recorded_answers(
+    tx: Tx, *, ctx: WorkerContext, lease: Lease, items: Sequence[Change]
+) -> dict[ChangeId, WriteAnswer]:
+    """Returns the recorded answer of each change that has one: that of its last part with one."""
+    answers: dict[ChangeId, WriteAnswer] = {}
+    for kept in await write_ledger.answers_of(tx, lease.org, lease.run, [item.id for item in items]):
+        text = await vault.open_text(
+            tx,
+            ctx.vault,
+            lease.org,
+            field=_answer_field(kept.key),
+            key_no=kept.key_no,
+            sealed=kept.sealed,
+        )
+        answers[kept.change] = WriteAnswer.from_text(text)
+    return answers
+
+
+def _answer_field(key: str) -> str:
+    """Returns the place that an encrypted answer is bound to."""
+    return f"answer {key}"
 
 
 def _touched(

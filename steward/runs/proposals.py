@@ -1,7 +1,7 @@
 """What becomes of a step's proposals: held for approval, sent at once, refused in a test, or applied."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,6 +25,8 @@ from steward.runs.ledger import Applying
 from steward.runs.state import ApprovalMismatch, VerifiedSet, Walk
 from steward.runs.worker_context import CancelRequested, LeaseLost
 from steward.steps.base import MemoryWrite, StepResult, TooManyChanges
+from steward.steps.workflow.handed_on import DoneChange, HandedOn
+from steward.steps.workflow.items import encode_outputs
 
 MAX_CHANGES = 5000
 DID = (Outcome.APPLIED, Outcome.UNCHANGED)
@@ -79,6 +81,10 @@ class HeldStep:
         return {**self.output, "out": [remaining_items, *rest]}
 
 
+# Works out what a workflow's step hands on once its changes are done.
+HandOn = Callable[[HeldStep, Sequence[DoneChange]], HandedOn]
+
+
 async def propose(
     walk: Walk,
     step: PlanStep,
@@ -87,6 +93,7 @@ async def propose(
     *,
     iteration: str = "",
     asks: bool = False,
+    hand_on: HandOn | None = None,
 ) -> None:
     """Handles a step's proposals according to the step's kind and the run's mode.
 
@@ -101,7 +108,7 @@ async def propose(
         await _hold(walk, step, produced, started_at, iteration)
     else:
         await _prepare(walk, step, produced, iteration)
-        await apply_step(walk, step, started_at, iteration)
+        await apply_step(walk, step, started_at, iteration, hand_on)
 
 
 async def _refuse_in_test(
@@ -233,19 +240,29 @@ async def of_step(tx: Tx, *, walk: Walk, step: PlanStep, iteration: str = "") ->
     return await changes.of_execution(tx, org, run, name=step.name, iteration=iteration)
 
 
-async def apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str = "") -> None:
+async def apply_step(
+    walk: Walk,
+    step: PlanStep,
+    started_at: datetime,
+    iteration: str = "",
+    hand_on: HandOn | None = None,
+) -> None:
     """Applies what was approved of a held step and writes its last row.
+
+    A workflow's step hands on what `hand_on` returns, also of the answers to its writes.
 
     Raises LeaseLost, CancelRequested, ApprovalMismatch, and MustWait when the run has to sleep first.
     """
     walk.show_progress(step, started_at)
     try:
-        await _apply_step(walk, step, started_at, iteration)
+        await _apply_step(walk, step, started_at, iteration, hand_on)
     finally:
         walk.ctx.progress.pop(walk.run.id, None)
 
 
-async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
+async def _apply_step(
+    walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None
+) -> None:
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     change_hash = await _verified(walk, items)
     applying = Applying(
@@ -256,6 +273,7 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
         change_hash=change_hash,
         version=walk.run.plan_version or walk.run.template_version,
         done=sum(item.outcome not in UNDONE for item in items),
+        answer_room=ledger.ANSWERS_BYTES if hand_on is not None else 0,
     )
     ledger.remember(applying, await _read_effects(walk))
     await apply.apply(applying)
@@ -263,9 +281,9 @@ async def _apply_step(walk: Walk, step: PlanStep, started_at: datetime, iteratio
     if until is not None:
         raise MustWait(max((until - walk.ctx.clock.now()).total_seconds(), 0.001))
     if await _sends_again(walk, step, iteration):
-        await _apply_step(walk, step, started_at, iteration)
+        await _apply_step(walk, step, started_at, iteration, hand_on)
         return
-    await _write_last_row(walk, step, started_at, iteration)
+    await _write_last_row(walk, step, started_at, iteration, hand_on)
 
 
 async def _read_effects(walk: Walk) -> list[Effect]:
@@ -342,7 +360,9 @@ async def stop_steps(walk: Walk) -> None:
             await _write_last_row(walk, step, walk.ctx.clock.now(), value.iteration)
 
 
-async def _write_last_row(walk: Walk, step: PlanStep, started_at: datetime, iteration: str) -> None:
+async def _write_last_row(
+    walk: Walk, step: PlanStep, started_at: datetime, iteration: str, hand_on: HandOn | None = None
+) -> None:
     """Writes the step's last row: what became of each change, and the memory written because of it."""
     items = await walk.read(partial(of_step, walk=walk, step=step, iteration=iteration))
     held_step = HeldStep.from_json(walk.journal[execution_key(step.name, iteration)].output)
@@ -351,6 +371,13 @@ async def _write_last_row(walk: Walk, step: PlanStep, started_at: datetime, iter
     status, code, message = _step_verdict(counts, len(items), tally[Outcome.CANCELLED])
     if code == "some_changes_failed":
         code, message = _sheet_verdict(items, message) or (code, message)
+    outcomes = {item.position: item.outcome for item in items}
+    output, state = held_step.after(outcomes), _last_state(counts, items)
+    if hand_on is not None:
+        handed = hand_on(held_step, await _done_changes(walk, items))
+        output, state = _handed_output(held_step, handed), _state_after(handed, state)
+        if handed.outputs is None and status is not StepStatus.FAILED:
+            status, code, message = StepStatus.FAILED, handed.code, handed.message
     ended = Ended(
         step=step,
         title=held_step.title,
@@ -364,14 +391,29 @@ async def _write_last_row(walk: Walk, step: PlanStep, started_at: datetime, iter
         message=message or held_step.message,
         changes_total=len(items),
     )
-    outcomes = {item.position: item.outcome for item in items}
-    await walk.checkpoint(
-        ended,
-        held_step.after(outcomes),
-        state=_last_state(counts, items),
-        memory=_due_memory(held_step, outcomes, status),
-    )
+    memory = _due_memory(held_step, outcomes, status)
+    await walk.checkpoint(ended, output, state=state, memory=memory)
     walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
+
+
+async def _done_changes(walk: Walk, items: Sequence[Change]) -> list[DoneChange]:
+    look = partial(ledger.recorded_answers, ctx=walk.ctx, lease=walk.lease, items=items)
+    answers = await walk.read(look)
+    return [DoneChange(item.outcome, item.message, answers.get(item.id)) for item in items]
+
+
+def _handed_output(held_step: HeldStep, handed: HandedOn) -> JsonValue:
+    """Returns what the journal stores of a workflow's step that is done."""
+    assert isinstance(held_step.output, dict)
+    stored = {name: value for name, value in held_step.output.items() if name != "answers"}
+    return {**stored, "out": encode_outputs(handed.outputs or [])}
+
+
+def _state_after(handed: HandedOn, state: ValueState) -> ValueState:
+    """Returns the state of a workflow's step: one whose failure is tolerated is done."""
+    if handed.outputs is None:
+        return ValueState.FAILED
+    return ValueState.DONE if state is ValueState.FAILED else state
 
 
 def _last_state(counts: Counts, items: Sequence[Change]) -> ValueState:

@@ -1,7 +1,7 @@
 """A workflow's run: walks its steps with the run's rows as the journal."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from steward.run_queue.summaries import START
 from steward.runs import connection_checks, context, proposals, read_retries
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
+from steward.runs.proposals import HeldStep
 from steward.runs.state import RunTimedOut, Walk
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
@@ -26,6 +27,14 @@ from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.shopify_flow.walk import walk_flow
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.handed_on import (
+    DoneChange,
+    DoneStep,
+    HandedOn,
+    decode_answers,
+    encode_answers,
+    hand_on,
+)
 from steward.steps.workflow.items import Items, decode_outputs, encode_outputs, trigger_items
 from steward.steps.workflow.javascript import date_patterns as date_text
 from steward.steps.workflow.javascript import dates as js_dates
@@ -324,6 +333,8 @@ class Rows:
         output = _output(done)
         if asks:
             output["held"] = True
+        if result.answers and self.walk.run.mode is Mode.LIVE:
+            output["answers"] = encode_answers(result.answers)
         produced = StepResult(
             output=output,
             counts=result.counts,
@@ -340,6 +351,7 @@ class Rows:
                 started_at,
                 iteration=self.iteration(execution),
                 asks=asks,
+                hand_on=self._hand_on(execution),
             )
         except StepFailed as failure:
             await self.fail(execution, failure.code, failure.message)
@@ -349,7 +361,14 @@ class Rows:
     async def _apply(self, execution: Execution) -> None:
         await self.walk.ctx.wait_for_lease(self.walk.lease)
         now = self.walk.ctx.clock.now()
-        await proposals.apply_step(self.walk, execution.step, now, self.iteration(execution))
+        iteration, hand_on = self.iteration(execution), self._hand_on(execution)
+        await proposals.apply_step(self.walk, execution.step, now, iteration, hand_on)
+
+    def _hand_on(self, execution: Execution) -> proposals.HandOn | None:
+        """Returns how the execution's output follows from what became of its changes."""
+        if self.walk.plan.mode is DataMode.ENVIRONMENT:
+            return None
+        return partial(_handed_on, execution)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
         """Returns what a held execution hands on after the decision; None while it waits."""
@@ -427,6 +446,20 @@ class Rows:
             message=words,
         )
         await self.walk.checkpoint(ended, {"out": []}, state=ValueState.SKIPPED)
+
+
+def _handed_on(execution: Execution, held_step: HeldStep, done: Sequence[DoneChange]) -> HandedOn:
+    origin = origin_of(execution.step)
+    output: Mapping[str, Any] = held_step.output if isinstance(held_step.output, dict) else {}
+    step = DoneStep(
+        planned=decode_outputs(output.get("out")),
+        item_of=held_step.item_of or (),
+        answers=decode_answers(output.get("answers")),
+        on_error=origin.on_error,
+        inputs=[items[:1] for items in execution.inputs] if origin.once else execution.inputs,
+        always_output=origin.always_output,
+    )
+    return hand_on(step, done, BY_TYPE)
 
 
 def _output(done: ExecutionResult) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ _RUNS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewRun:
+class _PreviewRun:
     """One of `next` in the answer of Preview schedule."""
 
     slot_at: datetime
@@ -30,9 +30,9 @@ class PreviewRun:
         }
 
 
-def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[PreviewRun]:
+def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[_PreviewRun]:
     """The next three runs after `after`, with spread 0; none for `manual`."""
     return [
-        PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
+        _PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
         for slot in next_slots(schedule, zone, spread_minutes=0, after=after, count=_RUNS)
     ]

@@ -68,7 +68,7 @@ def ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def list_words(words: list[str]) -> str:
+def _list_words(words: list[str]) -> str:
     """Several words as people say them: "Monday, Wednesday and Friday"."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
@@ -101,7 +101,7 @@ def _days_words(days: tuple[int, ...] | None) -> str:
     is_unbroken = rising[-1] - rising[0] == len(rising) - 1
     if is_unbroken and len(rising) > 2:
         return f"{WEEKDAYS[rising[0] - 1]} to {WEEKDAYS[rising[-1] - 1]}"
-    return list_words([WEEKDAYS[day - 1] for day in rising])
+    return _list_words([WEEKDAYS[day - 1] for day in rising])
 
 
 def _monthly_words(schedule: Schedule) -> str:

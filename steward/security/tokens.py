@@ -23,11 +23,11 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_private_key,
 )
 
-ALGORITHM = "ES256"
+_ALGORITHM = "ES256"
 TYPE = "at+jwt"
 LIFE_S = 3600
 SKEW_S = 5
-TOKEN_BYTES = 4096
+_TOKEN_BYTES = 4096
 CACHED = 10_000
 _MAX_INTEGER = 2**53 - 1
 _SIGNATURE_BYTES = 64
@@ -95,7 +95,7 @@ def jwks(keys: Sequence[SigningKey]) -> dict[str, list[dict[str, str]]]:
         numbers = key.private.public_key().public_numbers()
         x, y = (_encoded(number.to_bytes(32, "big")) for number in (numbers.x, numbers.y))
         public_keys.append(
-            {"kty": "EC", "crv": "P-256", "use": "sig", "alg": ALGORITHM, "kid": key.kid, "x": x, "y": y}
+            {"kty": "EC", "crv": "P-256", "use": "sig", "alg": _ALGORITHM, "kid": key.kid, "x": x, "y": y}
         )
     return {"keys": public_keys}
 
@@ -126,7 +126,7 @@ class Signer:
             "exp": now + LIFE_S,
         }
         headers = {"kid": self._key.kid, "typ": TYPE}
-        token = jwt.encode(claims, self._key.private, algorithm=ALGORITHM, headers=headers)
+        token = jwt.encode(claims, self._key.private, algorithm=_ALGORITHM, headers=headers)
         signed, _, signature = token.rpartition(".")
         return f"{signed}.{_encoded(_low_s(_decoded(signature)))}"
 
@@ -154,7 +154,7 @@ class Verifier:
         Raises BadToken. Whether the credential, its epoch and the person still count is read from the
         database by the caller, on every call.
         """
-        if len(token) > TOKEN_BYTES or not token.isascii():
+        if len(token) > _TOKEN_BYTES or not token.isascii():
             raise BadToken("size")
         mark = hashlib.blake2b(token.encode("ascii"), digest_size=32).digest()
         claims = self._good.get(mark)
@@ -187,7 +187,7 @@ class Verifier:
         payload = _object(_decoded(parts[1]))
         try:
             # Signature only: every claim is checked below, each exactly once and by its own rule.
-            jwt.PyJWS().decode(token, key, algorithms=[ALGORITHM])
+            jwt.PyJWS().decode(token, key, algorithms=[_ALGORITHM])
         except jwt.PyJWTError:
             raise BadToken("signature") from None
         return self._claims(payload)
@@ -195,7 +195,7 @@ class Verifier:
     def _key(self, header: Mapping[str, object]) -> EllipticCurvePublicKey:
         if header.keys() != _HEADER:
             raise BadToken("header")  # crit, jku, x5u, jwk, b64 and anything else
-        if header["alg"] != ALGORITHM or header["typ"] != TYPE:
+        if header["alg"] != _ALGORITHM or header["typ"] != TYPE:
             raise BadToken("algorithm")
         kid = header["kid"]
         key = self._keys.get(kid) if isinstance(kid, str) else None

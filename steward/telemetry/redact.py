@@ -9,7 +9,7 @@ from collections import OrderedDict
 from typing import NoReturn, SupportsIndex
 from urllib.parse import quote, quote_plus
 
-MASK = "***"
+_MASK = "***"
 REDACTED = "[redacted]"
 _SHORTEST = 8
 _MAX_SECRETS = 20_000
@@ -40,7 +40,7 @@ class Secret(str):
     _value: str
 
     def __new__(cls, value: str) -> "Secret":
-        secret = super().__new__(cls, MASK)
+        secret = super().__new__(cls, _MASK)
         secret._value = value
         return secret
 
@@ -49,7 +49,7 @@ class Secret(str):
         return self._value
 
     def __repr__(self) -> str:
-        return MASK
+        return _MASK
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
@@ -69,7 +69,7 @@ class Secret(str):
         return self
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
-        return copyreg.__newobj__, (Secret, MASK)  # type: ignore[attr-defined]
+        return copyreg.__newobj__, (Secret, _MASK)  # type: ignore[attr-defined]
 
     def __getstate__(self) -> NoReturn:
         raise TypeError("a secret has no state to show")

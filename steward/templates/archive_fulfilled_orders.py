@@ -19,14 +19,14 @@ from steward.templates.parts.stored_orders import OrderTable
 READ, PICK, ARCHIVE = "read-orders", "pick-old", "archive-orders"
 
 
-class ArchiveInputs(JsonRecord, frozen=True):
+class _ArchiveInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     older_than_days: int
     except_tags: tuple[str, ...]
 
 
-class FinishedOrders(StepOutput, frozen=True):
+class _FinishedOrders(StepOutput, frozen=True):
     """The open orders: how many, and those that are finished."""
 
     checked: int = 0
@@ -34,14 +34,14 @@ class FinishedOrders(StepOutput, frozen=True):
     orders: OrderTable = OrderTable()
 
 
-class OldOrders(StepOutput, frozen=True):
+class _OldOrders(StepOutput, frozen=True):
     """The finished orders that are old enough."""
 
     excepted: int = 0
     archive: OrderTable = OrderTable()
 
 
-async def read_finished(context: StepContext) -> StepResult:
+async def _read_finished(context: StepContext) -> StepResult:
     """Reads the open orders and keeps those that are finished."""
     finished: list[Order] = []
     checked = 0
@@ -49,25 +49,25 @@ async def read_finished(context: StepContext) -> StepResult:
         if order.cancelled_at is None and order.closed_at is None:
             checked += 1
             finished += [order] if _is_finished(order) else []
-    output = FinishedOrders(checked, checked - len(finished), OrderTable(finished))
+    output = _FinishedOrders(checked, checked - len(finished), OrderTable(finished))
     return output.as_result(f"Read {counted(checked, 'open order')}", read=checked)
 
 
 async def pick_old(context: StepContext) -> StepResult:
     """Picks the finished orders that are old enough."""
-    options = ArchiveInputs.from_json(context.inputs)
+    options = _ArchiveInputs.from_json(context.inputs)
     before = days_before(context.now, options.older_than_days, context.zone)
-    finished = context.output(READ, FinishedOrders).orders
+    finished = context.output(READ, _FinishedOrders).orders
     old = [order for order in finished if _finished_at(order, context) < before]
     archive = [order for order in old if not has_any_tag(order.tags, options.except_tags)]
     days = counted(options.older_than_days, "day")
     title = f"Found {counted(len(archive), 'order')} finished more than {days} ago"
-    return OldOrders(len(old) - len(archive), OrderTable(archive)).as_result(title, matched=len(archive))
+    return _OldOrders(len(old) - len(archive), OrderTable(archive)).as_result(title, matched=len(archive))
 
 
-async def archive_orders(context: StepContext) -> StepResult:
+async def _archive_orders(context: StepContext) -> StepResult:
     """Proposes to close them. Raises TooManyChanges."""
-    orders = list(context.output(PICK, OldOrders).archive)
+    orders = list(context.output(PICK, _OldOrders).archive)
     context.check_limit(len(orders))
     commands = [
         CloseOrder(order, message=f"Finished on {local_day(_finished_at(order, context), context.zone)}.")
@@ -79,7 +79,7 @@ async def archive_orders(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    read, excepted = ended.output(READ, FinishedOrders), ended.output(PICK, OldOrders).excepted
+    read, excepted = ended.output(READ, _FinishedOrders), ended.output(PICK, _OldOrders).excepted
     unfinished, its = read.not_finished, verb(excepted, "its", "their")
     text = sentences(
         ended.changes_sentence(ARCHIVE, "order", "archived", none="No order was archived."),
@@ -131,9 +131,9 @@ TEMPLATE = base.define(
     ),
     result=results.counts_schema("checked", "archived", "excepted", "not_finished"),
     steps=(
-        base.read_step(READ, "Read finished orders", read_finished),
+        base.read_step(READ, "Read finished orders", _read_finished),
         base.decide_step(PICK, "Find those old enough", pick_old),
-        base.change_step(ARCHIVE, "Archive them", archive_orders),
+        base.change_step(ARCHIVE, "Archive them", _archive_orders),
     ),
     schedule=Schedule(Cadence.WEEKLY, time_of_day="03:00", day_of_week=7),
     changes=(

@@ -23,7 +23,7 @@ from steward.templates.parts.inputs import SHEET_OR_TEAMS, CheckedInputs, check,
 from steward.templates.parts.messages import STORES, accepted_kinds, names_channel
 from steward.templates.parts.results import RESULT_ENTRIES
 
-SUMMARY_LENGTH = 500
+_SUMMARY_LENGTH = 500
 RESULT_BYTES = 64 * 1024
 T = TypeVar("T")
 R = TypeVar("R", bound=JsonRecord)
@@ -213,7 +213,7 @@ OTHER_OUTCOMES = {
     Outcome.EXPIRED: "not approved in time",
     Outcome.CANCELLED: "cancelled",
 }
-ALL_CHANGES = slice(None)
+_ALL_CHANGES = slice(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class EndedRun:
         """Says whether the step ended, so that what it did not propose needed no change."""
         return step in self.outputs
 
-    def applied(self, step: str, changes: slice = ALL_CHANGES) -> int:
+    def applied(self, step: str, changes: slice = _ALL_CHANGES) -> int:
         """Returns how many of the step's changes were applied; in a test run, would have been."""
         return sum(outcome in self.success for outcome in self._outcomes(step, changes))
 
@@ -247,7 +247,7 @@ class EndedRun:
         outcomes = self.outcomes.get(step, ())
         return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.success]
 
-    def other_outcomes(self, step: str, changes: slice = ALL_CHANGES) -> str:
+    def other_outcomes(self, step: str, changes: slice = _ALL_CHANGES) -> str:
         """Returns what became of the step's other changes, such as `, 2 declined, 1 unknown`."""
         tally = Counter(self._outcomes(step, changes))
         return "".join(
@@ -255,7 +255,7 @@ class EndedRun:
         )
 
     def changes_sentence(
-        self, step: str, noun: str, done: str, *, none: str = "", changes: slice = ALL_CHANGES
+        self, step: str, noun: str, done: str, *, none: str = "", changes: slice = _ALL_CHANGES
     ) -> str:
         """Returns what the step changed, such as `11 of 12 prices changed, 1 unknown.`
 
@@ -339,12 +339,12 @@ def run_summary(text: str, result: Mapping[str, object]) -> RunSummary:
     return RunSummary(text, fitting)
 
 
-def no_errors(_: JsonObject, __: SetupContext) -> FieldErrors:
+def _no_errors(_: JsonObject, __: SetupContext) -> FieldErrors:
     """Accepts any checked inputs."""
     return {}
 
 
-def no_automations(_: JsonObject) -> tuple[AutomationId, ...]:
+def _no_automations(_: JsonObject) -> tuple[AutomationId, ...]:
     """Returns no automation: the inputs name none."""
     return ()
 
@@ -360,8 +360,8 @@ class Template:
     facts: TemplateFacts
     steps: Mapping[str, StepFunction]
     finish: Callable[[EndedRun], RunSummary]
-    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = no_errors
-    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = no_automations
+    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = _no_errors
+    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = _no_automations
     plan: Plan = field(init=False, repr=False, compare=False)  # its steps one after the other
 
     def __post_init__(self) -> None:
@@ -453,8 +453,8 @@ def define(
     connections: tuple[ConnectionNeed, ...] = (),
     topics: tuple[str, ...] = (),
     changes: tuple[ChangeRow, ...] = (),
-    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = no_errors,
-    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = no_automations,
+    check_setup: Callable[[JsonObject, SetupContext], FieldErrors] = _no_errors,
+    automations_of: Callable[[JsonObject], tuple[AutomationId, ...]] = _no_automations,
 ) -> Template:
     """Returns the first version of a template; `topics` are the store events that can start it."""
     triggers = (TriggerKind.SCHEDULE, *((TriggerKind.EVENT,) if topics else ()))
@@ -535,4 +535,4 @@ def if_any(number: int, sentence: str) -> str | None:
 def sentences(*words: str | None) -> str:
     """Returns sentences as one text of at most 500 characters; absent ones are left out."""
     text = " ".join(word for word in words if word)
-    return text if len(text) <= SUMMARY_LENGTH else text[: SUMMARY_LENGTH - 1].rstrip() + "…"
+    return text if len(text) <= _SUMMARY_LENGTH else text[: _SUMMARY_LENGTH - 1].rstrip() + "…"

@@ -26,7 +26,7 @@ READ, PICK, CANCEL = "read-unpaid", "pick-old", "cancel-orders"
 _FOREIGN_STATUS = {"shopify": "on_hold", "woocommerce": "authorized"}
 
 
-class CancelInputs(JsonRecord, frozen=True):
+class _CancelInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     older_than_hours: int
@@ -36,13 +36,13 @@ class CancelInputs(JsonRecord, frozen=True):
     notify_customer: bool
 
 
-class UnpaidOrders(StepOutput, frozen=True):
+class _UnpaidOrders(StepOutput, frozen=True):
     """The open orders that are unpaid or paid in part."""
 
     orders: OrderTable
 
 
-class CancelledRow(JsonRecord, frozen=True):
+class _CancelledRow(JsonRecord, frozen=True):
     """An order to cancel, as the result lists it."""
 
     number: str
@@ -50,19 +50,19 @@ class CancelledRow(JsonRecord, frozen=True):
     hours: int
 
 
-class OldUnpaidOrders(StepOutput, frozen=True):
+class _OldUnpaidOrders(StepOutput, frozen=True):
     """The orders unpaid for too long."""
 
     checked: int = 0
     excepted: int = 0
     partly_paid: int = 0
     cancel: OrderTable = OrderTable()
-    orders: tuple[CancelledRow, ...] = ()
+    orders: tuple[_CancelledRow, ...] = ()
 
 
-async def read_unpaid(context: StepContext) -> StepResult:
+async def _read_unpaid(context: StepContext) -> StepResult:
     """Reads the open orders whose payment counts as unpaid, and those paid in part."""
-    options = CancelInputs.from_json(context.inputs)
+    options = _CancelInputs.from_json(context.inputs)
     payments = {Payment(status) for status in options.statuses} | {Payment.PARTLY_PAID}
     orders = [
         order
@@ -70,26 +70,26 @@ async def read_unpaid(context: StepContext) -> StepResult:
         if order.payment in payments and not order.paid and order.cancelled_at is None
     ]
     title = f"Read {counted(len(orders), 'unpaid order')}"
-    return UnpaidOrders(OrderTable(orders)).as_result(title, read=len(orders))
+    return _UnpaidOrders(OrderTable(orders)).as_result(title, read=len(orders))
 
 
 async def pick_old(context: StepContext) -> StepResult:
     """Picks the orders unpaid for too long, and leaves out those that are never cancelled."""
-    options = CancelInputs.from_json(context.inputs)
-    orders = list(context.output(READ, UnpaidOrders).orders)
+    options = _CancelInputs.from_json(context.inputs)
+    orders = list(context.output(READ, _UnpaidOrders).orders)
     old = _placed_before(orders, context.now - timedelta(hours=options.older_than_hours))
     untouched = [order for order in old if not _is_begun(order)]
     due = [order for order in untouched if not has_any_tag(order.tags, options.except_tags)]
     planned = _plan(context, due)
     plannable = {proposal.object.id for proposal in planned.proposals}
     cancel = [order for order in due if order.id in plannable]
-    output = OldUnpaidOrders(
+    output = _OldUnpaidOrders(
         checked=len(orders),
         excepted=len(untouched) - len(due),
         partly_paid=len(old) - len(untouched),
         cancel=OrderTable(cancel),
         orders=tuple(
-            CancelledRow(order.number, total_text(order), _hours(context, order)) for order in cancel
+            _CancelledRow(order.number, total_text(order), _hours(context, order)) for order in cancel
         ),
     )
     age = counted(options.older_than_hours, "hour")
@@ -109,9 +109,9 @@ def _problems_message(planned: PlannedChanges) -> str | None:
     return f"Left alone: {'; '.join(reasons)}" if reasons else None
 
 
-async def cancel_orders(context: StepContext) -> StepResult:
+async def _cancel_orders(context: StepContext) -> StepResult:
     """Proposes the cancellations. Raises TooManyChanges."""
-    picked = context.output(PICK, OldUnpaidOrders)
+    picked = context.output(PICK, _OldUnpaidOrders)
     context.check_limit(len(picked.orders))
     proposals = _plan(context, list(picked.cancel)).proposals
     return StepResult({}, title=f"Cancel {counted(len(proposals), 'order')}", proposals=proposals)
@@ -119,7 +119,7 @@ async def cancel_orders(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    picked = ended.output(PICK, OldUnpaidOrders)
+    picked = ended.output(PICK, _OldUnpaidOrders)
     cancelled = ended.applied_rows(CANCEL, picked.orders)
     partly, excepted = picked.partly_paid, picked.excepted
     it_is, its = verb(partly, "it is", "they are"), verb(excepted, "its", "their")
@@ -143,7 +143,7 @@ def finish(ended: EndedRun) -> RunSummary:
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     """Refuses payment states that the store's platform does not have."""
     foreign = _FOREIGN_STATUS.get(setup.store.kind if setup.store is not None else "")
-    if foreign in CancelInputs.from_json(values).statuses:
+    if foreign in _CancelInputs.from_json(values).statuses:
         return {"inputs.statuses": [f"A store of this kind has no payment state {foreign}."]}
     return {}
 
@@ -159,7 +159,7 @@ def _is_begun(order: Order) -> bool:
 
 
 def _plan(context: StepContext, orders: Sequence[Order]) -> PlannedChanges:
-    options = CancelInputs.from_json(context.inputs)
+    options = _CancelInputs.from_json(context.inputs)
     commands = [
         CancelOrder(
             order,
@@ -213,9 +213,9 @@ TEMPLATE = base.define(
         orders=results.list_of({"number": results.TEXT, "total": results.AMOUNT, "hours": results.COUNT}),
     ),
     steps=(
-        base.read_step(READ, "Read unpaid orders", read_unpaid),
+        base.read_step(READ, "Read unpaid orders", _read_unpaid),
         base.decide_step(PICK, "Find those unpaid too long", pick_old),
-        base.change_step(CANCEL, "Cancel them", cancel_orders),
+        base.change_step(CANCEL, "Cancel them", _cancel_orders),
     ),
     schedule=Schedule(Cadence.HOURLY),
     changes=(

@@ -20,7 +20,7 @@ _DAYS_BEFORE = {"day_before": 1, "week_before": 7}
 _HEADINGS = {"day_before": "The day before", "week_before": "The same day a week before"}
 
 
-class DailySalesInputs(JsonRecord, frozen=True):
+class _DailySalesInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     compare: str
@@ -28,7 +28,7 @@ class DailySalesInputs(JsonRecord, frozen=True):
     currency_note: bool
 
 
-class SalesDay(StepOutput, frozen=True):
+class _SalesDay(StepOutput, frozen=True):
     """The orders of a day, the titles of its best products, and the day compared with."""
 
     day: str
@@ -37,7 +37,7 @@ class SalesDay(StepOutput, frozen=True):
     compared: sales.SalesWindow | None
 
 
-class TopProduct(JsonRecord, frozen=True):
+class _TopProduct(JsonRecord, frozen=True):
     """One of the best products, as the result lists it."""
 
     label: str
@@ -45,7 +45,7 @@ class TopProduct(JsonRecord, frozen=True):
     sales: str
 
 
-class DayFigures(StepOutput, frozen=True):
+class _DayFigures(StepOutput, frozen=True):
     """The figures of a day; `change` is in percent of the day compared with."""
 
     day: str = ""
@@ -54,14 +54,14 @@ class DayFigures(StepOutput, frozen=True):
     refunds: str = "0"
     currency: str = ""
     compared_sales: str | None = None
-    top: tuple[TopProduct, ...] = ()
+    top: tuple[_TopProduct, ...] = ()
     change: str | None = None
     other_currencies: dict[str, int] = field(default_factory=dict)
 
 
 async def read_orders(context: StepContext) -> StepResult:
     """Reads yesterday's orders and refunds, and the orders of the day compared with."""
-    options = DailySalesInputs.from_json(context.inputs)
+    options = _DailySalesInputs.from_json(context.inputs)
     store, day = context.home, context.day - timedelta(days=1)
     sold = await sales.read_window(store, *day_window(day, context.zone))
     sums = sales.add_up(sold)
@@ -71,18 +71,18 @@ async def read_orders(context: StepContext) -> StepResult:
         compared_day = day - timedelta(days=_DAYS_BEFORE[options.compare])
         window = day_window(compared_day, context.zone)
         compared = await sales.read_window(store, *window, refunds=False)
-    output = SalesDay(day.isoformat(), sold, titles, compared)
+    output = _SalesDay(day.isoformat(), sold, titles, compared)
     return output.as_result(f"Read {counted(sums.orders, 'order')} of {day.isoformat()}", read=sums.orders)
 
 
 async def add_them_up(context: StepContext) -> StepResult:
     """Adds up the day's figures, and ranks its best products."""
-    read = context.output(READ, SalesDay)
+    read = context.output(READ, _SalesDay)
     sums = sales.add_up(read.sold)
     currency = sums.currency
     before = None if read.compared is None else sales.add_up(read.compared).sales
-    products = sales.best(sums.lines, read.titles, DailySalesInputs.from_json(context.inputs).top)
-    output = DayFigures(
+    products = sales.best(sums.lines, read.titles, _DailySalesInputs.from_json(context.inputs).top)
+    output = _DayFigures(
         day=read.day,
         orders=sums.orders,
         sales=money_text(sums.sales, currency),
@@ -92,7 +92,7 @@ async def add_them_up(context: StepContext) -> StepResult:
         change=percent_text(change_percent(before, sums.sales)) if before else None,
         other_currencies=dict(sums.other_currencies),
         top=tuple(
-            TopProduct(product.title, product.quantity, money_text(product.sales, currency))
+            _TopProduct(product.title, product.quantity, money_text(product.sales, currency))
             for product in products
         ),
     )
@@ -101,8 +101,8 @@ async def add_them_up(context: StepContext) -> StepResult:
 
 async def send_summary(context: StepContext) -> StepResult:
     """Posts one message; a day without orders is reported as well."""
-    options = DailySalesInputs.from_json(context.inputs)
-    figures = context.output(ADD, DayFigures)
+    options = _DailySalesInputs.from_json(context.inputs)
+    figures = context.output(ADD, _DayFigures)
     unit = f" {figures.currency}" if options.currency_note else ""
     facts = [
         ("Orders", str(figures.orders)),
@@ -123,7 +123,7 @@ async def send_summary(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    figures = ended.output(ADD, DayFigures)
+    figures = ended.output(ADD, _DayFigures)
     currency = figures.currency
     text = sentences(
         f"{counted(figures.orders, 'order')} on {figures.day}: sales {figures.sales} {currency},"

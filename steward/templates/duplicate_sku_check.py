@@ -22,7 +22,7 @@ FIELDS = {"sku": "SKU", "barcode": "Barcode"}
 NAMES_IN_CELL, NAMES_IN_MESSAGE = 50, 3
 
 
-class DuplicateInputs(JsonRecord, frozen=True):
+class _DuplicateInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     fields: tuple[str, ...]
@@ -30,20 +30,20 @@ class DuplicateInputs(JsonRecord, frozen=True):
     across_drafts: bool
 
 
-class NamedValues(JsonRecord, frozen=True):
+class _NamedValues(JsonRecord, frozen=True):
     """A variant's name without its SKU, and its values of the checked fields as the store has them."""
 
     name: str
     values: tuple[str, ...]
 
 
-class VariantValues(StepOutput, frozen=True):
+class _VariantValues(StepOutput, frozen=True):
     """The values of every variant."""
 
-    variants: tuple[NamedValues, ...]
+    variants: tuple[_NamedValues, ...]
 
 
-class DuplicateGroup(JsonRecord, frozen=True):
+class _DuplicateGroup(JsonRecord, frozen=True):
     """A value that several variants have, in its first spelling; `note` says in what others differ."""
 
     field: str
@@ -62,17 +62,17 @@ class DuplicateGroup(JsonRecord, frozen=True):
         return f"{FIELDS[self.field]} {self.value}", f"{self.count} times{note}, by {users}"
 
 
-class Duplicates(StepOutput, frozen=True):
+class _Duplicates(StepOutput, frozen=True):
     """The values used more than once."""
 
     checked: int = 0
     without_value: int = 0
-    groups: tuple[DuplicateGroup, ...] = ()
+    groups: tuple[_DuplicateGroup, ...] = ()
 
 
 async def read_variants(context: StepContext) -> StepResult:
     """Reads every variant with its values of the checked fields."""
-    options = DuplicateInputs.from_json(context.inputs)
+    options = _DuplicateInputs.from_json(context.inputs)
     variants: dict[str, Variant] = {}
     query = ProductsQuery(published_only=not options.across_drafts)
     async for page in context.home.reader.read(VARIANTS, query):
@@ -80,17 +80,17 @@ async def read_variants(context: StepContext) -> StepResult:
             if options.across_drafts or is_on_sale(variant):
                 variants.setdefault(variant.id, variant)
     rows = tuple(
-        NamedValues(_name(variant), tuple(getattr(variant, field) for field in options.fields))
+        _NamedValues(_name(variant), tuple(getattr(variant, field) for field in options.fields))
         for variant in variants.values()
     )
-    return VariantValues(rows).as_result(f"Read {counted(len(rows), 'variant')}", read=len(rows))
+    return _VariantValues(rows).as_result(f"Read {counted(len(rows), 'variant')}", read=len(rows))
 
 
-async def find_duplicates(context: StepContext) -> StepResult:
+async def _find_duplicates(context: StepContext) -> StepResult:
     """Finds the values that more than one variant has; empty ones are counted and are no duplicates."""
-    options = DuplicateInputs.from_json(context.inputs)
-    variants = context.output(READ, VariantValues).variants
-    groups: list[DuplicateGroup] = []
+    options = _DuplicateInputs.from_json(context.inputs)
+    variants = context.output(READ, _VariantValues).variants
+    groups: list[_DuplicateGroup] = []
     without = 0
     for index, field in enumerate(options.fields):
         users: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -101,13 +101,13 @@ async def find_duplicates(context: StepContext) -> StepResult:
             if key:
                 users[key.casefold() if options.ignore_case else key].append((value, variant.name))
         groups += [_group(field, pairs) for pairs in users.values() if len(pairs) > 1]
-    output = Duplicates(len(variants), without, tuple(groups))
+    output = _Duplicates(len(variants), without, tuple(groups))
     return output.as_result(f"Found {counted(len(groups), 'duplicate')}", matched=len(groups))
 
 
 async def send(context: StepContext) -> StepResult:
     """Sends the list to the sheet and to Teams, also when it is empty."""
-    groups, store = context.output(FIND, Duplicates).groups, context.home.connection.name
+    groups, store = context.output(FIND, _Duplicates).groups, context.home.connection.name
     rows = [
         (FIELDS[group.field], group.value, Decimal(group.count), "; ".join(group.names), group.note)
         for group in groups
@@ -116,14 +116,14 @@ async def send(context: StepContext) -> StepResult:
     if groups:
         title = f"{counted(len(groups), 'value')} used more than once at {store}"
     else:
-        fields = DuplicateInputs.from_json(context.inputs).fields
+        fields = _DuplicateInputs.from_json(context.inputs).fields
         title = f"No {' or '.join(FIELDS[field] for field in fields)} is used more than once at {store}"
     return await send_report(context, report, PostCard(title, facts=tuple(group.fact for group in groups)))
 
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    output = ended.output(FIND, Duplicates)
+    output = ended.output(FIND, _Duplicates)
     groups, without = len(output.groups), output.without_value
     text = sentences(
         f"{counted(groups, 'value')} of {counted(output.checked, 'variant')}"
@@ -142,11 +142,11 @@ def finish(ended: EndedRun) -> RunSummary:
     return base.run_summary(text, result)
 
 
-def _group(field: str, users: Sequence[tuple[str, str]]) -> DuplicateGroup:
+def _group(field: str, users: Sequence[tuple[str, str]]) -> _DuplicateGroup:
     keys = {key_of(value) for value, _ in users}
     has_blanks = any(value != key_of(value) for value, _ in users)
     differences = (["blanks before or after"] if has_blanks else []) + (["capitals"] if len(keys) > 1 else [])
-    return DuplicateGroup(
+    return _DuplicateGroup(
         field=field,
         value=key_of(users[0][0]),
         count=len(users),
@@ -182,7 +182,7 @@ TEMPLATE = base.define(
     ),
     steps=(
         base.read_step(READ, "Read the variants", read_variants),
-        base.decide_step(FIND, "Find duplicates", find_duplicates),
+        base.decide_step(FIND, "Find duplicates", _find_duplicates),
         base.send_step(SEND, "Send the report", send),
     ),
     schedule=Schedule(Cadence.WEEKLY, time_of_day="08:15", day_of_week=1),

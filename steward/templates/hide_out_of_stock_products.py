@@ -20,10 +20,10 @@ READ, PICK, HIDE = "read-stock", "pick-sold-out", "hide-products"
 # template that shows products again.
 VISIBILITY = "visibility"
 # Memory space: products whose hiding may have stopped between visibility and marker; the next run finishes.
-HALF_DONE = "half_done"
+_HALF_DONE = "half_done"
 
 
-class ProductStock(StepOutput, frozen=True):
+class _ProductStock(StepOutput, frozen=True):
     """The chosen products, the tags the store has, and the ids of the channels."""
 
     products: ProductTable
@@ -31,7 +31,7 @@ class ProductStock(StepOutput, frozen=True):
     channels: tuple[str, ...]
 
 
-class SoldOutProducts(StepOutput, frozen=True):
+class _SoldOutProducts(StepOutput, frozen=True):
     """What is sold out; `hide` with its stock and labels is still to be hidden or marked."""
 
     checked: int = 0
@@ -52,17 +52,20 @@ async def read_stock(context: StepContext) -> StepResult:
         if product_filter.has(product) and stock.has_event_unit(context, product)
     ]
     products = [product for product in chosen if product.sellable]
-    return ProductStock(ProductTable(products), await store_tags(context.home), channels).as_result(
+    return _ProductStock(ProductTable(products), await store_tags(context.home), channels).as_result(
         f"Read the stock of {counted(len(products), 'product')}",
         read=len(products),
         message=stock.skipped_message(len(chosen) - len(products)),
     )
 
 
-async def pick_sold_out(context: StepContext) -> StepResult:
+async def _pick_sold_out(context: StepContext) -> StepResult:
     """Picks the sold-out products that still have to be hidden or marked."""
-    read, threshold = context.output(READ, ProductStock), VisibilityInputs.from_json(context.inputs).threshold
-    half_done = await context.memory.all(HALF_DONE)
+    read, threshold = (
+        context.output(READ, _ProductStock),
+        VisibilityInputs.from_json(context.inputs).threshold,
+    )
+    half_done = await context.memory.all(_HALF_DONE)
     products = list(read.products)
     hide: list[tuple[Product, int]] = []
     unfit: list[str] = []
@@ -77,7 +80,7 @@ async def pick_sold_out(context: StepContext) -> StepResult:
             unfit.append(product.label)
         else:
             hide.append((product, number))
-    output = SoldOutProducts(
+    output = _SoldOutProducts(
         checked=len(products),
         sold_out=len(hide) + already_hidden + len(unfit),
         already_hidden=already_hidden,
@@ -93,9 +96,9 @@ async def pick_sold_out(context: StepContext) -> StepResult:
     )
 
 
-async def hide_products(context: StepContext) -> StepResult:
+async def _hide_products(context: StepContext) -> StepResult:
     """Proposes visibility and marker as one change each. Raises TooManyChanges."""
-    picked, read = context.output(PICK, SoldOutProducts), context.output(READ, ProductStock)
+    picked, read = context.output(PICK, _SoldOutProducts), context.output(READ, _ProductStock)
     context.check_limit(len(picked.stock))
     proposals: list[Proposal] = []
     memory: list[MemoryWrite] = []
@@ -110,7 +113,7 @@ async def hide_products(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    picked = ended.output(PICK, SoldOutProducts)
+    picked = ended.output(PICK, _SoldOutProducts)
     hidden = ended.applied_rows(HIDE, zip(picked.labels, picked.stock, strict=True))
     sold_out, already = picked.sold_out, picked.already_hidden
     text = sentences(
@@ -134,7 +137,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 def _is_hidden_already(
-    context: StepContext, product: Product, read: ProductStock, half_done: JsonObject
+    context: StepContext, product: Product, read: _ProductStock, half_done: JsonObject
 ) -> bool:
     """Says whether the product was hidden before, or by hand: neither is marked again."""
     is_half_done = context.memory_key(product.id) in half_done
@@ -146,7 +149,7 @@ def _is_marked(context: StepContext, product: Product) -> bool:
 
 
 def _settled(
-    context: StepContext, products: Sequence[Product], read: ProductStock, half_done: JsonObject
+    context: StepContext, products: Sequence[Product], read: _ProductStock, half_done: JsonObject
 ) -> list[MemoryWrite]:
     """Forgets half-done products that are shown again or marked by now."""
     settled = {
@@ -154,7 +157,7 @@ def _settled(
         for product in products
         if is_shown(product, read.channels) or _is_marked(context, product)
     }
-    return [MemoryWrite(HALF_DONE, key, None) for key in half_done if key in settled]
+    return [MemoryWrite(_HALF_DONE, key, None) for key in half_done if key in settled]
 
 
 def _memory(
@@ -165,11 +168,11 @@ def _memory(
     unsure = (Outcome.FAILED, Outcome.UNKNOWN)
     if product.visible and not has_channels:
         yield MemoryWrite(VISIBILITY, key, product.visibility, position, (Outcome.APPLIED, *unsure))
-    yield MemoryWrite(HALF_DONE, key, True, position, unsure)
-    yield MemoryWrite(HALF_DONE, key, None, position)
+    yield MemoryWrite(_HALF_DONE, key, True, position, unsure)
+    yield MemoryWrite(_HALF_DONE, key, None, position)
 
 
-def _proposal(context: StepContext, product: Product, number: int, read: ProductStock) -> Proposal | None:
+def _proposal(context: StepContext, product: Product, number: int, read: _ProductStock) -> Proposal | None:
     """Returns visibility and marker as one change; None when the store would refuse one of them."""
     tags = with_tag(context.home, product, str(context.inputs["marker"]), read.tags)
     hidden = visibility.plan_visible(context.home, product, read.channels, visible=False)
@@ -202,8 +205,8 @@ TEMPLATE = base.define(
     ),
     steps=(
         base.read_step(READ, "Read stock", read_stock),
-        base.decide_step(PICK, "Find sold-out products", pick_sold_out),
-        base.change_step(HIDE, "Hide and mark them", hide_products),
+        base.decide_step(PICK, "Find sold-out products", _pick_sold_out),
+        base.change_step(HIDE, "Hide and mark them", _hide_products),
     ),
     topics=("inventory_levels/update",),
     schedule=Schedule(Cadence.HOURLY),

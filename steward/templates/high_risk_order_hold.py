@@ -22,12 +22,12 @@ from steward.templates.parts.stored_orders import OrderTable
 READ, DECIDE, HOLD, SEND = "read-orders", "decide-risk", "hold-orders", "tell-teams"
 # Memory space: orders whose risk was not assessed yet when they were looked at.
 PENDING = "not_assessed"
-ASSESSED_WITHIN = timedelta(hours=24)
+_ASSESSED_WITHIN = timedelta(hours=24)
 _LEVELS = {"high": (Risk.HIGH,), "medium_and_high": (Risk.MEDIUM, Risk.HIGH)}
 _HOLDABLE = ("open", "scheduled")
 
 
-class HoldInputs(JsonRecord, frozen=True):
+class _HoldInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     level: str
@@ -37,7 +37,7 @@ class HoldInputs(JsonRecord, frozen=True):
     teams: TeamsInput | None = None
 
 
-class OrdersWithRisk(StepOutput, frozen=True):
+class _OrdersWithRisk(StepOutput, frozen=True):
     """The orders to judge, and the ids of pending ones that no longer exist."""
 
     until: str | None
@@ -45,7 +45,7 @@ class OrdersWithRisk(StepOutput, frozen=True):
     gone: tuple[str, ...]
 
 
-class RiskyRow(JsonRecord, frozen=True):
+class _RiskyRow(JsonRecord, frozen=True):
     """A risky order, as the result lists it."""
 
     number: str
@@ -53,7 +53,7 @@ class RiskyRow(JsonRecord, frozen=True):
     reasons: str
 
 
-class RiskyOrders(StepOutput, frozen=True):
+class _RiskyOrders(StepOutput, frozen=True):
     """What is risky, and the orders to hold or tag; `holds` says which of those have a part to hold."""
 
     checked: int = 0
@@ -61,11 +61,11 @@ class RiskyOrders(StepOutput, frozen=True):
     already_held: int = 0
     not_assessed: int = 0
     change: OrderTable = OrderTable()
-    orders: tuple[RiskyRow, ...] = ()
+    orders: tuple[_RiskyRow, ...] = ()
     holds: tuple[bool, ...] = ()
 
 
-async def read_risk(context: StepContext) -> StepResult:
+async def _read_risk(context: StepContext) -> StepResult:
     """Reads the orders changed since the last run, and those whose risk was not assessed then.
 
     A run started by an event reads its order and the pending ones too: otherwise an automation on events
@@ -75,13 +75,13 @@ async def read_risk(context: StepContext) -> StepResult:
     pending = await context.memory.all(PENDING)
     by_id |= await orders.read_orders_by_id(context, pending.keys() - by_id.keys())
     gone = tuple(sorted(pending.keys() - by_id.keys()))
-    output = OrdersWithRisk(orders.until_of(context), OrderTable(by_id.values()), gone)
+    output = _OrdersWithRisk(orders.until_of(context), OrderTable(by_id.values()), gone)
     return output.as_result(f"Read {counted(len(by_id), 'order')}", read=len(by_id))
 
 
-async def decide_risk(context: StepContext) -> StepResult:
+async def _decide_risk(context: StepContext) -> StepResult:
     """Decides which orders are risky, and what is left to do about those."""
-    read = context.output(READ, OrdersWithRisk)
+    read = context.output(READ, _OrdersWithRisk)
     pending = await context.memory.all(PENDING)
     memory = [MemoryWrite(PENDING, order_id, None) for order_id in read.gone]
     risky: list[tuple[Order, str]] = []
@@ -100,9 +100,9 @@ async def decide_risk(context: StepContext) -> StepResult:
     return output.as_result(title, matched=len(risky), memory=memory)
 
 
-async def hold_orders(context: StepContext) -> StepResult:
+async def _hold_orders(context: StepContext) -> StepResult:
     """Proposes hold and tag as one change of each order. Raises TooManyChanges."""
-    decided = context.output(DECIDE, RiskyOrders)
+    decided = context.output(DECIDE, _RiskyOrders)
     context.check_limit(len(decided.orders))
     planned = [
         _proposal(context, order, row.reasons)
@@ -114,10 +114,10 @@ async def hold_orders(context: StepContext) -> StepResult:
 
 async def tell_teams(context: StepContext) -> StepResult:
     """Posts one message that names what is held now, when something is and a channel is named."""
-    decided = context.output(DECIDE, RiskyOrders)
+    decided = context.output(DECIDE, _RiskyOrders)
     # What failed is looked at again, so the stretch of time that was read stays open.
     failed = {Outcome.FAILED, Outcome.UNKNOWN} & set(context.outcomes.get(HOLD, ()))
-    until = None if failed else context.output(READ, OrdersWithRisk).until
+    until = None if failed else context.output(READ, _OrdersWithRisk).until
     remember = tuple(orders.remember_read(until))
     rows = zip(decided.change, decided.orders, decided.holds, context.applied(HOLD), strict=False)
     held = [(order, row.reasons) for order, row, holds, is_applied in rows if holds and is_applied]
@@ -137,7 +137,7 @@ async def tell_teams(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    decided = ended.output(DECIDE, RiskyOrders)
+    decided = ended.output(DECIDE, _RiskyOrders)
     changed = ended.applied_rows(HOLD, zip(decided.orders, decided.holds, strict=True))
     held = [row for row, holds in changed if holds]
     risky, late = decided.risky, decided.not_assessed
@@ -160,15 +160,15 @@ def finish(ended: EndedRun) -> RunSummary:
 
 def _risky_orders(
     context: StepContext, checked: int, risky: Sequence[tuple[Order, str]], not_assessed: int
-) -> RiskyOrders:
+) -> _RiskyOrders:
     change = [row for row in risky if _proposal(context, *row) is not None]
-    return RiskyOrders(
+    return _RiskyOrders(
         checked=checked,
         risky=len(risky),
         already_held=sum(_is_held(order) and not _open_parts(order) for order, _ in risky),
         not_assessed=not_assessed,
         change=OrderTable(order for order, _ in change),
-        orders=tuple(RiskyRow(order.number, total_text(order), reasons) for order, reasons in change),
+        orders=tuple(_RiskyRow(order.number, total_text(order), reasons) for order, reasons in change),
         holds=tuple(bool(_open_parts(order)) for order, _ in change),
     )
 
@@ -179,12 +179,12 @@ def _is_pending(order: Order) -> bool:
 
 def _is_recent(order: Order, context: StepContext) -> bool:
     """Says whether the platform may still assess the order's risk."""
-    return context.now - (order.created_at or context.now) < ASSESSED_WITHIN
+    return context.now - (order.created_at or context.now) < _ASSESSED_WITHIN
 
 
 def _reasons(order: Order, context: StepContext) -> str:
     """Returns why an order is risky, in words; empty when it is not. Its total alone is no reason."""
-    options = HoldInputs.from_json(context.inputs)
+    options = _HoldInputs.from_json(context.inputs)
     minimum = options.min_total
     if minimum is not None and (
         not orders.in_currency(order, context) or Decimal(order.total) < Decimal(minimum)
@@ -261,9 +261,9 @@ TEMPLATE = base.define(
         orders=results.list_of({"number": results.TEXT, "total": results.AMOUNT, "reasons": results.TEXT}),
     ),
     steps=(
-        base.read_step(READ, "Read orders and their risk", read_risk),
-        base.decide_step(DECIDE, "Find the risky ones", decide_risk),
-        base.change_step(HOLD, "Hold and tag them", hold_orders),
+        base.read_step(READ, "Read orders and their risk", _read_risk),
+        base.decide_step(DECIDE, "Find the risky ones", _decide_risk),
+        base.change_step(HOLD, "Hold and tag them", _hold_orders),
         base.send_step(SEND, "Tell Teams", tell_teams),
     ),
     topics=("orders/create",),

@@ -17,10 +17,10 @@ from steward.templates.parts.stock import StockUnit
 
 READ, PICK, SEND = "read-stock", "pick-low", "send-alert"
 # Memory space: what the last message listed, by stock number: `low` or `untracked`.
-REPORTED = "told"
+_REPORTED = "told"
 
 
-class LowStockInputs(JsonRecord, frozen=True):
+class _LowStockInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     threshold: int
@@ -28,13 +28,13 @@ class LowStockInputs(JsonRecord, frozen=True):
     only_new: bool
 
 
-class ReadUnits(StepOutput, frozen=True):
+class _ReadUnits(StepOutput, frozen=True):
     """The stock numbers of the chosen products."""
 
     units: tuple[StockUnit, ...]
 
 
-class LowStock(StepOutput, frozen=True):
+class _LowStock(StepOutput, frozen=True):
     """The stock numbers at or under the level; `report` of them go into the message."""
 
     checked: int = 0
@@ -58,25 +58,25 @@ async def read_stock(context: StepContext) -> StepResult:
         for unit in _units(product, unpublished=product_filter.all)
         if context.event is None or stock.in_event(context.event, unit)
     ]
-    return ReadUnits(tuple(units)).as_result(
+    return _ReadUnits(tuple(units)).as_result(
         f"Read the stock of {counted(len(units), 'variant')}",
         read=len(units),
         message=stock.skipped_message(len(products) - len(sellable)),
     )
 
 
-async def pick_low(context: StepContext) -> StepResult:
+async def _pick_low(context: StepContext) -> StepResult:
     """Picks the variants at or under the level, and those of them that were above it at the last run."""
-    options = LowStockInputs.from_json(context.inputs)
-    units = context.output(READ, ReadUnits).units
-    reported = await context.memory.all(REPORTED)
+    options = _LowStockInputs.from_json(context.inputs)
+    units = context.output(READ, _ReadUnits).units
+    reported = await context.memory.all(_REPORTED)
     low = _low_units(units, options.threshold)
     untracked = [unit for unit in units if unit.stock is None]
     listed = _listed(low, untracked, options)
     new = _unreported(context, listed, reported)
     report_ids = new if options.only_new else listed.keys()
     report = tuple(unit for unit in [*low, *untracked] if unit.id in report_ids)
-    output = LowStock(
+    output = _LowStock(
         checked=len(units),
         low=len(low),
         new=sum(unit.id in new for unit in low),
@@ -94,17 +94,17 @@ async def pick_low(context: StepContext) -> StepResult:
 
 async def send_alert(context: StepContext) -> StepResult:
     """Posts one message, when there is something to report."""
-    picked = context.output(PICK, LowStock)
+    picked = context.output(PICK, _LowStock)
     if not picked.report:
         return no_message()
     # Written only once the message is sent: after a lost one the variants are new again.
-    remember = [MemoryWrite(REPORTED, key, kind, position=0) for key, kind in picked.remember.items()]
+    remember = [MemoryWrite(_REPORTED, key, kind, position=0) for key, kind in picked.remember.items()]
     return post_card(context, _card(context, picked), remember=remember)
 
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    options, picked = LowStockInputs.from_json(ended.inputs), ended.output(PICK, LowStock)
+    options, picked = _LowStockInputs.from_json(ended.inputs), ended.output(PICK, _LowStock)
     low, untracked = picked.low, picked.untracked
     left_out = "" if options.include_untracked else " left out"
     text = sentences(
@@ -128,8 +128,8 @@ def _units(product: Product, *, unpublished: bool) -> Sequence[StockUnit]:
     return stock.units_of(product, variants)
 
 
-def _card(context: StepContext, picked: LowStock) -> PostCard:
-    threshold = LowStockInputs.from_json(context.inputs).threshold
+def _card(context: StepContext, picked: _LowStock) -> PostCard:
+    threshold = _LowStockInputs.from_json(context.inputs).threshold
     low = sum(unit.stock is not None for unit in picked.report)
     untracked = len(picked.report) - low
     store = context.home.connection.name
@@ -160,7 +160,7 @@ def _low_units(units: Sequence[StockUnit], threshold: int) -> list[StockUnit]:
 
 
 def _listed(
-    low: Sequence[StockUnit], untracked: Sequence[StockUnit], options: LowStockInputs
+    low: Sequence[StockUnit], untracked: Sequence[StockUnit], options: _LowStockInputs
 ) -> dict[str, str]:
     """Returns the ids of what the inputs ask to report, each with the reason that is remembered."""
     listed = {unit.id: "low" for unit in low}
@@ -182,7 +182,7 @@ def _recovered(
     listed_keys = {context.memory_key(unit_id) for unit_id in listed}
     for key in sorted(reported.keys() - listed_keys):
         if context.event is None or key in read:
-            yield MemoryWrite(REPORTED, key, None)
+            yield MemoryWrite(_REPORTED, key, None)
 
 
 TEMPLATE = base.define(
@@ -215,7 +215,7 @@ TEMPLATE = base.define(
     ),
     steps=(
         base.read_step(READ, "Read stock", read_stock),
-        base.decide_step(PICK, "Find variants at or under the level", pick_low),
+        base.decide_step(PICK, "Find variants at or under the level", _pick_low),
         base.send_step(SEND, "Post the list to Teams", send_alert),
     ),
     topics=("inventory_levels/update",),

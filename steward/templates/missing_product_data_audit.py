@@ -17,14 +17,14 @@ from steward.templates.parts.stock import is_on_sale, read_products, skipped_mes
 READ, FIND, SEND = "read-products", "find-gaps", "send-report"
 
 
-class AuditInputs(JsonRecord, frozen=True):
+class _AuditInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     checks: tuple[str, ...]
     published_only: bool
 
 
-class AuditedProduct(JsonRecord, frozen=True):
+class _AuditedProduct(JsonRecord, frozen=True):
     """A product with the checks it fails, each with how many of its variants fail it."""
 
     label: str
@@ -33,13 +33,13 @@ class AuditedProduct(JsonRecord, frozen=True):
     missing: dict[str, int]
 
 
-class AuditedProducts(StepOutput, frozen=True):
+class _AuditedProducts(StepOutput, frozen=True):
     """Every product with what it lacks; its texts are not stored."""
 
-    products: tuple[AuditedProduct, ...]
+    products: tuple[_AuditedProduct, ...]
 
 
-class GapRow(JsonRecord, frozen=True):
+class _GapRow(JsonRecord, frozen=True):
     """A product with what it lacks in words."""
 
     label: str
@@ -47,51 +47,51 @@ class GapRow(JsonRecord, frozen=True):
     url: str | None
 
 
-class CheckRow(JsonRecord, frozen=True):
+class _CheckRow(JsonRecord, frozen=True):
     """How many products fail a check, as the result lists it."""
 
     check: str
     products: int
 
 
-class Gaps(StepOutput, frozen=True):
+class _Gaps(StepOutput, frozen=True):
     """The products with gaps, and how many have each."""
 
     checked: int = 0
-    by_check: tuple[CheckRow, ...] = ()
-    products: tuple[GapRow, ...] = ()
+    by_check: tuple[_CheckRow, ...] = ()
+    products: tuple[_GapRow, ...] = ()
 
 
-async def read_audited(context: StepContext) -> StepResult:
+async def _read_audited(context: StepContext) -> StepResult:
     """Reads every product with what it lacks of the checked data. Raises StepFailed `field_missing`."""
-    options = AuditInputs.from_json(context.inputs)
+    options = _AuditInputs.from_json(context.inputs)
     unsupported = UNSUPPORTED.get(context.home.platform, frozenset()).intersection(options.checks)
     if unsupported:
         words = f"The store's platform has no field for {WORDS[min(unsupported)]}. Take it off the list."
         raise StepFailed("field_missing", words)
     products = await read_products(context, published_only=options.published_only)
-    rows: list[AuditedProduct] = []
+    rows: list[_AuditedProduct] = []
     for product in products:
         if product.sellable:
             variants = [row for row in product.variants if is_on_sale(row) or not options.published_only]
             missing = missing_of(product, options.checks, variants)
-            rows.append(AuditedProduct(product.label, product.url, len(variants), missing))
-    return AuditedProducts(tuple(rows)).as_result(
+            rows.append(_AuditedProduct(product.label, product.url, len(variants), missing))
+    return _AuditedProducts(tuple(rows)).as_result(
         f"Read {counted(len(rows), 'product')}",
         read=len(rows),
         message=skipped_message(len(products) - len(rows), "of kinds without data of their own"),
     )
 
 
-async def find_gaps(context: StepContext) -> StepResult:
+async def _find_gaps(context: StepContext) -> StepResult:
     """Finds the products with gaps."""
-    products = context.output(READ, AuditedProducts).products
+    products = context.output(READ, _AuditedProducts).products
     by_check = Counter(check for product in products for check in product.missing)
     gaps = tuple(
-        GapRow(product.label, _gap_words(product), product.url) for product in products if product.missing
+        _GapRow(product.label, _gap_words(product), product.url) for product in products if product.missing
     )
-    checks = AuditInputs.from_json(context.inputs).checks
-    output = Gaps(len(products), tuple(CheckRow(check, by_check[check]) for check in checks), gaps)
+    checks = _AuditInputs.from_json(context.inputs).checks
+    output = _Gaps(len(products), tuple(_CheckRow(check, by_check[check]) for check in checks), gaps)
     return output.as_result(
         f"Found {counted(len(gaps), 'product')} with something missing", matched=len(gaps)
     )
@@ -99,7 +99,7 @@ async def find_gaps(context: StepContext) -> StepResult:
 
 async def send(context: StepContext) -> StepResult:
     """Sends the list to the sheet and the counts to Teams, also when nothing is missing."""
-    output = context.output(FIND, Gaps)
+    output = context.output(FIND, _Gaps)
     rows = [(product.label, product.missing, product.url) for product in output.products]
     report = SheetReport(("Product", "Missing", "Link"), rows, "Nothing is missing.")
     number, store = len(output.products), context.home.connection.name
@@ -115,7 +115,7 @@ async def send(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    output = ended.output(FIND, Gaps)
+    output = ended.output(FIND, _Gaps)
     gaps = len(output.products)
     text = sentences(
         f"{gaps} of {counted(output.checked, 'product')} {verb(gaps, 'lacks', 'lack')} something.",
@@ -136,12 +136,12 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     unsupported = UNSUPPORTED.get(platform, frozenset())
     return {
         f"inputs.checks.{index}": [f"This platform has no field for {WORDS[check]}. Take it off the list."]
-        for index, check in enumerate(AuditInputs.from_json(values).checks)
+        for index, check in enumerate(_AuditInputs.from_json(values).checks)
         if check in unsupported
     }
 
 
-def _gap_words(product: AuditedProduct) -> str:
+def _gap_words(product: _AuditedProduct) -> str:
     return ", ".join(
         gap_words(check, lacking, product.variants) for check, lacking in product.missing.items()
     )
@@ -173,8 +173,8 @@ TEMPLATE = base.define(
         products=results.list_of({"label": results.TEXT, "missing": results.TEXT}),
     ),
     steps=(
-        base.read_step(READ, "Read the products", read_audited),
-        base.decide_step(FIND, "Find what is missing", find_gaps),
+        base.read_step(READ, "Read the products", _read_audited),
+        base.decide_step(FIND, "Find what is missing", _find_gaps),
         base.send_step(SEND, "Send the report", send),
     ),
     schedule=Schedule(Cadence.WEEKLY, time_of_day="08:00", day_of_week=1),

@@ -23,13 +23,13 @@ from steward.templates.parts.messages import SheetInput
 from steward.templates.parts.order_sheet import LINE_ID, ORDER_ID, OrderTab
 
 READ, SHEET, PICK, APPEND = "read-orders", "read-sheet", "pick-new", "append-rows"
-ROWS_PER_CALL = 500
+_ROWS_PER_CALL = 500
 # A step's output is stored, and has its limit.
-ROWS_PER_RUN = 10_000
+_ROWS_PER_RUN = 10_000
 _STATUSES = ("pending", "paid", "fulfilled", "cancelled", "refunded")
 
 
-class ExportInputs(JsonRecord, frozen=True):
+class _ExportInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     sheet: SheetInput
@@ -38,7 +38,7 @@ class ExportInputs(JsonRecord, frozen=True):
     statuses: tuple[str, ...]
 
 
-class ReadRows(StepOutput, frozen=True):
+class _ReadRows(StepOutput, frozen=True):
     """The rows of the orders read; `in_sheet` counts orders left out since the sheet has them."""
 
     until: str | None = None
@@ -47,41 +47,41 @@ class ReadRows(StepOutput, frozen=True):
     rows: tuple[tuple[StoredCell, ...], ...] = ()
 
 
-class NewRows(StepOutput, frozen=True):
+class _NewRows(StepOutput, frozen=True):
     """The rows of orders that the tab does not have."""
 
     already_there: int = 0
     rows: tuple[tuple[StoredCell, ...], ...] = ()
 
 
-class AppendedBlock(JsonRecord, frozen=True):
+class _AppendedBlock(JsonRecord, frozen=True):
     """The orders of one append."""
 
     ids: tuple[str, ...]
     rows: int
 
 
-class AppendArguments(JsonRecord, frozen=True):
+class _AppendArguments(JsonRecord, frozen=True):
     """The arguments of an append, as the connector planned it."""
 
     rows: tuple[tuple[Any, ...], ...]  # JSON values; the ids are texts
 
 
-class AppendPlan(StepOutput, frozen=True):
+class _AppendPlan(StepOutput, frozen=True):
     """The planned appends; `header_calls` come before them."""
 
     header_calls: int = 0
     first_row: int | None = None
-    blocks: tuple[AppendedBlock, ...] = ()
+    blocks: tuple[_AppendedBlock, ...] = ()
 
 
-async def read_new(context: StepContext) -> StepResult:
+async def _read_new(context: StepContext) -> StepResult:
     """Reads the orders in one of the statuses that changed since the last successful live run.
 
     The first run into a sheet, or with other statuses, reads all of them: none is left out for its age.
     Where that is more than 10,000 rows the sheet does not have, the next runs append the rest.
     """
-    options = ExportInputs.from_json(context.inputs)
+    options = _ExportInputs.from_json(context.inputs)
     until = await orders.read_until(context, _memory_key(context))
     query = _query_since(until)
     exported: frozenset[str] | None = None
@@ -92,20 +92,20 @@ async def read_new(context: StepContext) -> StepResult:
         if not order_sheet.states_of(order) & set(options.statuses):
             continue
         read += 1
-        if len(rows) >= ROWS_PER_RUN and exported is None:
+        if len(rows) >= _ROWS_PER_RUN and exported is None:
             # Rows the sheet already has make room, else the rest would never be appended.
             exported = (await _read_tab(context)).ids
             in_sheet = _order_ids(rows) & exported
             rows = _without(rows, exported)
         if exported is not None and order.id in exported:
             in_sheet.add(order.id)
-        elif len(rows) >= ROWS_PER_RUN:
+        elif len(rows) >= _ROWS_PER_RUN:
             postponed += 1
         else:
             rows += order_sheet.rows_of(
                 order, options.columns, lines=options.line_items, zone_name=context.zone
             )
-    output = ReadRows(
+    output = _ReadRows(
         until=None if postponed else orders.until_of(context),
         read=read - postponed,
         in_sheet=len(in_sheet),
@@ -121,23 +121,23 @@ async def read_sheet(context: StepContext) -> StepResult:
     return tab.as_result(f"Read which of them the tab {tab.title} has", read=len(tab.ids))
 
 
-async def pick_new(context: StepContext) -> StepResult:
+async def _pick_new(context: StepContext) -> StepResult:
     """Picks the rows of orders that the tab does not have."""
-    read, tab = context.output(READ, ReadRows), context.output(SHEET, OrderTab)
+    read, tab = context.output(READ, _ReadRows), context.output(SHEET, OrderTab)
     rows = tuple(row for row in read.rows if row[0] not in tab.ids)
     in_sheet = {row[0] for row in read.rows if isinstance(row[0], str)} & tab.ids
     new = len(_order_ids(rows))
     title = f"Found {counted(new, 'order')} the sheet does not have"
-    return NewRows(read.in_sheet + len(in_sheet), rows).as_result(title, matched=new)
+    return _NewRows(read.in_sheet + len(in_sheet), rows).as_result(title, matched=new)
 
 
 async def append_rows(context: StepContext) -> StepResult:
     """Appends them in blocks of 500 rows; writes a missing header first."""
-    remember = orders.remember_read(context.output(READ, ReadRows).until, _memory_key(context))
-    rows = [[cell_from_json(cell) for cell in row] for row in context.output(PICK, NewRows).rows]
+    remember = orders.remember_read(context.output(READ, _ReadRows).until, _memory_key(context))
+    rows = [[cell_from_json(cell) for cell in row] for row in context.output(PICK, _NewRows).rows]
     if not rows:
-        return AppendPlan().as_result("Nothing to append", memory=remember)
-    options = ExportInputs.from_json(context.inputs)
+        return _AppendPlan().as_result("Nothing to append", memory=remember)
+    options = _ExportInputs.from_json(context.inputs)
     tab = context.output(SHEET, OrderTab)
     names = order_sheet.header_of(options.columns, lines=options.line_items)
     header_proposals = _header_proposals(context, tab, names) if tab.header else []
@@ -145,7 +145,7 @@ async def append_rows(context: StepContext) -> StepResult:
     key = header.index(_key_name(header, lines=options.line_items))
     blocks = _arranged_blocks(rows, names, header, with_header=not tab.header)
     appends = [proposal for block in blocks for proposal in _append(context, tab, block, key=key)]
-    output = AppendPlan(
+    output = _AppendPlan(
         header_calls=len(header_proposals),
         first_row=tab.last_row + 1 if tab.header else 2,
         blocks=tuple(_planned_blocks(appends, header)),
@@ -159,12 +159,12 @@ async def append_rows(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    plan = ended.output(APPEND, AppendPlan)
+    plan = ended.output(APPEND, _AppendPlan)
     outcomes = tuple(ended.outcomes.get(APPEND, ()))[plan.header_calls :]
     done = [block for block, outcome in zip(plan.blocks, outcomes, strict=False) if outcome in ended.success]
     appended = len({order_id for block in done for order_id in block.ids})
     rows = sum(block.rows for block in done)
-    in_sheet = ended.output(PICK, NewRows).already_there
+    in_sheet = ended.output(PICK, _NewRows).already_there
     test = "would be " if ended.mode is Mode.TEST else ""
     other_outcomes = ended.other_outcomes(APPEND).removeprefix(", ").capitalize()
     appended_words = f"{counted(appended, 'order')} {test}appended in {counted(rows, 'row')}."
@@ -174,7 +174,7 @@ def finish(ended: EndedRun) -> RunSummary:
         if_any(in_sheet, f"{in_sheet} {verb(in_sheet, 'was', 'were')} there already."),
     )
     result = {
-        "read": ended.output(READ, ReadRows).read,
+        "read": ended.output(READ, _ReadRows).read,
         "already_there": in_sheet,
         "appended": appended,
         "rows": rows,
@@ -184,13 +184,13 @@ def finish(ended: EndedRun) -> RunSummary:
 
 
 async def _read_tab(context: StepContext) -> OrderTab:
-    sheet = ExportInputs.from_json(context.inputs).sheet
+    sheet = _ExportInputs.from_json(context.inputs).sheet
     return await order_sheet.read_tab(sheet.account(context), sheet.tab, sheet.spreadsheet_id)
 
 
 def _memory_key(context: StepContext) -> str:
     """Returns a key that separates what was read for one sheet and choice of orders from another."""
-    statuses = sorted(ExportInputs.from_json(context.inputs).statuses)
+    statuses = sorted(_ExportInputs.from_json(context.inputs).statuses)
     scope: list[JsonValue] = [context.inputs["sheet"], statuses]
     return hashlib.sha256(json.dumps(scope, sort_keys=True).encode("utf-8")).hexdigest()
 
@@ -228,13 +228,13 @@ def _blocks(rows: Sequence[list[Cell]]) -> Iterator[list[list[Cell]]]:
     block: list[list[Cell]] = []
     for _, group in groupby(rows, key=lambda row: row[0]):
         order_rows = list(group)
-        if block and len(block) + len(order_rows) > ROWS_PER_CALL:
+        if block and len(block) + len(order_rows) > _ROWS_PER_CALL:
             yield block
             block = []
         block = [*block, *order_rows]
-        while len(block) > ROWS_PER_CALL:
-            yield block[:ROWS_PER_CALL]
-            block = block[ROWS_PER_CALL:]
+        while len(block) > _ROWS_PER_CALL:
+            yield block[:_ROWS_PER_CALL]
+            block = block[_ROWS_PER_CALL:]
     if block:
         yield block
 
@@ -244,7 +244,7 @@ def _header_proposals(context: StepContext, tab: OrderTab, names: Sequence[str])
     missing = tab.missing(names)
     if not missing:
         return []
-    sheet = ExportInputs.from_json(context.inputs).sheet
+    sheet = _ExportInputs.from_json(context.inputs).sheet
     command = WriteCells(
         tab.title,
         f"{column_letters(len(tab.header))}1",
@@ -259,19 +259,19 @@ def _header_proposals(context: StepContext, tab: OrderTab, names: Sequence[str])
 def _append(
     context: StepContext, tab: OrderTab, rows: Sequence[tuple[Cell, ...]], *, key: int
 ) -> Sequence[Proposal]:
-    sheet = ExportInputs.from_json(context.inputs).sheet
+    sheet = _ExportInputs.from_json(context.inputs).sheet
     command = AppendRows(tab.title, tuple(rows), key_column=key, spreadsheet_id=sheet.spreadsheet_id)
     return sheet.account(context).plan("sheet.append_rows", [command]).proposals
 
 
-def _planned_blocks(proposals: Sequence[Proposal], header: Sequence[str]) -> Iterator[AppendedBlock]:
+def _planned_blocks(proposals: Sequence[Proposal], header: Sequence[str]) -> Iterator[_AppendedBlock]:
     """Yields the orders and rows of each append; the header row is none of them."""
     id_column = next(index for index, name in enumerate(header) if name.casefold() == ORDER_ID.casefold())
     for proposal in proposals:
         for part in proposal.parts:
-            rows = AppendArguments.from_json(part.arguments).rows
+            rows = _AppendArguments.from_json(part.arguments).rows
             ids = [row[id_column] for row in rows if row[id_column] != ORDER_ID]
-            yield AppendedBlock(tuple(sorted(set(ids))), len(ids))
+            yield _AppendedBlock(tuple(sorted(set(ids))), len(ids))
 
 
 TEMPLATE = base.define(
@@ -304,9 +304,9 @@ TEMPLATE = base.define(
         *("read", "already_there", "appended", "rows"), first_row=results.or_null(results.WHOLE)
     ),
     steps=(
-        base.read_step(READ, "Read new orders", read_new),
+        base.read_step(READ, "Read new orders", _read_new),
         base.read_step(SHEET, "Read which orders the sheet has", read_sheet),
-        base.decide_step(PICK, "Leave out those already there", pick_new),
+        base.decide_step(PICK, "Leave out those already there", _pick_new),
         base.send_step(APPEND, "Append the rows", append_rows),
     ),
     schedule=Schedule(Cadence.DAILY, time_of_day="01:00"),

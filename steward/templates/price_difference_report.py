@@ -18,18 +18,18 @@ from steward.templates.parts.reports import SheetReport, send_report
 READ, COMPARE, SEND = "read-stores", "compare-prices", "send-report"
 
 
-class StoredPrice(JsonRecord, frozen=True):
+class _StoredPrice(JsonRecord, frozen=True):
     """A variant's price as its store has it."""
 
     currency: str
     price: str | None
 
 
-class StorePrices(StoreVariants[StoredPrice], frozen=True):
+class _StorePrices(StoreVariants[_StoredPrice], frozen=True):
     """The prices of each store's published variants."""
 
 
-class DifferingPrice(JsonRecord, frozen=True):
+class _DifferingPrice(JsonRecord, frozen=True):
     """A key whose prices differ within a currency; `prices` are by store."""
 
     key: str
@@ -41,7 +41,7 @@ class DifferingPrice(JsonRecord, frozen=True):
     prices: tuple[str | None, ...]
 
 
-class AmbiguousRow(JsonRecord, frozen=True):
+class _AmbiguousRow(JsonRecord, frozen=True):
     """A key with two prices in one store."""
 
     key: str
@@ -49,15 +49,15 @@ class AmbiguousRow(JsonRecord, frozen=True):
     prices: tuple[str | None, ...]
 
 
-class ComparedPrices(StepOutput, frozen=True):
+class _ComparedPrices(StepOutput, frozen=True):
     """What the comparison found."""
 
     labels: tuple[str, ...] = ()
     compared: int = 0
     different: int = 0
     other_currency: int = 0
-    rows: tuple[DifferingPrice, ...] = ()
-    ambiguous: tuple[AmbiguousRow, ...] = ()
+    rows: tuple[_DifferingPrice, ...] = ()
+    ambiguous: tuple[_AmbiguousRow, ...] = ()
 
 
 async def read_stores(context: StepContext) -> StepResult:
@@ -74,16 +74,16 @@ async def read_stores(context: StepContext) -> StepResult:
 
 async def compare_prices(context: StepContext) -> StepResult:
     """Finds the keys that differ within a currency, and those with two prices in one store."""
-    read = context.output(READ, StorePrices)
+    read = context.output(READ, _StorePrices)
     tolerance = Decimal(str(context.inputs["tolerance"]))
     names, joined = read.names(), read.by_key()
     compared = different = other_currency = 0
-    rows: list[DifferingPrice] = []
-    ambiguous: list[AmbiguousRow] = []
+    rows: list[_DifferingPrice] = []
+    ambiguous: list[_AmbiguousRow] = []
     for key, variants in joined.items():
         stores = [_prices(prices) for prices in variants]
         if any(len(prices) > 1 for store in stores for prices in store.values()):
-            ambiguous.append(AmbiguousRow(key, names[key], tuple(map(_several_words, stores))))
+            ambiguous.append(_AmbiguousRow(key, names[key], tuple(map(_several_words, stores))))
             continue
         by_currency = _by_currency(stores)
         other_currency += len(by_currency) > 1
@@ -91,7 +91,7 @@ async def compare_prices(context: StepContext) -> StepResult:
         key_rows = list(_differing(key, names[key], by_currency, tolerance, len(stores)))
         different += bool(key_rows)
         rows += key_rows
-    output = ComparedPrices(read.labels, compared, different, other_currency, tuple(rows), tuple(ambiguous))
+    output = _ComparedPrices(read.labels, compared, different, other_currency, tuple(rows), tuple(ambiguous))
     similar = ", ".join(sorted(spellings(joined))[:10])
     return output.as_result(
         f"Found {counted(different, 'different price')}",
@@ -102,7 +102,7 @@ async def compare_prices(context: StepContext) -> StepResult:
 
 async def send(context: StepContext) -> StepResult:
     """Sends the list to the sheet and to Teams; without a difference, no message."""
-    compared = context.output(COMPARE, ComparedPrices)
+    compared = context.output(COMPARE, _ComparedPrices)
     name = key_name(context.inputs["match"])
     labels = [f"Price: {label}" for label in compared.labels]
     header = (name, "Product", "Currency", "Lowest", "Highest", "Difference", *labels, "Note")
@@ -124,7 +124,7 @@ async def send(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    output = ended.output(COMPARE, ComparedPrices)
+    output = ended.output(COMPARE, _ComparedPrices)
     different, ambiguous = output.different, len(output.ambiguous)
     text = sentences(
         f"{different} of {counted(output.compared, key_name(ended.inputs['match']))} compared"
@@ -146,7 +146,7 @@ def finish(ended: EndedRun) -> RunSummary:
     return base.run_summary(text, result)
 
 
-def _card(compared: ComparedPrices, name: str) -> PostCard:
+def _card(compared: _ComparedPrices, name: str) -> PostCard:
     ambiguous = len(compared.ambiguous)
     has = verb(compared.different, "has", "have")
     return PostCard(
@@ -156,15 +156,15 @@ def _card(compared: ComparedPrices, name: str) -> PostCard:
     )
 
 
-def _range_words(row: DifferingPrice) -> str:
+def _range_words(row: _DifferingPrice) -> str:
     return f"{row.lowest} to {row.highest} {row.currency}{f' ({row.percent})' if row.percent else ''}"
 
 
-def _price_of(variant: Variant) -> StoredPrice:
-    return StoredPrice(variant.currency or "", variant.price)
+def _price_of(variant: Variant) -> _StoredPrice:
+    return _StoredPrice(variant.currency or "", variant.price)
 
 
-def _prices(stored: Sequence[StoredPrice]) -> dict[str, set[Decimal]]:
+def _prices(stored: Sequence[_StoredPrice]) -> dict[str, set[Decimal]]:
     """Returns the prices of one store by currency, without absent ones and what is no amount."""
     prices: dict[str, set[Decimal]] = defaultdict(set)
     for price in stored:
@@ -190,7 +190,7 @@ def _by_currency(stores: Sequence[Mapping[str, set[Decimal]]]) -> dict[str, dict
 
 def _differing(
     key: str, title: str, by_currency: Mapping[str, Mapping[int, Decimal]], tolerance: Decimal, stores: int
-) -> Iterator[DifferingPrice]:
+) -> Iterator[_DifferingPrice]:
     """Yields a row for each currency in which the prices differ by more percent than `tolerance`."""
     for currency, prices in sorted(by_currency.items()):
         low, high = min(prices.values()), max(prices.values())
@@ -199,7 +199,7 @@ def _differing(
             continue
         percent = percent_text(change_percent(low, high)) if low else None
         texts = {index: money_text(price, currency) for index, price in prices.items()}
-        yield DifferingPrice(
+        yield _DifferingPrice(
             *(key, title, currency, money_text(low, currency), money_text(high, currency), percent),
             tuple(texts.get(index) for index in range(stores)),
         )

@@ -22,7 +22,7 @@ from steward.templates.parts.stored_products import VariantTable
 SHEET, STORE, COMPARE, CHANGE = "read-sheet", "read-variants", "compare-prices", "change-prices"
 
 
-class PriceSheetInputs(JsonRecord, frozen=True):
+class _PriceSheetInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     sheet: SheetInput
@@ -33,19 +33,19 @@ class PriceSheetInputs(JsonRecord, frozen=True):
     max_change_percent: Decimal
 
 
-class PriceRows(StepOutput, frozen=True):
+class _PriceRows(StepOutput, frozen=True):
     """The rows of the sheet that hold something."""
 
     rows: tuple[PriceRow, ...]
 
 
-class MatchableVariants(StepOutput, frozen=True):
+class _MatchableVariants(StepOutput, frozen=True):
     """The variants that a SKU of the sheet could mean."""
 
     variants: VariantTable
 
 
-class NewPrice(JsonRecord, frozen=True):
+class _NewPrice(JsonRecord, frozen=True):
     """A price to set. `compare_at` is empty to leave it alone, or one value; null removes it."""
 
     price: str
@@ -58,7 +58,7 @@ class NewPrice(JsonRecord, frozen=True):
         return SetPrice(variant, self.price, compare_at, message=self.message)
 
 
-class ComparedRows(StepOutput, frozen=True):
+class _ComparedRows(StepOutput, frozen=True):
     """The usable rows that change something, and the refused ones."""
 
     rows: int = 0
@@ -68,7 +68,7 @@ class ComparedRows(StepOutput, frozen=True):
     refused: int = 0
     refused_rows: tuple[RefusedRow, ...] = ()
     variants: VariantTable = VariantTable()
-    prices: tuple[NewPrice, ...] = ()
+    prices: tuple[_NewPrice, ...] = ()
 
     def commands(self) -> Iterator[SetPrice]:
         """Yields the commands of the changes."""
@@ -78,17 +78,17 @@ class ComparedRows(StepOutput, frozen=True):
 
 async def read_sheet(context: StepContext) -> StepResult:
     """Reads the rows that hold something, and of them the named columns."""
-    options = PriceSheetInputs.from_json(context.inputs)
+    options = _PriceSheetInputs.from_json(context.inputs)
     sheet = options.sheet
     table = await read_table(sheet.account(context), sheet.tab, sheet.spreadsheet_id)
     columns = [options.sku_column, options.price_column, options.compare_at_column]
     rows = tuple(PriceRow(row.number, *map(cell_to_json, row.cells)) for row in named_rows(table, columns))
-    return PriceRows(rows).as_result(f"Read {counted(len(rows), 'row')} of the sheet", read=len(rows))
+    return _PriceRows(rows).as_result(f"Read {counted(len(rows), 'row')} of the sheet", read=len(rows))
 
 
 async def read_variants(context: StepContext) -> StepResult:
     """Reads every variant of the store, and keeps those that a SKU of the sheet could mean."""
-    keys = {row.key.casefold() for row in context.output(SHEET, PriceRows).rows} - {""}
+    keys = {row.key.casefold() for row in context.output(SHEET, _PriceRows).rows} - {""}
     seen: set[str] = set()
     matchable: list[Variant] = []
     without_sku = 0
@@ -102,7 +102,7 @@ async def read_variants(context: StepContext) -> StepResult:
             if key.casefold() in keys:
                 matchable.append(variant)
     message = f"{counted(without_sku, 'variant')} without a SKU cannot be matched." if without_sku else None
-    output = MatchableVariants(VariantTable(matchable))
+    output = _MatchableVariants(VariantTable(matchable))
     return output.as_result(
         f"Read {counted(len(seen), 'variant')} of the store", read=len(seen), message=message
     )
@@ -110,15 +110,15 @@ async def read_variants(context: StepContext) -> StepResult:
 
 async def compare_prices(context: StepContext) -> StepResult:
     """Decides which rows can be used, and which of those change something."""
-    options = PriceSheetInputs.from_json(context.inputs)
-    rows = context.output(SHEET, PriceRows).rows
+    options = _PriceSheetInputs.from_json(context.inputs)
+    rows = context.output(SHEET, _PriceRows).rows
     rules = PriceRules(
         currency=context.home.connection.currency,
         number_format=options.number_format,
         with_compare_at=options.compare_at_column is not None,
         max_percent=options.max_change_percent,
     )
-    skus = Skus(context.output(STORE, MatchableVariants).variants)
+    skus = Skus(context.output(STORE, _MatchableVariants).variants)
     joined = join_rows(rows, skus, values_of=rules.values, update_of=rules.update)
     planned = context.home.plan("variant.set_price", [update.command for update in joined.updates])
     by_variant = {update.command.variant.id: update for update in joined.updates}
@@ -129,7 +129,7 @@ async def compare_prices(context: StepContext) -> StepResult:
     changing = {proposal.object.id for proposal in planned.proposals}
     changes = [update.command for update in joined.updates if update.command.variant.id in changing]
     refused = len(joined.refused)
-    output = ComparedRows(
+    output = _ComparedRows(
         rows=len(rows),
         matched=len(planned.proposals) + len(planned.unchanged),
         unchanged=len(planned.unchanged),
@@ -148,7 +148,7 @@ async def compare_prices(context: StepContext) -> StepResult:
 
 async def change_prices(context: StepContext) -> StepResult:
     """Proposes the prices. Raises TooManyChanges."""
-    commands: Sequence[SetPrice] = list(context.output(COMPARE, ComparedRows).commands())
+    commands: Sequence[SetPrice] = list(context.output(COMPARE, _ComparedRows).commands())
     context.check_limit(len(commands))
     proposals = context.home.plan("variant.set_price", commands).proposals
     return StepResult({}, title=f"Change {counted(len(proposals), 'price')}", proposals=proposals)
@@ -156,7 +156,7 @@ async def change_prices(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    compared = ended.output(COMPARE, ComparedRows)
+    compared = ended.output(COMPARE, _ComparedRows)
     missing, refused = compared.not_found, compared.refused
     is_equal = ended.ran(COMPARE) and not compared.prices
     none = "No price differs from the sheet." if is_equal else "No price was changed."
@@ -179,9 +179,9 @@ def finish(ended: EndedRun) -> RunSummary:
     return base.run_summary(text, result)
 
 
-def _new_price(command: SetPrice) -> NewPrice:
+def _new_price(command: SetPrice) -> _NewPrice:
     compare_at = command.compare_at
-    return NewPrice(command.price, () if isinstance(compare_at, Keep) else (compare_at,), command.message)
+    return _NewPrice(command.price, () if isinstance(compare_at, Keep) else (compare_at,), command.message)
 
 
 TEMPLATE = base.define(

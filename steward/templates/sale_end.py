@@ -26,19 +26,19 @@ READ_SALE, READ, COMPARE, RESTORE = "read-sale", "read-variants", "compare-price
 RESTORED = "restored"
 
 
-class RememberedSale(StepOutput, frozen=True):
+class _RememberedSale(StepOutput, frozen=True):
     """What the sale remembers of this store, by variant."""
 
     prices: dict[str, SalePrice]
 
 
-class PresentProducts(StepOutput, frozen=True):
+class _PresentProducts(StepOutput, frozen=True):
     """The products of the remembered variants."""
 
     products: ProductTable
 
 
-class LeftRow(JsonRecord, frozen=True):
+class _LeftRow(JsonRecord, frozen=True):
     """A variant left alone, as the result lists it."""
 
     sku: str | None
@@ -46,19 +46,19 @@ class LeftRow(JsonRecord, frozen=True):
     why: str
 
 
-class ComparedSale(StepOutput, frozen=True):
+class _ComparedSale(StepOutput, frozen=True):
     """The products to restore with only the variants concerned, and those to untag."""
 
     remembered: int = 0
     changed_since: int = 0
     gone: int = 0
-    left_rows: tuple[LeftRow, ...] = ()
+    left_rows: tuple[_LeftRow, ...] = ()
     restore: ProductTable = ProductTable()
     untag: ProductTable = ProductTable()
     prices: int = 0
 
 
-async def read_sale(context: StepContext) -> StepResult:
+async def _read_sale(context: StepContext) -> StepResult:
     """Reads what the sale remembers of this store, by variant."""
     prefix = context.memory_key("")
     remembered = await context.memory.of(_sale_automation(context.inputs), SALE)
@@ -67,7 +67,7 @@ async def read_sale(context: StepContext) -> StepResult:
         for key, value in remembered.items()
         if key.startswith(prefix)
     }
-    return RememberedSale(prices).as_result(
+    return _RememberedSale(prices).as_result(
         f"Read {counted(len(prices), 'remembered price')}",
         read=len(prices),
         message=None if prices else "The sale remembers no price.",
@@ -76,28 +76,28 @@ async def read_sale(context: StepContext) -> StepResult:
 
 async def read_variants(context: StepContext) -> StepResult:
     """Reads the products of the remembered variants as they are now."""
-    sale = context.output(READ_SALE, RememberedSale).prices
+    sale = context.output(READ_SALE, _RememberedSale).prices
     ids = sorted({price.product for price in sale.values()}, key=lambda product: (len(product), product))
     products: dict[str, Product] = {}
     if ids:
         async for page in context.home.reader.read(PRODUCTS, ProductsQuery(ids=tuple(ids))):
             products |= {product.id: product for product in page.items}
     count = sum(len(product.variants) for product in products.values())
-    output = PresentProducts(ProductTable(products.values()))
+    output = _PresentProducts(ProductTable(products.values()))
     return output.as_result(f"Read {counted(count, 'variant')}", read=count)
 
 
 async def compare_prices(context: StepContext) -> StepResult:
     """Finds the prices that still are the sale's; lists those changed since, and leaves their tag."""
-    sale = context.output(READ_SALE, RememberedSale).prices
-    products = {product.id: product for product in context.output(READ, PresentProducts).products}
+    sale = context.output(READ_SALE, _RememberedSale).prices
+    products = {product.id: product for product in context.output(READ, _PresentProducts).products}
     variants = {variant.id: variant for product in products.values() for variant in product.variants}
     comparison = _compared(context, sale, variants, await context.memory.all(RESTORED))
     tag = str(context.inputs["sale_tag"])
     untag = [products[product_id] for product_id in sorted(comparison.untag - comparison.keep_tag)]
     count = sum(map(len, comparison.restore.values()))
     left_rows = comparison.left_rows
-    output = ComparedSale(
+    output = _ComparedSale(
         remembered=len(sale),
         changed_since=len(left_rows) - comparison.gone,
         gone=comparison.gone,
@@ -116,10 +116,10 @@ async def compare_prices(context: StepContext) -> StepResult:
     )
 
 
-async def restore_prices(context: StepContext) -> StepResult:
+async def _restore_prices(context: StepContext) -> StepResult:
     """Proposes the old prices, then the removal of the tags. Raises TooManyChanges."""
-    compared = context.output(COMPARE, ComparedSale)
-    sale = context.output(READ_SALE, RememberedSale).prices
+    compared = context.output(COMPARE, _ComparedSale)
+    sale = context.output(READ_SALE, _RememberedSale).prices
     variants = [variant for product in compared.restore for variant in product.variants]
     tag = str(context.inputs["sale_tag"])
     priced = _priced(context, variants, sale).proposals
@@ -145,7 +145,7 @@ async def restore_prices(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    compared = ended.output(COMPARE, ComparedSale)
+    compared = ended.output(COMPARE, _ComparedSale)
     prices, tags = slice(compared.prices), slice(compared.prices, None)
     since, gone = compared.changed_since, compared.gone
     none = "Nothing had to be put back." if ended.ran(RESTORE) else "No price was put back."
@@ -180,7 +180,7 @@ class _Comparison:
     """What becomes of the sale's variants; `untag` and `keep_tag` are ids of products."""
 
     restore: dict[str, list[Variant]] = field(default_factory=dict)
-    left_rows: list[LeftRow] = field(default_factory=list)
+    left_rows: list[_LeftRow] = field(default_factory=list)
     untag: set[str] = field(default_factory=set)
     keep_tag: set[str] = field(default_factory=set)
     gone: int = 0
@@ -196,7 +196,7 @@ class _Comparison:
 
     def leave(self, price: SalePrice, why: str) -> None:
         """Lists a variant that is left alone."""
-        self.left_rows.append(LeftRow(price.sku, price.label, why))
+        self.left_rows.append(_LeftRow(price.sku, price.label, why))
 
 
 def _compared(
@@ -270,10 +270,10 @@ TEMPLATE = base.define(
         ),
     ),
     steps=(
-        base.read_step(READ_SALE, "Read the sale's remembered prices", read_sale),
+        base.read_step(READ_SALE, "Read the sale's remembered prices", _read_sale),
         base.read_step(READ, "Read the variants", read_variants),
         base.decide_step(COMPARE, "Leave out those changed since", compare_prices),
-        base.change_step(RESTORE, "Put the prices back", restore_prices),
+        base.change_step(RESTORE, "Put the prices back", _restore_prices),
     ),
     schedule=Schedule(Cadence.ONCE, time_of_day="23:55"),
     changes=(

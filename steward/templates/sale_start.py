@@ -37,21 +37,21 @@ _NOT_APPLIED = {
 }
 
 
-class SaleStartInputs(MarkdownInputs, frozen=True):
+class _SaleStartInputs(MarkdownInputs, frozen=True):
     """The automation's inputs."""
 
     set_compare_at: bool
     sale_tag: str
 
 
-class SaleProducts(StepOutput, frozen=True):
+class _SaleProducts(StepOutput, frozen=True):
     """The chosen products, and the tags the store has."""
 
     products: ProductTable
     tags: dict[str, str]
 
 
-class SalePrices(StepOutput, frozen=True):
+class _SalePrices(StepOutput, frozen=True):
     """The products to change with only the variants marked down, and each one's new price and key."""
 
     checked: int = 0
@@ -73,16 +73,16 @@ async def read_variants(context: StepContext) -> StepResult:
     ]
     products = [product for product in chosen if product.sellable]
     count = sum(len(product.variants) for product in products)
-    return SaleProducts(ProductTable(products), await store_tags(context.home)).as_result(
+    return _SaleProducts(ProductTable(products), await store_tags(context.home)).as_result(
         f"Read {counted(count, 'variant')}",
         read=count,
         message=skipped_message(len(chosen) - len(products), "of kinds without a price of their own"),
     )
 
 
-async def work_out_prices(context: StepContext) -> StepResult:
+async def _work_out_prices(context: StepContext) -> StepResult:
     """Works out the new prices; leaves alone what is on sale, and refuses what has no sensible price."""
-    read = context.output(READ, SaleProducts)
+    read = context.output(READ, _SaleProducts)
     products = list(read.products)
     sale = _PricedSale()
     sold = await context.memory.all(SALE)
@@ -97,7 +97,7 @@ async def work_out_prices(context: StepContext) -> StepResult:
         if priced or (not problems and _is_half_done(context, product, sold)):
             sale.change.append(replace(product, variants=tuple(priced)))
     refused = sale.refused
-    output = SalePrices(
+    output = _SalePrices(
         checked=sum(len(product.variants) for product in products),
         already_on_sale=sale.already_on_sale,
         refused=len(refused),
@@ -115,7 +115,7 @@ async def work_out_prices(context: StepContext) -> StepResult:
 
 async def change_prices(context: StepContext) -> StepResult:
     """Proposes the prices, then the tag of each product. Raises TooManyChanges."""
-    worked_out, read = context.output(WORK_OUT, SalePrices), context.output(READ, SaleProducts)
+    worked_out, read = context.output(WORK_OUT, _SalePrices), context.output(READ, _SaleProducts)
     products = list(worked_out.change)
     variants = [variant for product in products for variant in product.variants]
     pairs = list(zip(variants, worked_out.prices, strict=True))
@@ -142,7 +142,7 @@ async def change_prices(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run, and names what was approved and not applied."""
-    output = ended.output(WORK_OUT, SalePrices)
+    output = ended.output(WORK_OUT, _SalePrices)
     prices, tags = slice(len(output.keys)), slice(len(output.keys), None)
     outcomes = tuple(ended.outcomes.get(CHANGE, ()))[prices]
     failed = [
@@ -213,7 +213,7 @@ def _unsold(context: StepContext, product: Product, sold: JsonObject) -> list[Va
 
 def _new_price(context: StepContext, variant: Variant) -> str:
     """Raises RowRefused."""
-    price = marked_down(variant, SaleStartInputs.from_json(context.inputs))
+    price = marked_down(variant, _SaleStartInputs.from_json(context.inputs))
     problems = _priced(context, [(variant, price)]).problems
     if problems:
         raise RowRefused(problems[0].code, problems[0].message)
@@ -221,7 +221,7 @@ def _new_price(context: StepContext, variant: Variant) -> str:
 
 
 def _priced(context: StepContext, pairs: Sequence[tuple[Variant, str]]) -> PlannedChanges:
-    options = SaleStartInputs.from_json(context.inputs)
+    options = _SaleStartInputs.from_json(context.inputs)
     message = f"{options.percent.normalize():f} % off."
     commands = [
         SetPrice(variant, price, variant.price if options.set_compare_at else Keep.KEEP, message=message)
@@ -268,7 +268,7 @@ TEMPLATE = base.define(
     ),
     steps=(
         base.read_step(READ, "Read the variants", read_variants),
-        base.decide_step(WORK_OUT, "Work out the sale prices", work_out_prices),
+        base.decide_step(WORK_OUT, "Work out the sale prices", _work_out_prices),
         base.change_step(CHANGE, "Change prices and tags", change_prices),
     ),
     schedule=Schedule(Cadence.ONCE, time_of_day="00:05"),

@@ -22,14 +22,14 @@ from steward.templates.parts.numbers import money_text
 READ, ADD, SEND = "read-stores", "add-up", "send-summary"
 
 
-class SalesAcrossInputs(JsonRecord, frozen=True):
+class _SalesAcrossInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     currency: str
     rates: dict[str, str]
 
 
-class StoreSales(StepOutput, frozen=True):
+class _StoreSales(StepOutput, frozen=True):
     """The orders and refunds of each store on a day."""
 
     day: str
@@ -37,7 +37,7 @@ class StoreSales(StepOutput, frozen=True):
     stores: tuple[sales.SalesWindow, ...]
 
 
-class StoreFigures(JsonRecord, frozen=True):
+class _StoreFigures(JsonRecord, frozen=True):
     """A store's figures in its own currency, as the result lists them."""
 
     label: str
@@ -55,12 +55,12 @@ class StoreFigures(JsonRecord, frozen=True):
         return f"{words}, refunds {f'{self.refunds} {self.currency}'.rstrip()}"
 
 
-class SummedSales(StepOutput, frozen=True):
+class _SummedSales(StepOutput, frozen=True):
     """Each store's figures and their sum; `without_rate` are the stores that are not in it."""
 
     day: str = ""
     total: str = "0"
-    stores: tuple[StoreFigures, ...] = ()
+    stores: tuple[_StoreFigures, ...] = ()
     without_rate: tuple[str, ...] = ()
     rates: dict[str, str] = field(default_factory=dict)
     other_currencies: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ async def read_stores(context: StepContext) -> StepResult:
         with naming(label):
             stores.append(await sales.read_window(account, *day_window(day, context.zone)))
     orders = sum(len(store.orders) for store in stores)
-    output = StoreSales(day.isoformat(), tuple(labels), tuple(stores))
+    output = _StoreSales(day.isoformat(), tuple(labels), tuple(stores))
     return output.as_result(
         f"Read {counted(orders, 'order')} of {counted(len(labels), 'store')}", read=orders
     )
@@ -84,13 +84,13 @@ async def read_stores(context: StepContext) -> StepResult:
 
 async def add_them_up(context: StepContext) -> StepResult:
     """Adds up each store in its own currency, and those with a rate together."""
-    options = SalesAcrossInputs.from_json(context.inputs)
-    read = context.output(READ, StoreSales)
+    options = _SalesAcrossInputs.from_json(context.inputs)
+    read = context.output(READ, _StoreSales)
     rates_by_currency = {**options.rates, options.currency: "1"}
     sums = [(label, sales.add_up(store)) for label, store in zip(read.labels, read.stores, strict=True)]
     rated = _with_rates([store for _, store in sums], rates_by_currency)
     total = sum((store.sales * Decimal(rate) for store, rate in rated), Decimal(0))
-    output = SummedSales(
+    output = _SummedSales(
         day=read.day,
         total=money_text(total, options.currency),
         stores=tuple(_figures(label, store) for label, store in sums),
@@ -112,8 +112,8 @@ def _with_rates(
 
 async def send_summary(context: StepContext) -> StepResult:
     """Posts one message; a day without orders is reported as well."""
-    summed = context.output(ADD, SummedSales)
-    currency = SalesAcrossInputs.from_json(context.inputs).currency
+    summed = context.output(ADD, _SummedSales)
+    currency = _SalesAcrossInputs.from_json(context.inputs).currency
     facts = [(store.label, store.words) for store in summed.stores]
     facts.append(("Together", f"{summed.total} {currency}"))
     text: list[str] = []
@@ -130,8 +130,8 @@ async def send_summary(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    summed = ended.output(ADD, SummedSales)
-    currency = SalesAcrossInputs.from_json(ended.inputs).currency
+    summed = ended.output(ADD, _SummedSales)
+    currency = _SalesAcrossInputs.from_json(ended.inputs).currency
     unrated = len(summed.without_rate)
     orders = sum(store.orders for store in summed.stores)
     text = sentences(
@@ -157,16 +157,16 @@ def finish(ended: EndedRun) -> RunSummary:
 
 def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
     """Refuses a rate other than 1 for the currency of the sum."""
-    options = SalesAcrossInputs.from_json(values)
+    options = _SalesAcrossInputs.from_json(values)
     currency, rate = options.currency, options.rates.get(options.currency)
     if rate is not None and Decimal(rate) != 1:
         return {"inputs.rates": [f"One {currency} is one {currency}: leave its rate out, or give 1."]}
     return {}
 
 
-def _figures(label: str, sums: sales.SalesSums) -> StoreFigures:
+def _figures(label: str, sums: sales.SalesSums) -> _StoreFigures:
     total, refunds = (money_text(amount, sums.currency) for amount in (sums.sales, sums.refunds))
-    return StoreFigures(label, sums.orders, total, refunds, sums.currency)
+    return _StoreFigures(label, sums.orders, total, refunds, sums.currency)
 
 
 def _other_words(sums: Sequence[tuple[str, sales.SalesSums]]) -> Iterator[str]:

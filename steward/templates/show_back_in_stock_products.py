@@ -20,14 +20,14 @@ READ, PICK, SHOW = "read-marked", "pick-in-stock", "show-products"
 HIDING, VISIBILITY = "hide-out-of-stock-products", "visibility"
 
 
-class MarkedProducts(StepOutput, frozen=True):
+class _MarkedProducts(StepOutput, frozen=True):
     """The products that carry the marker, and the ids of the channels."""
 
     products: ProductTable
     channels: tuple[str, ...]
 
 
-class ProductsInStock(StepOutput, frozen=True):
+class _ProductsInStock(StepOutput, frozen=True):
     """The marked products to show: with their stock, their former visibility and their labels."""
 
     checked: int = 0
@@ -38,7 +38,7 @@ class ProductsInStock(StepOutput, frozen=True):
     labels: tuple[str, ...] = ()
 
 
-async def read_marked(context: StepContext) -> StepResult:
+async def _read_marked(context: StepContext) -> StepResult:
     """Reads the products that carry the marker. Raises StepFailed `channel_missing`."""
     channels = visibility.channels_of(context)
     marker = str(context.inputs["marker"])
@@ -50,13 +50,13 @@ async def read_marked(context: StepContext) -> StepResult:
         and stock.has_event_unit(context, product)
     ]
     title = f"Read {counted(len(marked), 'marked product')}"
-    return MarkedProducts(ProductTable(marked), channels).as_result(title, read=len(marked))
+    return _MarkedProducts(ProductTable(marked), channels).as_result(title, read=len(marked))
 
 
-async def pick_in_stock(context: StepContext) -> StepResult:
+async def _pick_in_stock(context: StepContext) -> StepResult:
     """Picks the products with stock again; leaves alone and names what is no longer for sale."""
     threshold = VisibilityInputs.from_json(context.inputs).threshold
-    products = list(context.output(READ, MarkedProducts).products)
+    products = list(context.output(READ, _MarkedProducts).products)
     before = await context.memory.of_template(HIDING, VISIBILITY) if products else {}
     show: list[tuple[Product, int]] = []
     still_out = untracked = 0
@@ -68,7 +68,7 @@ async def pick_in_stock(context: StepContext) -> StepResult:
             still_out += 1
         else:
             show.append((product, number))
-    output = ProductsInStock(
+    output = _ProductsInStock(
         checked=len(products),
         still_out=still_out,
         show=ProductTable(product for product, _ in show),
@@ -98,9 +98,9 @@ def _left_out_message(products: Sequence[Product], untracked: int) -> str | None
     return message or None
 
 
-async def show_products(context: StepContext) -> StepResult:
+async def _show_products(context: StepContext) -> StepResult:
     """Proposes visibility and the removal of the marker as one change each. Raises TooManyChanges."""
-    picked, read = context.output(PICK, ProductsInStock), context.output(READ, MarkedProducts)
+    picked, read = context.output(PICK, _ProductsInStock), context.output(READ, _MarkedProducts)
     context.check_limit(len(picked.stock))
     proposals = tuple(
         _proposal(context, product, number, restore, read)
@@ -112,7 +112,7 @@ async def show_products(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    picked = ended.output(PICK, ProductsInStock)
+    picked = ended.output(PICK, _ProductsInStock)
     shown_products = ended.applied_rows(SHOW, zip(picked.labels, picked.stock, strict=True))
     in_stock, still_out = len(picked.labels), picked.still_out
     marked = counted(picked.checked, "marked product")
@@ -139,7 +139,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 
 def _proposal(
-    context: StepContext, product: Product, number: int, restore: str | None, read: MarkedProducts
+    context: StepContext, product: Product, number: int, restore: str | None, read: _MarkedProducts
 ) -> Proposal:
     """Returns visibility and marker as one change; a product already shown only loses the marker."""
     tags = without_tag(context.home, product, str(context.inputs["marker"]))
@@ -168,9 +168,9 @@ TEMPLATE = base.define(
         products=results.list_of({"label": results.TEXT, "stock": results.WHOLE}),
     ),
     steps=(
-        base.read_step(READ, "Read marked products", read_marked),
-        base.decide_step(PICK, "Find those with stock", pick_in_stock),
-        base.change_step(SHOW, "Show them and take the mark off", show_products),
+        base.read_step(READ, "Read marked products", _read_marked),
+        base.decide_step(PICK, "Find those with stock", _pick_in_stock),
+        base.change_step(SHOW, "Show them and take the mark off", _show_products),
     ),
     topics=("inventory_levels/update",),
     schedule=Schedule(Cadence.HOURLY),

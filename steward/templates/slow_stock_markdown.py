@@ -31,7 +31,7 @@ MARKDOWNS = "markdowns"
 ORDER_DAYS, WIDER_PERMISSION = 60, "read_all_orders"
 
 
-class SlowStockInputs(MarkdownInputs, frozen=True):
+class _SlowStockInputs(MarkdownInputs, frozen=True):
     """The automation's inputs."""
 
     no_sale_days: int
@@ -41,7 +41,7 @@ class SlowStockInputs(MarkdownInputs, frozen=True):
     teams: TeamsInput | None = None
 
 
-class RememberedMarkdown(JsonRecord, frozen=True):
+class _RememberedMarkdown(JsonRecord, frozen=True):
     """How often a variant was marked down, when last, and its price before the first time."""
 
     times: int
@@ -49,7 +49,7 @@ class RememberedMarkdown(JsonRecord, frozen=True):
     first: str | None
 
 
-class UnsoldVariants(StepOutput, frozen=True):
+class _UnsoldVariants(StepOutput, frozen=True):
     """The unsold variants with enough stock, and when marked-down ones were last sold."""
 
     checked: int
@@ -58,7 +58,7 @@ class UnsoldVariants(StepOutput, frozen=True):
     until: str | None
 
 
-class NewMarkdown(JsonRecord, frozen=True):
+class _NewMarkdown(JsonRecord, frozen=True):
     """A markdown to propose; `first` is the price before the variant's first one."""
 
     price: str
@@ -67,7 +67,7 @@ class NewMarkdown(JsonRecord, frozen=True):
     message: str
 
 
-class SlowVariants(StepOutput, frozen=True):
+class _SlowVariants(StepOutput, frozen=True):
     """The variants to mark down, and how many of the others are left alone for each reason."""
 
     checked: int = 0
@@ -77,10 +77,10 @@ class SlowVariants(StepOutput, frozen=True):
     too_new: int = 0
     done_before: int = 0
     variants: VariantTable = VariantTable()
-    markdowns: tuple[NewMarkdown, ...] = ()
+    markdowns: tuple[_NewMarkdown, ...] = ()
 
 
-class ProposedPrice(JsonRecord, frozen=True):
+class _ProposedPrice(JsonRecord, frozen=True):
     """A proposed price, for the message."""
 
     label: str
@@ -89,18 +89,18 @@ class ProposedPrice(JsonRecord, frozen=True):
     currency: str | None
 
 
-class ProposedPrices(StepOutput, frozen=True):
+class _ProposedPrices(StepOutput, frozen=True):
     """The proposed prices, in the order of the changes."""
 
-    prices: tuple[ProposedPrice, ...]
+    prices: tuple[_ProposedPrice, ...]
 
 
-async def read_sales(context: StepContext) -> StepResult:
+async def _read_sales(context: StepContext) -> StepResult:
     """Reads when each variant was last sold, and picks the unsold ones with enough stock."""
     markdowns = await context.memory.all(MARKDOWNS)
     start = _start(context)
     last_sales = await _last_sales(context, start, has_markdowns=bool(markdowns))
-    minimum = SlowStockInputs.from_json(context.inputs).min_stock
+    minimum = _SlowStockInputs.from_json(context.inputs).min_stock
     variants = await _chosen_variants(context)
     tracked = _with_stock_number(variants)
     untracked = len(variants) - len(tracked)
@@ -109,7 +109,7 @@ async def read_sales(context: StepContext) -> StepResult:
         for variant, number in tracked
         if number >= minimum and not (variant.id in last_sales and last_sales[variant.id] >= start)
     ]
-    output = UnsoldVariants(
+    output = _UnsoldVariants(
         checked=len(variants),
         unsold=VariantTable(unsold),
         sold={
@@ -126,13 +126,13 @@ async def read_sales(context: StepContext) -> StepResult:
     )
 
 
-async def pick_slow(context: StepContext) -> StepResult:
+async def _pick_slow(context: StepContext) -> StepResult:
     """Picks the slow variants with their new prices; counts the others by the reason they are left alone."""
-    read = context.output(READ, UnsoldVariants)
+    read = context.output(READ, _UnsoldVariants)
     markdowns, forgotten = _markdowns_since_sale(await context.memory.all(MARKDOWNS), read.sold)
     counts = dict.fromkeys(("at_floor", "without_cost", "too_new", "done_before"), 0)
     chosen: list[Variant] = []
-    planned: list[NewMarkdown] = []
+    planned: list[_NewMarkdown] = []
     slow = without_price = 0
     for variant in read.unsold:
         markdown = markdowns.get(context.memory_key(variant.id))
@@ -148,7 +148,7 @@ async def pick_slow(context: StepContext) -> StepResult:
             continue
         planned.append(_new_markdown(context, variant, markdown, price))
         chosen.append(variant)
-    output = SlowVariants(
+    output = _SlowVariants(
         checked=read.checked, slow=slow, variants=VariantTable(chosen), markdowns=tuple(planned), **counts
     )
     problem = f"{counted(without_price, 'variant')} left without a sensible price." if without_price else None
@@ -162,22 +162,22 @@ async def pick_slow(context: StepContext) -> StepResult:
 
 async def change_prices(context: StepContext) -> StepResult:
     """Proposes the prices. Raises TooManyChanges."""
-    picked = context.output(PICK, SlowVariants)
+    picked = context.output(PICK, _SlowVariants)
     variants = list(picked.variants)
     proposals = _plan(context, variants, picked.markdowns).proposals
     context.check_limit(len(proposals))
     remembered = {
-        variant.id: RememberedMarkdown(markdown.times, context.now, markdown.first).to_json()
+        variant.id: _RememberedMarkdown(markdown.times, context.now, markdown.first).to_json()
         for variant, markdown in zip(variants, picked.markdowns, strict=True)
     }
     prices = (
-        ProposedPrice(proposal.object.label, _text(field.before), _text(field.after), field.currency)
+        _ProposedPrice(proposal.object.label, _text(field.before), _text(field.after), field.currency)
         for proposal in proposals
         for field in proposal.fields[:1]
     )
     ids = [str(proposal.object.id) for proposal in proposals]
     written = (Outcome.APPLIED, Outcome.UNKNOWN)
-    return ProposedPrices(tuple(prices)).as_result(
+    return _ProposedPrices(tuple(prices)).as_result(
         f"Mark down {counted(len(proposals), 'price')}",
         proposals=proposals,
         memory=[
@@ -189,13 +189,13 @@ async def change_prices(context: StepContext) -> StepResult:
 
 async def tell_teams(context: StepContext) -> StepResult:
     """Posts one message that names the applied prices, when a channel is named."""
-    remember = tuple(orders.remember_read(context.output(READ, UnsoldVariants).until))
-    proposed = context.output(CHANGE, ProposedPrices).prices
+    remember = tuple(orders.remember_read(context.output(READ, _UnsoldVariants).until))
+    proposed = context.output(CHANGE, _ProposedPrices).prices
     rows = zip(proposed, context.applied(CHANGE), strict=False)
     applied = [price for price, is_applied in rows if is_applied]
     if not applied or "teams" not in context.inputs:
         return no_message(remember=remember)
-    days = SlowStockInputs.from_json(context.inputs).no_sale_days
+    days = _SlowStockInputs.from_json(context.inputs).no_sale_days
     card = PostCard(
         title=f"{counted(len(applied), 'variant')} marked down at {context.home.connection.name}",
         text=(f"Not sold for {days} days or more:",),
@@ -209,8 +209,8 @@ async def tell_teams(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    picked = ended.output(PICK, SlowVariants)
-    slow, days = picked.slow, SlowStockInputs.from_json(ended.inputs).no_sale_days
+    picked = ended.output(PICK, _SlowVariants)
+    slow, days = picked.slow, _SlowStockInputs.from_json(ended.inputs).no_sale_days
     reasons = (
         (picked.done_before, "marked down before"),
         (picked.without_cost, "without a known cost"),
@@ -238,7 +238,7 @@ def finish(ended: EndedRun) -> RunSummary:
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     """Refuses vendors the platform lacks, and more days of sales than the store's permission covers."""
     errors = dict(base.vendor_errors(values, setup))
-    days = SlowStockInputs.from_json(values).no_sale_days
+    days = _SlowStockInputs.from_json(values).no_sale_days
     store = setup.store
     if store is not None and store.kind == "shopify" and days > ORDER_DAYS:
         rights = store.facts.get("rights", [])
@@ -250,7 +250,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 
 def _start(context: StepContext) -> datetime:
     """Returns the local midnight that many days before the run's day, since when nothing was sold."""
-    days = SlowStockInputs.from_json(context.inputs).no_sale_days
+    days = _SlowStockInputs.from_json(context.inputs).no_sale_days
     return day_window(context.day - timedelta(days=days), context.zone)[0]
 
 
@@ -264,9 +264,9 @@ def _with_stock_number(variants: Iterable[Variant]) -> list[tuple[Variant, int]]
 
 def _markdowns_since_sale(
     remembered: JsonObject, sold: Mapping[str, datetime]
-) -> tuple[dict[str, RememberedMarkdown], list[str]]:
+) -> tuple[dict[str, _RememberedMarkdown], list[str]]:
     """Returns the markdowns made since the last sale, and the keys of the others: a sale resets the count."""
-    markdowns = {key: RememberedMarkdown.from_json(value) for key, value in remembered.items()}
+    markdowns = {key: _RememberedMarkdown.from_json(value) for key, value in remembered.items()}
     forgotten = [key for key, sold_at in sold.items() if sold_at > markdowns[key].changed_at]
     for key in forgotten:
         del markdowns[key]
@@ -274,11 +274,11 @@ def _markdowns_since_sale(
 
 
 def _new_markdown(
-    context: StepContext, variant: Variant, markdown: RememberedMarkdown | None, price: str
-) -> NewMarkdown:
+    context: StepContext, variant: Variant, markdown: _RememberedMarkdown | None, price: str
+) -> _NewMarkdown:
     times = markdown.times if markdown is not None else 0
     message = _message(context, variant, price)
-    return NewMarkdown(price, _first_price(variant, markdown), times + 1, message)
+    return _NewMarkdown(price, _first_price(variant, markdown), times + 1, message)
 
 
 async def _last_sales(
@@ -310,10 +310,10 @@ async def _chosen_variants(context: StepContext) -> list[Variant]:
 
 
 def _reason_left_alone(
-    context: StepContext, variant: Variant, markdown: RememberedMarkdown | None
+    context: StepContext, variant: Variant, markdown: _RememberedMarkdown | None
 ) -> str | None:
     """Returns the count a variant goes into when nothing is done about it."""
-    options, start = SlowStockInputs.from_json(context.inputs), _start(context)
+    options, start = _SlowStockInputs.from_json(context.inputs), _start(context)
     if variant.created_at is not None and variant.created_at > start:
         return "too_new"
     if markdown is not None and (markdown.times >= options.max_times or markdown.changed_at > start):
@@ -328,7 +328,7 @@ def _new_price(context: StepContext, variant: Variant) -> str | None:
 
     Raises RowRefused.
     """
-    options = SlowStockInputs.from_json(context.inputs)
+    options = _SlowStockInputs.from_json(context.inputs)
     price = marked_down(variant, options)
     cost, present = amount_of(variant.cost), amount_of(variant.price)
     if options.floor != "cost" or cost is None or present is None or Decimal(price) >= cost:
@@ -338,7 +338,7 @@ def _new_price(context: StepContext, variant: Variant) -> str | None:
     return money_text(floor, variant.currency) if floor < present else None
 
 
-def _first_price(variant: Variant, markdown: RememberedMarkdown | None) -> str | None:
+def _first_price(variant: Variant, markdown: _RememberedMarkdown | None) -> str | None:
     """Returns the price before the first markdown; a price raised above that since begins anew."""
     first = markdown.first if markdown is not None else None
     former, present = amount_of(first), amount_of(variant.price)
@@ -346,7 +346,7 @@ def _first_price(variant: Variant, markdown: RememberedMarkdown | None) -> str |
 
 
 def _message(context: StepContext, variant: Variant, price: str) -> str:
-    days = SlowStockInputs.from_json(context.inputs).no_sale_days
+    days = _SlowStockInputs.from_json(context.inputs).no_sale_days
     cost, new = amount_of(variant.cost), Decimal(price)
     words = f"Not sold for {days} days or more. Stock {variant.stock}."
     if cost is None:
@@ -360,7 +360,7 @@ def _text(value: object) -> str | None:
 
 
 def _plan(
-    context: StepContext, variants: Sequence[Variant], markdowns: Sequence[NewMarkdown]
+    context: StepContext, variants: Sequence[Variant], markdowns: Sequence[_NewMarkdown]
 ) -> PlannedChanges:
     commands = [
         SetPrice(variant, markdown.price, markdown.first, message=markdown.message)
@@ -393,8 +393,8 @@ TEMPLATE = base.define(
         *("checked", "slow", "changed", "at_floor", "without_cost", "too_new", "done_before")
     ),
     steps=(
-        base.read_step(READ, "Read sales, stock and cost", read_sales),
-        base.decide_step(PICK, "Find what does not sell", pick_slow),
+        base.read_step(READ, "Read sales, stock and cost", _read_sales),
+        base.decide_step(PICK, "Find what does not sell", _pick_slow),
         base.change_step(CHANGE, "Mark the prices down", change_prices),
         base.send_step(SEND, "Tell Teams", tell_teams),
     ),

@@ -24,10 +24,10 @@ from steward.templates.parts.row_filter import ORDERED, CellCondition, date_of, 
 READ, PICK, SEND = "read-sheet", "pick-rows", "send-digest"
 # Memory spaces: a hash of each row's value by a hash of its key; and that a first run took place.
 VALUES, BEGUN = "values", "begun"
-MAX_SHOWN = 50
+_MAX_SHOWN = 50
 
 
-class RowsInput(JsonRecord, frozen=True):
+class _RowsInput(JsonRecord, frozen=True):
     """The input `where`."""
 
     column: str
@@ -35,24 +35,24 @@ class RowsInput(JsonRecord, frozen=True):
     value: str = ""
 
 
-class DigestPlace(JsonRecord, frozen=True):
+class _DigestPlace(JsonRecord, frozen=True):
     """The input `place`."""
 
     spreadsheet_id: str | None = None
     tab: str | None = None
 
 
-class DigestInputs(JsonRecord, frozen=True):
+class _DigestInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
-    place: DigestPlace
-    where: RowsInput
+    place: _DigestPlace
+    where: _RowsInput
     columns: tuple[str, ...]
     number_format: str
     key_column: str | None = None
 
 
-class StoredRow(JsonRecord, frozen=True):
+class _StoredRow(JsonRecord, frozen=True):
     """A row: its number in the sheet, the compared cell, the key, and the shown cells."""
 
     number: int
@@ -71,51 +71,51 @@ class StoredRow(JsonRecord, frozen=True):
         return key_of(cell_from_json(self.key_cell))
 
 
-class SheetRows(StepOutput, frozen=True):
+class _SheetRows(StepOutput, frozen=True):
     """The rows that hold something."""
 
     sheet: str
-    rows: tuple[StoredRow, ...]
+    rows: tuple[_StoredRow, ...]
 
 
-class PickedRow(JsonRecord, frozen=True):
+class _PickedRow(JsonRecord, frozen=True):
     """A row that matches, with its shown cells as text."""
 
     number: int
     cells: tuple[str, ...]
 
 
-class PickedRows(StepOutput, frozen=True):
+class _PickedRows(StepOutput, frozen=True):
     """The rows that match; `remember` are their hashes once the message is sent."""
 
     rows: int = 0
     matched: int = 0
     refused: int = 0
-    picked: tuple[PickedRow, ...] = ()
+    picked: tuple[_PickedRow, ...] = ()
     remember: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 async def read_sheet(context: StepContext) -> StepResult:
     """Reads the rows that hold something, and of them the named columns."""
-    options = DigestInputs.from_json(context.inputs)
+    options = _DigestInputs.from_json(context.inputs)
     account = _sheet(context)
     table = await read_table(account, options.place.tab, options.place.spreadsheet_id)
     rows = named_rows(table, [options.where.column, options.key_column, *options.columns])
-    output = SheetRows(account.connection.name, tuple(_stored(row.number, row.cells) for row in rows))
+    output = _SheetRows(account.connection.name, tuple(_stored(row.number, row.cells) for row in rows))
     return output.as_result(f"Read {counted(len(rows), 'row')} of the sheet", read=len(rows))
 
 
-async def pick_rows(context: StepContext) -> StepResult:
+async def _pick_rows(context: StepContext) -> StepResult:
     """Picks the rows that match; refuses those that cannot be judged."""
-    where = DigestInputs.from_json(context.inputs).where
-    rows = context.output(READ, SheetRows).rows
+    where = _DigestInputs.from_json(context.inputs).where
+    rows = context.output(READ, _SheetRows).rows
     selection = await _changed(context, rows) if where.op == "changed" else _matching(context, rows)
     picked, refused = selection.rows, selection.refused
-    output = PickedRows(
+    output = _PickedRows(
         rows=len(rows),
         matched=len(picked),
         refused=len(refused),
-        picked=tuple(_picked(row) for row in picked[:MAX_SHOWN]),
+        picked=tuple(_picked(row) for row in picked[:_MAX_SHOWN]),
         remember=selection.remember,
     )
     numbers = ", ".join(f"row {number}" for number in refused[:20])
@@ -127,15 +127,15 @@ async def pick_rows(context: StepContext) -> StepResult:
     )
 
 
-async def send_digest(context: StepContext) -> StepResult:
+async def _send_digest(context: StepContext) -> StepResult:
     """Posts one message with the rows, when there are any."""
-    output = context.output(PICK, PickedRows)
+    output = context.output(PICK, _PickedRows)
     if not output.picked:
         return no_message()
-    columns = DigestInputs.from_json(context.inputs).columns
+    columns = _DigestInputs.from_json(context.inputs).columns
     hidden = output.matched - len(output.picked)
     card = PostCard(
-        title=f"{counted(output.matched, 'row')} of {context.output(READ, SheetRows).sheet}",
+        title=f"{counted(output.matched, 'row')} of {context.output(READ, _SheetRows).sheet}",
         text=(f"The first {len(output.picked)}, and {hidden} more.",) if hidden else (),
         facts=tuple((f"Row {row.number}", _row_words(columns, row.cells)) for row in output.picked),
     )
@@ -146,7 +146,7 @@ async def send_digest(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    output = ended.output(PICK, PickedRows)
+    output = ended.output(PICK, _PickedRows)
     matched, refused = output.matched, output.refused
     text = sentences(
         f"{matched} of {counted(output.rows, 'row')} {verb(matched, 'matches', 'match')}.",
@@ -159,7 +159,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     """Checks the spreadsheet of the connection read, and what lt and gt compare with."""
-    options = DigestInputs.from_json(values)
+    options = _DigestInputs.from_json(values)
     where = options.where
     errors: dict[str, list[str]] = {}
     if where.op in ORDERED and not _is_ordered(where.value, options.number_format):
@@ -175,7 +175,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 class _Selection:
     """The rows that match, the numbers of refused ones, and what to remember: now, and once sent."""
 
-    rows: Sequence[StoredRow]
+    rows: Sequence[_StoredRow]
     refused: Sequence[int]
     memory: Sequence[MemoryWrite] = ()
     remember: dict[str, str] = field(default_factory=dict)
@@ -186,10 +186,10 @@ def _sheet(context: StepContext) -> AccountAccess:
     return next(account for account in accounts if account.connection.kind == "spreadsheet")
 
 
-def _matching(context: StepContext, rows: Sequence[StoredRow]) -> _Selection:
-    options = DigestInputs.from_json(context.inputs)
+def _matching(context: StepContext, rows: Sequence[_StoredRow]) -> _Selection:
+    options = _DigestInputs.from_json(context.inputs)
     condition = CellCondition(options.where.op, options.where.value, options.number_format)
-    picked: list[StoredRow] = []
+    picked: list[_StoredRow] = []
     refused: list[int] = []
     for row in rows:
         try:
@@ -200,7 +200,7 @@ def _matching(context: StepContext, rows: Sequence[StoredRow]) -> _Selection:
     return _Selection(picked, refused)
 
 
-async def _changed(context: StepContext, rows: Sequence[StoredRow]) -> _Selection:
+async def _changed(context: StepContext, rows: Sequence[_StoredRow]) -> _Selection:
     """Finds rows whose value differs from the last live run; the first run only remembers values.
 
     A new row counts as changed when it holds something. Rows without a key, and rows that share one, are
@@ -222,7 +222,7 @@ async def _changed(context: StepContext, rows: Sequence[StoredRow]) -> _Selectio
     )
 
 
-def _rows_by_uniqueness(rows: Sequence[StoredRow]) -> tuple[list[StoredRow], list[int]]:
+def _rows_by_uniqueness(rows: Sequence[_StoredRow]) -> tuple[list[_StoredRow], list[int]]:
     """Returns the rows with a key of their own, and the numbers of the others."""
     frequency = Counter(row.key for row in rows)
     unique = [row for row in rows if frequency[row.key] == 1 and row.key]
@@ -246,13 +246,13 @@ def _silent_writes(
     ]
 
 
-def _stored(number: int, cells: Sequence[Cell]) -> StoredRow:
+def _stored(number: int, cells: Sequence[Cell]) -> _StoredRow:
     value, key, *rest = map(cell_to_json, cells)
-    return StoredRow(number, value, key, tuple(rest))
+    return _StoredRow(number, value, key, tuple(rest))
 
 
-def _picked(row: StoredRow) -> PickedRow:
-    return PickedRow(row.number, tuple(key_of(cell_from_json(cell)) for cell in row.shown_cells))
+def _picked(row: _StoredRow) -> _PickedRow:
+    return _PickedRow(row.number, tuple(key_of(cell_from_json(cell)) for cell in row.shown_cells))
 
 
 def _row_words(columns: Sequence[str], cells: Sequence[str]) -> str:
@@ -312,8 +312,8 @@ TEMPLATE = base.define(
     result=results.counts_schema("rows", "matched", "shown", "refused"),
     steps=(
         base.read_step(READ, "Read the sheet", read_sheet),
-        base.decide_step(PICK, "Find the rows", pick_rows),
-        base.send_step(SEND, "Post them", send_digest),
+        base.decide_step(PICK, "Find the rows", _pick_rows),
+        base.send_step(SEND, "Post them", _send_digest),
     ),
     schedule=Schedule(Cadence.WEEKDAYS, time_of_day="08:30"),
     example={"rows": 120, "matched": 4, "shown": 4, "refused": 0},

@@ -14,10 +14,10 @@ from steward.templates.parts.across import StoreVariants, key_name, keyed_varian
 from steward.templates.parts.reports import SheetReport, send_report
 
 READ, JOIN, SEND = "read-stores", "join-stock", "send-report"
-NOT_TRACKED = "not tracked"
+_NOT_TRACKED = "not tracked"
 
 
-class StockReportInputs(JsonRecord, frozen=True):
+class _StockReportInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     low_only: bool
@@ -25,18 +25,18 @@ class StockReportInputs(JsonRecord, frozen=True):
     match: str
 
 
-class StoredStock(JsonRecord, frozen=True):
+class _StoredStock(JsonRecord, frozen=True):
     """A stock number and what it is a number of; null where stock is not counted."""
 
     target: str
     stock: int | None
 
 
-class StoreStock(StoreVariants[StoredStock], frozen=True):
+class _StoreStock(StoreVariants[_StoredStock], frozen=True):
     """The stock of each store's variants."""
 
 
-class StockRow(JsonRecord, frozen=True):
+class _StockRow(JsonRecord, frozen=True):
     """A key with a cell for each store, null where the store has no such key."""
 
     key: str
@@ -45,15 +45,15 @@ class StockRow(JsonRecord, frozen=True):
     note: str | None = None
 
 
-class JoinedStock(StepOutput, frozen=True):
+class _JoinedStock(StepOutput, frozen=True):
     """The table, and the rows for the message: the cells at or under the level, in words."""
 
     labels: tuple[str, ...] = ()
     skus: int = 0
     only_in_one: int = 0
     ambiguous: int = 0
-    rows: tuple[StockRow, ...] = ()
-    low: tuple[StockRow, ...] = ()
+    rows: tuple[_StockRow, ...] = ()
+    low: tuple[_StockRow, ...] = ()
 
 
 async def read_stores(context: StepContext) -> StepResult:
@@ -68,22 +68,22 @@ async def read_stores(context: StepContext) -> StepResult:
     )
 
 
-async def join_stock(context: StepContext) -> StepResult:
+async def _join_stock(context: StepContext) -> StepResult:
     """Joins the stores into a table with a row for each key."""
-    options = StockReportInputs.from_json(context.inputs)
-    read = context.output(READ, StoreStock)
+    options = _StockReportInputs.from_json(context.inputs)
+    read = context.output(READ, _StoreStock)
     names, joined = read.names(), read.by_key()
     similar = spellings(joined)
-    rows: list[StockRow] = []
-    low: list[StockRow] = []
+    rows: list[_StockRow] = []
+    low: list[_StockRow] = []
     for key, stores in joined.items():
         low_words = tuple(_low_words(stock, options.threshold) for stock in stores)
         is_low = any(words is not None for words in low_words)
         if is_low:
-            low.append(StockRow(key, names[key], low_words))
+            low.append(_StockRow(key, names[key], low_words))
         if is_low or not options.low_only:
-            rows.append(StockRow(key, names[key], tuple(map(_cell, stores)), _note(similar.get(key))))
-    output = JoinedStock(
+            rows.append(_StockRow(key, names[key], tuple(map(_cell, stores)), _note(similar.get(key))))
+    output = _JoinedStock(
         labels=read.labels,
         skus=len(joined),
         only_in_one=sum(sum(map(bool, stores)) == 1 for stores in joined.values()),
@@ -96,8 +96,8 @@ async def join_stock(context: StepContext) -> StepResult:
 
 async def send(context: StepContext) -> StepResult:
     """Sends the table to the sheet, and the low numbers to Teams; without any, no message."""
-    options = StockReportInputs.from_json(context.inputs)
-    joined = context.output(JOIN, JoinedStock)
+    options = _StockReportInputs.from_json(context.inputs)
+    joined = context.output(JOIN, _JoinedStock)
     name, threshold = key_name(options.match), options.threshold
     header = (name, "Product", *(f"Stock: {label}" for label in joined.labels), "Note")
     rows = [(row.key, row.name, *map(_sheet_cell, row.cells), row.note) for row in joined.rows]
@@ -114,8 +114,8 @@ async def send(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    options = StockReportInputs.from_json(ended.inputs)
-    joined = ended.output(JOIN, JoinedStock)
+    options = _StockReportInputs.from_json(ended.inputs)
+    joined = ended.output(JOIN, _JoinedStock)
     stores, low, single, double = len(joined.labels), len(joined.low), joined.only_in_one, joined.ambiguous
     text = sentences(
         f"{counted(joined.skus, key_name(options.match))} in {counted(stores, 'store')},"
@@ -134,17 +134,17 @@ def finish(ended: EndedRun) -> RunSummary:
     return base.run_summary(text, result)
 
 
-def _stock_of(variant: Variant) -> StoredStock:
+def _stock_of(variant: Variant) -> _StoredStock:
     counts = variant.tracked and not variant.backorders_allowed
-    return StoredStock(variant.stock_target, variant.stock if counts else None)
+    return _StoredStock(variant.stock_target, variant.stock if counts else None)
 
 
-def _numbers(stock: Sequence[StoredStock]) -> list[int | None]:
+def _numbers(stock: Sequence[_StoredStock]) -> list[int | None]:
     """Returns the numbers under a key in one store; one that several variants share counts once."""
     return list({number.target: number.stock for number in stock}.values())
 
 
-def _sum(stock: Sequence[StoredStock]) -> int | None:
+def _sum(stock: Sequence[_StoredStock]) -> int | None:
     """Returns the stock; adds up several numbers with a negative one as 0. None when there is no number."""
     numbers = [number for number in _numbers(stock) if number is not None]
     if len(_numbers(stock)) == 1 or not numbers:
@@ -152,26 +152,26 @@ def _sum(stock: Sequence[StoredStock]) -> int | None:
     return sum(max(number, 0) for number in numbers)
 
 
-def _low_words(stock: Sequence[StoredStock], threshold: int) -> str | None:
+def _low_words(stock: Sequence[_StoredStock], threshold: int) -> str | None:
     number = _sum(stock)
     return _words(stock) if number is not None and number <= threshold else None
 
 
-def _words(stock: Sequence[StoredStock]) -> str:
+def _words(stock: Sequence[_StoredStock]) -> str:
     """Returns a store's stock in words, with the number of variants when it is a sum."""
     number = _sum(stock)
-    words = NOT_TRACKED if number is None else str(number)
+    words = _NOT_TRACKED if number is None else str(number)
     if len(stock) < 2:
         return words
     untracked = sum(single is None for single in _numbers(stock)) if number is not None else 0
-    return f"{words} ({len(stock)} variants{f', {untracked} {NOT_TRACKED}' if untracked else ''})"
+    return f"{words} ({len(stock)} variants{f', {untracked} {_NOT_TRACKED}' if untracked else ''})"
 
 
 def _note(spellings_of_key: Sequence[str] | None) -> str | None:
     return f"also written {', '.join(spellings_of_key)}" if spellings_of_key is not None else None
 
 
-def _cell(stock: Sequence[StoredStock]) -> int | str | None:
+def _cell(stock: Sequence[_StoredStock]) -> int | str | None:
     """Returns a number, words for a sum or no number, or null where the store has no such key."""
     if not stock:
         return None
@@ -183,7 +183,7 @@ def _sheet_cell(cell: int | str | None) -> Cell:
     return Decimal(cell) if isinstance(cell, int) else cell
 
 
-def _stores_words(labels: Sequence[str], row: StockRow) -> str:
+def _stores_words(labels: Sequence[str], row: _StockRow) -> str:
     cells = zip(labels, row.cells, strict=True)
     return ", ".join(f"{label}: {stock}" for label, stock in cells if stock is not None)
 
@@ -209,7 +209,7 @@ TEMPLATE = base.define(
     result=results.counts_schema("stores", "skus", "low", "only_in_one", "ambiguous"),
     steps=(
         base.read_step(READ, "Read each store", read_stores),
-        base.decide_step(JOIN, "Join by SKU", join_stock),
+        base.decide_step(JOIN, "Join by SKU", _join_stock),
         base.send_step(SEND, "Send the table", send),
     ),
     schedule=Schedule(Cadence.DAILY, time_of_day="07:00"),

@@ -40,7 +40,7 @@ SUPPLIED, IMPORTED, NOT_FOUND = "supplied", "file", "not_found"
 _MAX_NAMED = 500
 
 
-class FileInput(JsonRecord, frozen=True):
+class _FileInput(JsonRecord, frozen=True):
     """The input `file`."""
 
     integration_id: int
@@ -54,10 +54,10 @@ class FileInput(JsonRecord, frozen=True):
         return self.path.rpartition("/")[2]
 
 
-class FeedInputs(JsonRecord, frozen=True):
+class _FeedInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
-    file: FileInput
+    file: _FileInput
     sku_column: str
     markup: Decimal
     number_format: str
@@ -73,7 +73,7 @@ class FeedInputs(JsonRecord, frozen=True):
         return self.stock_column is not None or self.missing == "set_zero"
 
 
-class FeedFile(StepOutput, frozen=True):
+class _FeedFile(StepOutput, frozen=True):
     """The file's rows. `is_repeated`: it was imported already; only SKUs not found then are read again."""
 
     date: str = ""
@@ -95,13 +95,13 @@ class FeedFile(StepOutput, frozen=True):
         return frozenset(key.casefold() for key in named) - {""}
 
 
-class FeedVariants(StepOutput, frozen=True):
+class _FeedVariants(StepOutput, frozen=True):
     """The variants that a SKU of the file could mean, and those the supplier had before."""
 
     variants: VariantTable
 
 
-class UpdateValues(JsonRecord, frozen=True):
+class _UpdateValues(JsonRecord, frozen=True):
     """The values of an update, whose variants are in a table."""
 
     row: int | None
@@ -110,7 +110,7 @@ class UpdateValues(JsonRecord, frozen=True):
     note: str
 
 
-class ComparedFeed(StepOutput, frozen=True):
+class _ComparedFeed(StepOutput, frozen=True):
     """The usable rows that change something, the refused ones, and the SKUs not found, hashed."""
 
     rows: int = 0
@@ -121,7 +121,7 @@ class ComparedFeed(StepOutput, frozen=True):
     refused_rows: tuple[RefusedRow, ...] = ()
     not_found: tuple[str, ...] = ()
     variants: VariantTable = VariantTable()
-    updates: tuple[UpdateValues, ...] = ()
+    updates: tuple[_UpdateValues, ...] = ()
 
     def variant_updates(self) -> Iterator[VariantUpdate]:
         """Yields the updates with their variants."""
@@ -134,7 +134,7 @@ async def read(context: StepContext) -> StepResult:
 
     The others were applied, and their stock may have changed since by sales.
     """
-    options = FeedInputs.from_json(context.inputs)
+    options = _FeedInputs.from_json(context.inputs)
     account = context.accounts[IntegrationId(options.file.integration_id)]
     max_age = timedelta(hours=options.max_age_hours)
     content = await read_file(account, options.file.path, max_age=max_age, now=context.now)
@@ -149,7 +149,7 @@ async def read(context: StepContext) -> StepResult:
         columns=_columns(options),
     )
     rows = tuple(FeedRow(row.number, *map(cell_to_json, row.cells)) for row in table.rows)
-    output = FeedFile(date, digest, count=table.count, rows=rows, broken=tuple(table.broken))
+    output = _FeedFile(date, digest, count=table.count, rows=rows, broken=tuple(table.broken))
     return output.as_result(f"Read {counted(table.count, 'row')} of {options.file.name}", read=table.count)
 
 
@@ -158,9 +158,9 @@ async def _read_again(context: StepContext, body: bytes, date: str, digest: str)
     not_found = await context.memory.all(NOT_FOUND)
     hashes = {key for key, file_digest in not_found.items() if file_digest == digest}
     if not hashes:
-        output = FeedFile(date, digest, is_repeated=True)
+        output = _FeedFile(date, digest, is_repeated=True)
         return output.as_result("The file is the one of the last run")
-    options = FeedInputs.from_json(context.inputs)
+    options = _FeedInputs.from_json(context.inputs)
     table = table_of(
         body, encoding=options.file.encoding, delimiter=options.file.delimiter, columns=_columns(options)
     )
@@ -169,15 +169,15 @@ async def _read_again(context: StepContext, body: bytes, date: str, digest: str)
         for row in table.rows
         if _short_hash(key_of(row.cells[0])) in hashes
     )
-    output = FeedFile(date, digest, is_repeated=True, count=len(rows), rows=rows)
+    output = _FeedFile(date, digest, is_repeated=True, count=len(rows), rows=rows)
     title = f"Read {counted(len(rows), 'row')} of {options.file.name}, not found before"
     return output.as_result(title, read=len(rows))
 
 
 async def read_variants(context: StepContext) -> StepResult:
     """Reads the variants that a SKU of the file could mean, and those the supplier had before."""
-    file = context.output(FILE, FeedFile)
-    writes_stock = FeedInputs.from_json(context.inputs).writes_stock
+    file = context.output(FILE, _FeedFile)
+    writes_stock = _FeedInputs.from_json(context.inputs).writes_stock
     location = location_of(context) if writes_stock else None
     supplied = {} if file.is_repeated else await context.memory.all(SUPPLIED)
     query = ProductsQuery(skus=_skus_to_read(file), location=location)
@@ -193,22 +193,22 @@ async def read_variants(context: StepContext) -> StepResult:
         if key_of(variant.sku).casefold() in keys or context.memory_key(variant.id) in supplied
     ]
     title = f"Read {counted(len(seen), 'variant')} of the store"
-    return FeedVariants(VariantTable(relevant)).as_result(title, read=len(seen))
+    return _FeedVariants(VariantTable(relevant)).as_result(title, read=len(seen))
 
 
-def _skus_to_read(file: FeedFile) -> tuple[str, ...] | None:
+def _skus_to_read(file: _FeedFile) -> tuple[str, ...] | None:
     """Returns the SKUs of a repeated file, when they are few enough to name; None to read all variants."""
     skus = tuple(dict.fromkeys(row.key for row in file.rows)) if file.is_repeated else ()
     return skus if 0 < len(skus) <= _MAX_NAMED else None
 
 
-async def compare_rows(context: StepContext) -> StepResult:
+async def _compare_rows(context: StepContext) -> StepResult:
     """Decides which rows can be used, what the file no longer names, and what changes something.
 
     Raises StepFailed `too_many_missing`.
     """
-    file = context.output(FILE, FeedFile)
-    variants = list(context.output(STORE, FeedVariants).variants)
+    file = context.output(FILE, _FeedFile)
+    variants = list(context.output(STORE, _FeedVariants).variants)
     supplied = await context.memory.all(SUPPLIED)
     rules = _rules(context)
     joined: JoinedRows[VariantUpdate] = join_rows(
@@ -232,10 +232,10 @@ async def compare_rows(context: StepContext) -> StepResult:
 
 
 def _compared(
-    file: FeedFile, joined: JoinedRows[VariantUpdate], planned: PlannedRows, missing: int
-) -> ComparedFeed:
+    file: _FeedFile, joined: JoinedRows[VariantUpdate], planned: PlannedRows, missing: int
+) -> _ComparedFeed:
     changing, matched, refused = planned.changing, planned.matched, len(joined.refused)
-    return ComparedFeed(
+    return _ComparedFeed(
         rows=file.count if matched or refused or not file.is_repeated else 0,
         matched=len(matched),
         unchanged=sum(update.row is not None for update in planned.unchanged),
@@ -245,14 +245,14 @@ def _compared(
         not_found=tuple(map(_short_hash, joined.not_found)),
         variants=VariantTable(update.variant for update in changing),
         updates=tuple(
-            UpdateValues(update.row, update.stock, update.price, update.note) for update in changing
+            _UpdateValues(update.row, update.stock, update.price, update.note) for update in changing
         ),
     )
 
 
-async def change_variants(context: StepContext) -> StepResult:
+async def _change_variants(context: StepContext) -> StepResult:
     """Proposes stock and prices. Raises TooManyChanges."""
-    compared, file = context.output(COMPARE, ComparedFeed), context.output(FILE, FeedFile)
+    compared, file = context.output(COMPARE, _ComparedFeed), context.output(FILE, _FeedFile)
     planned = plan_rows(context.home, list(compared.variant_updates()), source=_source(context))
     proposals = tuple(proposal for _, proposal in planned.changes)
     context.check_limit(len(proposals))
@@ -274,7 +274,7 @@ async def change_variants(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    file, compared = ended.output(FILE, FeedFile), ended.output(COMPARE, ComparedFeed)
+    file, compared = ended.output(FILE, _FeedFile), ended.output(COMPARE, _ComparedFeed)
     not_found, missing, refused = len(compared.not_found), compared.missing, compared.refused
     text = sentences(
         ended.changes_sentence(CHANGE, "variant", "changed", none=_no_changes_sentence(ended)),
@@ -304,16 +304,16 @@ def finish(ended: EndedRun) -> RunSummary:
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     """Checks the location to write at, when stock is written."""
-    return location_errors(values, setup.store) if FeedInputs.from_json(values).writes_stock else {}
+    return location_errors(values, setup.store) if _FeedInputs.from_json(values).writes_stock else {}
 
 
 def _no_changes_sentence(ended: EndedRun) -> str:
-    if ended.output(FILE, FeedFile).is_repeated and not ended.output(COMPARE, ComparedFeed).rows:
+    if ended.output(FILE, _FeedFile).is_repeated and not ended.output(COMPARE, _ComparedFeed).rows:
         return "The file is the one of the last run."
     return "Nothing differs from the file." if ended.ran(CHANGE) else "No variant was changed."
 
 
-def _columns(options: FeedInputs) -> list[str | None]:
+def _columns(options: _FeedInputs) -> list[str | None]:
     return [options.sku_column, options.stock_column, options.price_column]
 
 
@@ -329,7 +329,7 @@ def _short_hash(key: str) -> str:
 
 
 def _rules(context: StepContext) -> FeedRules:
-    options = FeedInputs.from_json(context.inputs)
+    options = _FeedInputs.from_json(context.inputs)
     return FeedRules(
         currency=context.home.connection.currency,
         number_format=options.number_format,
@@ -340,7 +340,7 @@ def _rules(context: StepContext) -> FeedRules:
 
 
 def _missing(
-    context: StepContext, variants: list[Variant], supplied: JsonObject, file: FeedFile
+    context: StepContext, variants: list[Variant], supplied: JsonObject, file: _FeedFile
 ) -> list[Variant]:
     """Returns the supplier's variants the file no longer names; none for a repeated file.
 
@@ -349,7 +349,7 @@ def _missing(
     if file.is_repeated:
         return []
     missing, total = missing_variants(variants, supplied, file.keys, prefix=context.memory_key(""))
-    max_percent = FeedInputs.from_json(context.inputs).max_missing_percent
+    max_percent = _FeedInputs.from_json(context.inputs).max_missing_percent
     if Decimal(len(missing)) * 100 > max_percent * total:
         words = f"{len(missing)} of the supplier's {counted(total, 'variant')} are not in the file,"
         words += f" more than {max_percent.normalize():f} %. Nothing was changed. Check the file first."
@@ -359,7 +359,7 @@ def _missing(
 
 def _zeroed(context: StepContext, missing: list[Variant]) -> list[VariantUpdate]:
     """Returns a stock of 0 for the missing variants with a stock number, where the inputs ask for it."""
-    if FeedInputs.from_json(context.inputs).missing != "set_zero":
+    if _FeedInputs.from_json(context.inputs).missing != "set_zero":
         return []
     return [
         VariantUpdate(None, variant, 0, None, "No longer in the file.")
@@ -370,8 +370,8 @@ def _zeroed(context: StepContext, missing: list[Variant]) -> list[VariantUpdate]
 
 def _source(context: StepContext) -> str:
     """Returns the file's name and date, for the message of a change."""
-    date = context.output(FILE, FeedFile).date[:16].replace("T", " ")
-    return f"{FeedInputs.from_json(context.inputs).file.name} of {date} UTC"
+    date = context.output(FILE, _FeedFile).date[:16].replace("T", " ")
+    return f"{_FeedInputs.from_json(context.inputs).file.name} of {date} UTC"
 
 
 TEMPLATE = base.define(
@@ -424,8 +424,8 @@ TEMPLATE = base.define(
     steps=(
         base.read_step(FILE, "Read the file", read),
         base.read_step(STORE, "Read the variants", read_variants),
-        base.decide_step(COMPARE, "Check and compare the rows", compare_rows),
-        base.change_step(CHANGE, "Change stock and prices", change_variants),
+        base.decide_step(COMPARE, "Check and compare the rows", _compare_rows),
+        base.change_step(CHANGE, "Change stock and prices", _change_variants),
     ),
     schedule=Schedule(Cadence.DAILY, time_of_day="05:00"),
     changes=(

@@ -30,10 +30,10 @@ from steward.templates.parts.stored_products import VariantTable
 
 SOURCE, TARGET, COMPARE, SET = "read-source", "read-target", "compare-stock", "set-stock"
 # Memory space: how many variants each source had when it was last read completely.
-SOURCE_SIZE = "source"
+_SOURCE_SIZE = "source"
 
 
-class SyncInputs(JsonRecord, frozen=True):
+class _SyncInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     source_integration_id: int
@@ -42,7 +42,7 @@ class SyncInputs(JsonRecord, frozen=True):
     mode: str
 
 
-class SourceStock(StepOutput, frozen=True):
+class _SourceStock(StepOutput, frozen=True):
     """The source's stock by key. After an event `only` are the target's variants it is about, and `skus`
     what both stores are asked for."""
 
@@ -59,21 +59,21 @@ class SourceStock(StepOutput, frozen=True):
         return bool(self.only) and self.skus != ()
 
 
-class TargetVariants(StepOutput, frozen=True):
+class _TargetVariants(StepOutput, frozen=True):
     """The target's variants that a key of the source could mean."""
 
     variants: VariantTable
     not_in_source: int
 
 
-class StockToSet(JsonRecord, frozen=True, array_like=True):
+class _StockToSet(JsonRecord, frozen=True, array_like=True):
     """A stock number to set."""
 
     quantity: int
     message: str | None
 
 
-class ComparedStock(StepOutput, frozen=True):
+class _ComparedStock(StepOutput, frozen=True):
     """Which variants get another number, and which are left alone."""
 
     source_variants: int = 0
@@ -83,15 +83,15 @@ class ComparedStock(StepOutput, frozen=True):
     refused: int = 0
     refused_rows: tuple[RefusedRow, ...] = ()
     variants: VariantTable = VariantTable()
-    stock: tuple[StockToSet, ...] = ()
+    stock: tuple[_StockToSet, ...] = ()
 
 
-async def read_source(context: StepContext) -> StepResult:
+async def _read_source(context: StepContext) -> StepResult:
     """Reads keys and numbers of the source; after an event only of the variants it is about.
 
     Raises StepFailed `source_too_small`.
     """
-    options = SyncInputs.from_json(context.inputs)
+    options = _SyncInputs.from_json(context.inputs)
     source = context.accounts[IntegrationId(options.source_integration_id)]
     event_variants = await _event_variants(context)
     skus = _skus(event_variants, options.match)
@@ -101,7 +101,7 @@ async def read_source(context: StepContext) -> StepResult:
             read = await stock.read_each_once(source.reader.read(VARIANTS, ProductsQuery(skus=skus)))
     memory = [await _checked_size(context, source, len(read))] if event_variants is None else []
     rows = [SourceRow.of(variant, options.match) for variant in read]
-    output = SourceStock(
+    output = _SourceStock(
         read=len(read),
         rows=tuple(row for row in rows if row.key),
         only=None if event_variants is None else frozenset(variant.id for variant in event_variants),
@@ -111,9 +111,9 @@ async def read_source(context: StepContext) -> StepResult:
     return output.as_result(title, read=len(read), memory=memory)
 
 
-async def read_target(context: StepContext) -> StepResult:
+async def _read_target(context: StepContext) -> StepResult:
     """Reads the variants of this store that a key of the source could mean, at the location written to."""
-    source = context.output(SOURCE, SourceStock)
+    source = context.output(SOURCE, _SourceStock)
     match = str(context.inputs["match"])
     query = ProductsQuery(skus=source.skus, location=location_of(context))
     read: list[Variant] = []
@@ -132,17 +132,17 @@ async def read_target(context: StepContext) -> StepResult:
             not_in_source += 1
     name = {"sku": "SKU"}.get(match, match)
     message = f"{counted(without_key, 'variant')} without a {name} cannot be matched."
-    return TargetVariants(VariantTable(matchable), not_in_source).as_result(
+    return _TargetVariants(VariantTable(matchable), not_in_source).as_result(
         f"Read {counted(len(read), 'variant')} of {context.home.connection.name}",
         read=len(read),
         message=message if without_key else None,
     )
 
 
-async def compare_stock(context: StepContext) -> StepResult:
+async def _compare_stock(context: StepContext) -> StepResult:
     """Decides which variants get another number, and which are left alone."""
-    options = SyncInputs.from_json(context.inputs)
-    source, target = context.output(SOURCE, SourceStock), context.output(TARGET, TargetVariants)
+    options = _SyncInputs.from_json(context.inputs)
+    source, target = context.output(SOURCE, _SourceStock), context.output(TARGET, _TargetVariants)
     rules = PairRules(options.match, options.buffer, options.mode == "only_lower")
     paired = pair(target.variants, source.rows, rules, only=source.only)
     planned = context.home.plan("inventory.set", paired.commands)
@@ -153,7 +153,7 @@ async def compare_stock(context: StepContext) -> StepResult:
     skipped = {*(problem.item for problem in planned.problems), *planned.unchanged}
     commands = [command for command in paired.commands if command.variant.id not in skipped]
     unchanged, refused = paired.unchanged + len(planned.unchanged), len(paired.refused)
-    output = ComparedStock(
+    output = _ComparedStock(
         source_variants=source.read,
         matched=unchanged + len(commands),
         unchanged=unchanged,
@@ -161,7 +161,7 @@ async def compare_stock(context: StepContext) -> StepResult:
         refused=refused,
         refused_rows=tuple(paired.refused[: results.RESULT_ENTRIES]),
         variants=VariantTable(command.variant for command in commands),
-        stock=tuple(StockToSet(command.quantity, command.message) for command in commands),
+        stock=tuple(_StockToSet(command.quantity, command.message) for command in commands),
     )
     return output.as_result(
         f"Found {counted(len(commands), 'number')} to set",
@@ -172,7 +172,7 @@ async def compare_stock(context: StepContext) -> StepResult:
 
 async def set_stock(context: StepContext) -> StepResult:
     """Proposes the numbers. Raises TooManyChanges."""
-    compared = context.output(COMPARE, ComparedStock)
+    compared = context.output(COMPARE, _ComparedStock)
     commands = [
         SetStock(variant, number.quantity, number.message)
         for variant, number in zip(compared.variants, compared.stock, strict=True)
@@ -185,7 +185,7 @@ async def set_stock(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    compared = ended.output(COMPARE, ComparedStock)
+    compared = ended.output(COMPARE, _ComparedStock)
     absent, refused = compared.not_in_source, compared.refused
     none = "No stock differs from the other store." if ended.ran(SET) else "No stock was set."
     text = sentences(
@@ -236,13 +236,13 @@ def _skus(event_variants: Sequence[Variant] | None, match: str) -> tuple[str, ..
 async def _checked_size(context: StepContext, source: AccountAccess, count: int) -> MemoryWrite:
     """Checks that the source is not empty, nor under half of what the last live run read."""
     key = str(source.connection.integration_id)
-    remembered = (await context.memory.all(SOURCE_SIZE)).get(key)
+    remembered = (await context.memory.all(_SOURCE_SIZE)).get(key)
     before = remembered if isinstance(remembered, int) else 0
     if count == 0 or count * 2 < before:
         words = f"{source.connection.name} has {counted(count, 'variant')}"
         words += f", where it had {before} before." if before else "."
         raise StepFailed("source_too_small", f"{words} Nothing was changed. Check that store first.")
-    return MemoryWrite(SOURCE_SIZE, key, count)
+    return MemoryWrite(_SOURCE_SIZE, key, count)
 
 
 TEMPLATE = base.define(
@@ -270,9 +270,9 @@ TEMPLATE = base.define(
         refused_rows=results.REFUSED_ROWS,
     ),
     steps=(
-        base.read_step(SOURCE, "Read the other store", read_source),
-        base.read_step(TARGET, "Read this store", read_target),
-        base.decide_step(COMPARE, "Compare by SKU", compare_stock),
+        base.read_step(SOURCE, "Read the other store", _read_source),
+        base.read_step(TARGET, "Read this store", _read_target),
+        base.decide_step(COMPARE, "Compare by SKU", _compare_stock),
         base.change_step(SET, "Set the stock", set_stock),
     ),
     topics=("inventory_levels/update",),

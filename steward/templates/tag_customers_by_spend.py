@@ -24,7 +24,7 @@ from steward.templates.parts.numbers import money_text
 READ, DECIDE, CHANGE = "read-customers", "decide-tiers", "change-tags"
 
 
-class SpendTier(JsonRecord, frozen=True):
+class _SpendTier(JsonRecord, frozen=True):
     """A tier of the inputs."""
 
     tag: str
@@ -36,19 +36,19 @@ class SpendTier(JsonRecord, frozen=True):
         return Decimal(self.min_spend)
 
 
-class SpendInputs(JsonRecord, frozen=True):
+class _SpendInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
-    tiers: tuple[SpendTier, ...]
+    tiers: tuple[_SpendTier, ...]
     window_days: int | None = None
 
     @property
-    def highest_first(self) -> list[SpendTier]:
+    def highest_first(self) -> list[_SpendTier]:
         """The tiers, the highest first."""
         return sorted(self.tiers, key=lambda tier: -tier.minimum)
 
 
-class Spender(JsonRecord, frozen=True):
+class _Spender(JsonRecord, frozen=True):
     """A customer with what they spent."""
 
     id: str
@@ -58,34 +58,34 @@ class Spender(JsonRecord, frozen=True):
     spent: str
 
 
-class Spenders(StepOutput, frozen=True):
+class _Spenders(StepOutput, frozen=True):
     """The customers who reach a tier or have the tag of one."""
 
     checked: int = 0
-    customers: tuple[Spender, ...] = ()
+    customers: tuple[_Spender, ...] = ()
 
 
-class TagChange(JsonRecord, frozen=True):
+class _TagChange(JsonRecord, frozen=True):
     """A customer whose tags have to change, with the tier they reach."""
 
-    customer: Spender
+    customer: _Spender
     tags: tuple[str, ...]
     tier: str | None
 
 
-class TierRow(JsonRecord, frozen=True):
+class _TierRow(JsonRecord, frozen=True):
     """How many customers reach a tier, as the result lists it."""
 
     tag: str
     customers: int
 
 
-class DecidedTiers(StepOutput, frozen=True):
+class _DecidedTiers(StepOutput, frozen=True):
     """Whose tags have to change."""
 
     unchanged: int = 0
-    by_tier: tuple[TierRow, ...] = ()
-    change: tuple[TagChange, ...] = ()
+    by_tier: tuple[_TierRow, ...] = ()
+    change: tuple[_TagChange, ...] = ()
 
 
 async def read_customers(context: StepContext) -> StepResult:
@@ -93,39 +93,39 @@ async def read_customers(context: StepContext) -> StepResult:
 
     With `window_days`, orders count that were placed today or on that many local days before.
     """
-    options = SpendInputs.from_json(context.inputs)
+    options = _SpendInputs.from_json(context.inputs)
     days = options.window_days
     start = day_window(context.day - timedelta(days=days), context.zone)[0] if days is not None else None
     tags = [tier.tag for tier in options.tiers]
     lowest = min(tier.minimum for tier in options.tiers)
     checked = 0
-    customers: list[Spender] = []
+    customers: list[_Spender] = []
     async for customer, spent in read_spend(context, start):
         checked += 1
         # A customer who reaches no tier and has no tag of one needs no change.
         if spent >= lowest or has_any_tag(customer.tags, tags):
-            row = Spender(customer.id, customer.label, tuple(customer.tags), customer.url, str(spent))
+            row = _Spender(customer.id, customer.label, tuple(customer.tags), customer.url, str(spent))
             customers.append(row)
-    output = Spenders(checked, tuple(customers))
+    output = _Spenders(checked, tuple(customers))
     return output.as_result(f"Read {counted(checked, 'customer')}", read=checked)
 
 
-async def decide_tiers(context: StepContext) -> StepResult:
+async def _decide_tiers(context: StepContext) -> StepResult:
     """Decides each customer's tier, and whose tags have to change."""
-    read = context.output(READ, Spenders)
-    options = SpendInputs.from_json(context.inputs)
+    read = context.output(READ, _Spenders)
+    options = _SpendInputs.from_json(context.inputs)
     tiers = options.highest_first
     reached: Counter[str] = Counter()
-    differing: list[TagChange] = []
+    differing: list[_TagChange] = []
     for customer in read.customers:
         tier = _tier_reached(Decimal(customer.spent), tiers)
         reached[tier.tag if tier else ""] += 1
         tags = _tags_for(customer.tags, tier, tiers)
         if sorted(tags) != sorted(customer.tags):
-            differing.append(TagChange(customer, tags, tier.tag if tier else None))
+            differing.append(_TagChange(customer, tags, tier.tag if tier else None))
     change, unfit = _plannable(context, differing)
-    by_tier = tuple(TierRow(tier.tag, reached[tier.tag]) for tier in options.tiers)
-    return DecidedTiers(read.checked - len(change), by_tier, change).as_result(
+    by_tier = tuple(_TierRow(tier.tag, reached[tier.tag]) for tier in options.tiers)
+    return _DecidedTiers(read.checked - len(change), by_tier, change).as_result(
         f"Found {counted(len(change), 'customer')} whose tags have to change",
         matched=len(change),
         message=f"Left alone, since they cannot be tagged: {', '.join(unfit[:10])}." if unfit else None,
@@ -134,7 +134,7 @@ async def decide_tiers(context: StepContext) -> StepResult:
 
 async def change_tags(context: StepContext) -> StepResult:
     """Proposes the tags. Raises TooManyChanges."""
-    change = context.output(DECIDE, DecidedTiers).change
+    change = context.output(DECIDE, _DecidedTiers).change
     context.check_limit(len(change))
     proposals = _plan(context, change).proposals
     title = f"Change the tags of {counted(len(proposals), 'customer')}"
@@ -143,7 +143,7 @@ async def change_tags(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    checked, decided = ended.output(READ, Spenders).checked, ended.output(DECIDE, DecidedTiers)
+    checked, decided = ended.output(READ, _Spenders).checked, ended.output(DECIDE, _DecidedTiers)
     tiers = ", ".join(f"{row.customers} {row.tag}" for row in decided.by_tier)
     text = sentences(
         ended.changes_sentence(CHANGE, "customer", "changed", none="No customer was changed."),
@@ -163,7 +163,7 @@ def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
     errors: dict[str, list[str]] = {}
     tags: set[str] = set()
     minimums: set[Decimal] = set()
-    for index, tier in enumerate(SpendInputs.from_json(values).tiers):
+    for index, tier in enumerate(_SpendInputs.from_json(values).tiers):
         if tier.tag.casefold() in tags:
             errors[f"inputs.tiers.{index}"] = [f"Another tier has the tag {tier.tag} already."]
         elif tier.minimum in minimums:
@@ -173,27 +173,27 @@ def check_setup(values: JsonObject, _: base.SetupContext) -> FieldErrors:
     return errors
 
 
-def _tier_reached(spent: Decimal, highest_first: Sequence[SpendTier]) -> SpendTier | None:
+def _tier_reached(spent: Decimal, highest_first: Sequence[_SpendTier]) -> _SpendTier | None:
     return next((tier for tier in highest_first if spent >= tier.minimum), None)
 
 
 def _plannable(
-    context: StepContext, differing: Sequence[TagChange]
-) -> tuple[tuple[TagChange, ...], list[str]]:
+    context: StepContext, differing: Sequence[_TagChange]
+) -> tuple[tuple[_TagChange, ...], list[str]]:
     """Returns the changes the store would accept, and the labels of the other customers."""
     plannable = {proposal.object.id for proposal in _plan(context, differing).proposals}
     change = tuple(row for row in differing if row.customer.id in plannable)
     return change, [row.customer.label for row in differing if row.customer.id not in plannable]
 
 
-def _tags_for(tags: Sequence[str], tier: SpendTier | None, tiers: Sequence[SpendTier]) -> tuple[str, ...]:
+def _tags_for(tags: Sequence[str], tier: _SpendTier | None, tiers: Sequence[_SpendTier]) -> tuple[str, ...]:
     """Returns the customer's tags with only the reached one of the tiers' tags; others stay."""
     rest = without_tags(tags, [other.tag for other in tiers if other is not tier])
     return with_tag(rest, tier.tag) if tier is not None else rest
 
 
-def _plan(context: StepContext, change: Sequence[TagChange]) -> PlannedChanges:
-    tier_tags = [tier.tag for tier in SpendInputs.from_json(context.inputs).highest_first]
+def _plan(context: StepContext, change: Sequence[_TagChange]) -> PlannedChanges:
+    tier_tags = [tier.tag for tier in _SpendInputs.from_json(context.inputs).highest_first]
     commands = [
         SetCustomerTags(_customer(row.customer), row.tags, message=_message(context, row, tier_tags))
         for row in change
@@ -201,7 +201,7 @@ def _plan(context: StepContext, change: Sequence[TagChange]) -> PlannedChanges:
     return context.home.plan("customer.set_tags", commands)
 
 
-def _customer(row: Spender) -> Customer:
+def _customer(row: _Spender) -> Customer:
     return Customer(
         id=row.id,
         email="",
@@ -214,7 +214,7 @@ def _customer(row: Spender) -> Customer:
     )
 
 
-def _message(context: StepContext, row: TagChange, tier_tags: Sequence[str]) -> str:
+def _message(context: StepContext, row: _TagChange, tier_tags: Sequence[str]) -> str:
     currency = context.home.connection.currency
     spend = f"{money_text(Decimal(row.customer.spent), currency)} {currency or ''}".rstrip()
     before = ", ".join(tag for tag in row.customer.tags if has_any_tag([tag], tier_tags)) or "none"
@@ -255,7 +255,7 @@ TEMPLATE = base.define(
     ),
     steps=(
         base.read_step(READ, "Read customers and spend", read_customers),
-        base.decide_step(DECIDE, "Work out the tier", decide_tiers),
+        base.decide_step(DECIDE, "Work out the tier", _decide_tiers),
         base.change_step(CHANGE, "Change the tags", change_tags),
     ),
     topics=("orders/paid",),

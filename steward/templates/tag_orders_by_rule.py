@@ -21,14 +21,14 @@ from steward.templates.parts.stored_orders import OrderTable
 
 READ, MATCH, CHANGE = "read-orders", "match-orders", "change-tags"
 # Memory space: orders this automation tagged, each with the tag as it was written.
-TAGGED = "tagged"
+_TAGGED = "tagged"
 # Memory space: the rules of the last live run; other rules judge the tagged orders anew.
 RULES = "rules"
 _NO_MATCH = "no longer matches"
 _RULES = ("min_total", "countries", "discount_code", "skus")
 
 
-class OrderRuleInputs(JsonRecord, frozen=True):
+class _OrderRuleInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     tag: str
@@ -46,7 +46,7 @@ class ChangedOrders(StepOutput, frozen=True):
     orders: OrderTable
 
 
-class MatchedOrders(StepOutput, frozen=True):
+class _MatchedOrders(StepOutput, frozen=True):
     """The orders whose tag changes, each with the rule in words."""
 
     checked: int = 0
@@ -58,15 +58,15 @@ class MatchedOrders(StepOutput, frozen=True):
 
 async def _tagged_ids(context: StepContext) -> frozenset[str]:
     """Returns the orders this automation gave the present tag; none when it removes no tags."""
-    options = OrderRuleInputs.from_json(context.inputs)
+    options = _OrderRuleInputs.from_json(context.inputs)
     if not options.remove_when_not:
         return frozenset()
-    tagged = await context.memory.all(TAGGED)
+    tagged = await context.memory.all(_TAGGED)
     tag = options.tag.casefold()
     return frozenset(order_id for order_id, value in tagged.items() if str(value).casefold() == tag)
 
 
-async def read_orders_changed(context: StepContext) -> StepResult:
+async def _read_orders_changed(context: StepContext) -> StepResult:
     """Reads the orders changed since the last run, or the event's order, without cancelled ones.
 
     When the rules changed, the orders tagged before are read as well.
@@ -81,7 +81,7 @@ async def read_orders_changed(context: StepContext) -> StepResult:
     return output.as_result(f"Read {counted(len(live), 'order')}", read=len(live))
 
 
-async def match_orders(context: StepContext) -> StepResult:
+async def _match_orders(context: StepContext) -> StepResult:
     """Decides which orders match every rule, and which of those tagged before no longer do."""
     read = list(context.output(READ, ChangedOrders).orders)
     tag = str(context.inputs["tag"])
@@ -90,7 +90,7 @@ async def match_orders(context: StepContext) -> StepResult:
     matched = sum(rule is not None for rule in matches.values())
     change = list(_changes(read, matches, tag, tagged_before))
     chosen, unfit = _plannable(context, change, tag)
-    output = MatchedOrders(
+    output = _MatchedOrders(
         checked=len(read),
         matched=matched,
         change=OrderTable(order for order, _ in chosen),
@@ -107,13 +107,13 @@ async def match_orders(context: StepContext) -> StepResult:
 
 async def change_tags(context: StepContext) -> StepResult:
     """Proposes the tags. Raises TooManyChanges."""
-    matched = context.output(MATCH, MatchedOrders)
+    matched = context.output(MATCH, _MatchedOrders)
     context.check_limit(len(matched.rules))
     tag = str(context.inputs["tag"])
     change = list(zip(matched.change, matched.rules, strict=True))
     planned = _plan(context, change, tag)
     memory = [
-        MemoryWrite(TAGGED, order.id, None if rule == _NO_MATCH else tag, position)
+        MemoryWrite(_TAGGED, order.id, None if rule == _NO_MATCH else tag, position)
         for position, (order, rule) in enumerate(change)
     ]
     memory += orders.remember_read(context.output(READ, ChangedOrders).until)
@@ -125,7 +125,7 @@ async def change_tags(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    output = ended.output(MATCH, MatchedOrders)
+    output = ended.output(MATCH, _MatchedOrders)
     rows = ended.applied_rows(CHANGE, zip(output.numbers, output.rules, strict=True))
     untagged = sum(rule == _NO_MATCH for _, rule in rows)
     matched = output.matched
@@ -160,7 +160,7 @@ def _untagged_since(read: Sequence[Order], tag: str, tagged_before: Set[str]) ->
     """Forgets the orders tagged before whose tag somebody removed."""
     for order in read:
         if order.id in tagged_before and not has_any_tag(order.tags, [tag]):
-            yield MemoryWrite(TAGGED, order.id, None)
+            yield MemoryWrite(_TAGGED, order.id, None)
 
 
 def _plannable(
@@ -181,7 +181,7 @@ def _matching(order: Order, context: StepContext) -> str | None:
 
 def _rule_words(order: Order, context: StepContext) -> Iterator[str | None]:
     """Yields each rule of the inputs in words, None for one that does not match."""
-    options = OrderRuleInputs.from_json(context.inputs)
+    options = _OrderRuleInputs.from_json(context.inputs)
     if options.min_total is not None:
         yield _total_words(order, context, options.min_total)
     if options.countries is not None:
@@ -263,8 +263,8 @@ TEMPLATE = base.define(
         orders=results.list_of({"number": results.TEXT, "added": {"type": "boolean"}, "rule": results.TEXT}),
     ),
     steps=(
-        base.read_step(READ, "Read the orders", read_orders_changed),
-        base.decide_step(MATCH, "Find the orders that match", match_orders),
+        base.read_step(READ, "Read the orders", _read_orders_changed),
+        base.decide_step(MATCH, "Find the orders that match", _match_orders),
         base.change_step(CHANGE, "Change the tags", change_tags),
     ),
     topics=("orders/create", "orders/updated"),

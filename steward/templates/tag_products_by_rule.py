@@ -24,7 +24,7 @@ from steward.templates.parts.stored_products import ProductTable
 READ, MATCH, CHANGE = "read-products", "match-products", "change-tags"
 
 
-class ProductRuleInputs(JsonRecord, frozen=True):
+class _ProductRuleInputs(JsonRecord, frozen=True):
     """The automation's inputs; each rule has its own of the fields from `days` on."""
 
     tag: str
@@ -42,14 +42,14 @@ class ProductRuleInputs(JsonRecord, frozen=True):
         return amount_of(self.min_price), amount_of(self.max_price)
 
 
-class RuleProducts(StepOutput, frozen=True):
+class _RuleProducts(StepOutput, frozen=True):
     """The products, and the tags the store has."""
 
     products: ProductTable
     tags: dict[str, str]
 
 
-class MatchedProducts(StepOutput, frozen=True):
+class _MatchedProducts(StepOutput, frozen=True):
     """The products whose tag changes; `adds` says whether it is added or removed."""
 
     checked: int = 0
@@ -63,7 +63,7 @@ async def read(context: StepContext) -> StepResult:
     everything = await read_products(context, published_only=False)
     products = [product for product in everything if product.sellable]
     skipped = len(everything) - len(products)
-    return RuleProducts(ProductTable(products), await store_tags(context.home)).as_result(
+    return _RuleProducts(ProductTable(products), await store_tags(context.home)).as_result(
         f"Read {counted(len(products), 'product')}",
         read=len(products),
         message=f"{counted(skipped, 'product')} of kinds this template leaves out." if skipped else None,
@@ -72,7 +72,7 @@ async def read(context: StepContext) -> StepResult:
 
 async def match(context: StepContext) -> StepResult:
     """Decides which products match, and which of those need another tag."""
-    output, options = context.output(READ, RuleProducts), ProductRuleInputs.from_json(context.inputs)
+    output, options = context.output(READ, _RuleProducts), _ProductRuleInputs.from_json(context.inputs)
     matches = _RULES[options.when].matcher(context, options)
     change: list[tuple[Product, bool]] = []
     unfit: list[str] = []
@@ -87,7 +87,7 @@ async def match(context: StepContext) -> StepResult:
             unfit.append(product.label)
         else:
             change.append((product, is_match))
-    matched_products = MatchedProducts(
+    matched_products = _MatchedProducts(
         checked=checked,
         matched=matched,
         change=ProductTable(product for product, _ in change),
@@ -102,7 +102,7 @@ async def match(context: StepContext) -> StepResult:
 
 async def change_tags(context: StepContext) -> StepResult:
     """Proposes the tags. Raises TooManyChanges."""
-    matched, tags = context.output(MATCH, MatchedProducts), context.output(READ, RuleProducts).tags
+    matched, tags = context.output(MATCH, _MatchedProducts), context.output(READ, _RuleProducts).tags
     context.check_limit(len(matched.adds))
     proposals = tuple(
         proposal
@@ -115,7 +115,7 @@ async def change_tags(context: StepContext) -> StepResult:
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    output = ended.output(MATCH, MatchedProducts)
+    output = ended.output(MATCH, _MatchedProducts)
     changed = ended.applied_rows(CHANGE, output.adds)
     matched = output.matched
     text = sentences(
@@ -133,7 +133,7 @@ def finish(ended: EndedRun) -> RunSummary:
 
 def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
     """Refuses what the platform does not report, and a price range the wrong way round."""
-    options = ProductRuleInputs.from_json(values)
+    options = _ProductRuleInputs.from_json(values)
     errors: dict[str, list[str]] = {}
     low, high = options.price_range
     if low is not None and high is not None and low > high:
@@ -147,7 +147,7 @@ def check_setup(values: JsonObject, setup: base.SetupContext) -> FieldErrors:
 def _plan(
     context: StepContext, product: Product, tag_ids: Mapping[str, str], *, adds: bool
 ) -> PlannedChanges:
-    options = ProductRuleInputs.from_json(context.inputs)
+    options = _ProductRuleInputs.from_json(context.inputs)
     words = _RULES[options.when].words(options)
     if adds:
         tags = with_tag(context.home, product, options.tag, tag_ids)
@@ -163,8 +163,8 @@ class _Rule:
     A product without variants has no price, no discount and no cost.
     """
 
-    matcher: Callable[[StepContext, ProductRuleInputs], Callable[[Product], bool]]
-    words: Callable[[ProductRuleInputs], str]
+    matcher: Callable[[StepContext, _ProductRuleInputs], Callable[[Product], bool]]
+    words: Callable[[_ProductRuleInputs], str]
     fields: tuple[str, ...] = ()
 
     def condition(self, when: str) -> JsonObject:
@@ -174,12 +174,12 @@ class _Rule:
         return {"if": {"properties": {"when": {"const": when}}}, "then": need, "else": {"not": need}}
 
 
-def _created_within(context: StepContext, options: ProductRuleInputs) -> Callable[[Product], bool]:
+def _created_within(context: StepContext, options: _ProductRuleInputs) -> Callable[[Product], bool]:
     since = context.now - timedelta(days=options.days)
     return lambda product: product.created_at is not None and product.created_at >= since
 
 
-def _in_range(_: StepContext, options: ProductRuleInputs) -> Callable[[Product], bool]:
+def _in_range(_: StepContext, options: _ProductRuleInputs) -> Callable[[Product], bool]:
     low, high = options.price_range
     return lambda product: any(_is_within(variant, low, high) for variant in product.variants)
 
@@ -189,7 +189,7 @@ def _is_within(variant: Variant, low: Decimal | None, high: Decimal | None) -> b
     return price is not None and (low is None or price >= low) and (high is None or price <= high)
 
 
-def _range_words(options: ProductRuleInputs) -> str:
+def _range_words(options: _ProductRuleInputs) -> str:
     ends = (("from", options.min_price), ("up to", options.max_price))
     return f"Price {' '.join(f'{word} {price}' for word, price in ends if price is not None)}."
 

@@ -20,20 +20,20 @@ from steward.templates.parts.stored_orders import OrderTable
 READ, PICK, SEND = "read-orders", "pick-old", "send-alert"
 
 
-class UnfulfilledInputs(JsonRecord, frozen=True):
+class _UnfulfilledInputs(JsonRecord, frozen=True):
     """The automation's inputs."""
 
     older_than_days: int
     except_tags: tuple[str, ...]
 
 
-class OpenPaidOrders(StepOutput, frozen=True):
+class _OpenPaidOrders(StepOutput, frozen=True):
     """The open orders that are paid and have something left to send."""
 
     orders: OrderTable
 
 
-class WaitingOrder(JsonRecord, frozen=True):
+class _WaitingOrder(JsonRecord, frozen=True):
     """An order that has waited too long."""
 
     number: str
@@ -59,24 +59,24 @@ class WaitingOrder(JsonRecord, frozen=True):
         return f"{words}, sent in part" if self.partly_sent else words
 
 
-class WaitingOrders(StepOutput, frozen=True):
+class _WaitingOrders(StepOutput, frozen=True):
     """The orders that have waited too long, the oldest first, those on hold last."""
 
     checked: int = 0
-    waiting: tuple[WaitingOrder, ...] = ()
+    waiting: tuple[_WaitingOrder, ...] = ()
 
 
-async def read_open(context: StepContext) -> StepResult:
+async def _read_open(context: StepContext) -> StepResult:
     """Reads the open orders that are paid and have something left to send."""
     orders = [order async for order in read_orders(context, OrdersQuery(open_only=True)) if _is_unsent(order)]
     title = f"Read {counted(len(orders), 'open order')}"
-    return OpenPaidOrders(OrderTable(orders)).as_result(title, read=len(orders))
+    return _OpenPaidOrders(OrderTable(orders)).as_result(title, read=len(orders))
 
 
 async def pick_old(context: StepContext) -> StepResult:
     """Picks the orders that have waited too long."""
-    options = UnfulfilledInputs.from_json(context.inputs)
-    orders = list(context.output(READ, OpenPaidOrders).orders)
+    options = _UnfulfilledInputs.from_json(context.inputs)
+    orders = list(context.output(READ, _OpenPaidOrders).orders)
     before = days_before(context.now, options.older_than_days, context.zone)
     old: list[tuple[datetime, Order]] = []
     for order in orders:
@@ -88,20 +88,20 @@ async def pick_old(context: StepContext) -> StepResult:
     title = (
         f"Found {counted(len(old), 'order')} waiting for more than {counted(options.older_than_days, 'day')}"
     )
-    return WaitingOrders(len(orders), waiting).as_result(title, matched=len(old))
+    return _WaitingOrders(len(orders), waiting).as_result(title, matched=len(old))
 
 
 async def send_alert(context: StepContext) -> StepResult:
     """Posts one message, when an order waits."""
-    waiting = context.output(PICK, WaitingOrders).waiting
+    waiting = context.output(PICK, _WaitingOrders).waiting
     return post_card(context, _card(context, waiting)) if waiting else no_message()
 
 
 def finish(ended: EndedRun) -> RunSummary:
     """Reports on the run."""
-    picked = ended.output(PICK, WaitingOrders)
+    picked = ended.output(PICK, _WaitingOrders)
     count, waits = len(picked.waiting), verb(len(picked.waiting), "waits", "wait")
-    days = counted(UnfulfilledInputs.from_json(ended.inputs).older_than_days, "day")
+    days = counted(_UnfulfilledInputs.from_json(ended.inputs).older_than_days, "day")
     text = sentences(
         f"{count} of {counted(picked.checked, 'open paid order')} {waits} for more than {days}.",
         ended.message_sentence(SEND),
@@ -125,8 +125,8 @@ def _is_on_hold(order: Order) -> bool:
     return order.fulfilment is Fulfilment.ON_HOLD
 
 
-def _waiting(context: StepContext, since: datetime, order: Order) -> WaitingOrder:
-    return WaitingOrder(
+def _waiting(context: StepContext, since: datetime, order: Order) -> _WaitingOrder:
+    return _WaitingOrder(
         number=order.number,
         customer=order.customer_name,
         days=whole_days(since, context.now, context.zone),
@@ -138,8 +138,8 @@ def _waiting(context: StepContext, since: datetime, order: Order) -> WaitingOrde
     )
 
 
-def _card(context: StepContext, waiting: Sequence[WaitingOrder]) -> PostCard:
-    days = UnfulfilledInputs.from_json(context.inputs).older_than_days
+def _card(context: StepContext, waiting: Sequence[_WaitingOrder]) -> PostCard:
+    days = _UnfulfilledInputs.from_json(context.inputs).older_than_days
     on_hold = sum(order.on_hold for order in waiting)
     lines = [f"Paid more than {counted(days, 'day')} ago, the oldest first."]
     if on_hold:
@@ -172,7 +172,7 @@ TEMPLATE = base.define(
         orders=results.list_of({"number": results.TEXT, "days": results.COUNT, "total": results.AMOUNT}),
     ),
     steps=(
-        base.read_step(READ, "Read open orders", read_open),
+        base.read_step(READ, "Read open orders", _read_open),
         base.decide_step(PICK, "Find those waiting too long", pick_old),
         base.send_step(SEND, "Post the list", send_alert),
     ),

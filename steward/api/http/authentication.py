@@ -26,8 +26,8 @@ from steward.security.secrets import same
 from steward.security.tokens import SKEW_S, BadToken, TokenClaims
 
 SWITCHED_OFF = "Automations are switched off for this organisation"
-NOT_FOR_TOKENS = "This operation is not part of the Automations API."
-NO_ORGANIZATION = "Choose an organisation first."
+_NOT_FOR_TOKENS = "This operation is not part of the Automations API."
+_NO_ORGANIZATION = "Choose an organisation first."
 
 _RANKS = {Role.MEMBER: 0, Role.APPROVER: 1, Role.OWNER: 2}
 _ALL_ROLES = tuple(Role)
@@ -158,7 +158,7 @@ def _is_scoped(operation: Operation | None) -> bool:
 def _authorize_token(match: RouteMatch) -> None:
     """Raises the first of: a path of the web app, unknown route, missing scope."""
     if not match.is_api:
-        raise Forbidden(NOT_FOR_TOKENS)
+        raise Forbidden(_NOT_FOR_TOKENS)
     if match.refusal is not None:
         raise match.refusal
     if not _is_scoped(match.operation):
@@ -244,7 +244,7 @@ def touched(caller: AuthenticatedCaller, headers: Mapping[bytes, bytes]) -> Sess
 
 def _within_organization(session: Session) -> None:
     if session.chosen is None:
-        raise Forbidden(NO_ORGANIZATION)
+        raise Forbidden(_NO_ORGANIZATION)
     if not session.automations_on:
         raise Forbidden(SWITCHED_OFF)
 

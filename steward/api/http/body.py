@@ -12,7 +12,7 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 
 MAX_DISCARDED = 8 * 1024 * 1024
 DEEPEST = 64
-LONGEST_NUMBER = 40
+_LONGEST_NUMBER = 40
 # After 5 seconds a body must arrive at 1 KiB a second or faster.
 PATIENCE_SECONDS = 5.0
 SLOWEST = 1024
@@ -106,7 +106,7 @@ def _check_bounds(body: bytes, most_values: int) -> None:
     if (
         opened <= DEEPEST
         and opened + body.count(b",") < most_values
-        and (len(body) <= LONGEST_NUMBER or not _LONG_NUMBER.search(body))
+        and (len(body) <= _LONGEST_NUMBER or not _LONG_NUMBER.search(body))
     ):
         return
     depth = value_count = 0
@@ -130,8 +130,8 @@ _VALUES = {b"[": 1, b"{": 1, b"]": 0, b"}": 0, b":": -1}
 
 
 def _check_number(token: bytes) -> None:
-    if len(token) > LONGEST_NUMBER and _digits(token) > LONGEST_NUMBER:
-        raise Malformed(f"A number has more than {LONGEST_NUMBER} digits.")
+    if len(token) > _LONGEST_NUMBER and _digits(token) > _LONGEST_NUMBER:
+        raise Malformed(f"A number has more than {_LONGEST_NUMBER} digits.")
 
 
 def _digits(token: bytes) -> int:

@@ -15,7 +15,7 @@ from steward.model.refusals import (
 )
 
 CONTRACT_VERSION = 1
-REALM = 'Bearer realm="steward"'
+_REALM = 'Bearer realm="steward"'
 # What every JSON answer carries.
 FIXED_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"content-type", b"application/json"),
@@ -106,9 +106,9 @@ def _headers(refusal: Refusal, status: int) -> tuple[tuple[bytes, bytes], ...]:
 def _challenge(refusal: Refusal) -> str | None:
     """Returns the WWW-Authenticate header of a refusal that has one."""
     if isinstance(refusal, Unauthenticated):
-        return REALM + (', error="invalid_token"' if refusal.token_sent else "")
+        return _REALM + (', error="invalid_token"' if refusal.token_sent else "")
     if isinstance(refusal, Forbidden) and refusal.needed_scope:
-        return f'{REALM}, error="insufficient_scope", scope="{refusal.needed_scope}"'
+        return f'{_REALM}, error="insufficient_scope", scope="{refusal.needed_scope}"'
     if isinstance(refusal, InvalidCredentials) and refusal.basic:
         return 'Basic realm="steward"'
     return None

@@ -13,11 +13,11 @@ from steward.model.sessions import Session
 Message = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 # Writes a whole answer, given its status, its headers as they are sent and its body; False when it cannot.
-WriteWhole = Callable[[int, bytes, bytes], bool]
+_WriteWhole = Callable[[int, bytes, bytes], bool]
 WRITE_WHOLE = "steward.write_whole"  # among a server's extensions, where it has one
 
-LONGEST_TARGET = 8 * 1024
-MOST_HEADERS = 32 * 1024
+_LONGEST_TARGET = 8 * 1024
+_MOST_HEADERS = 32 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
@@ -54,7 +54,7 @@ class ApiRequest:
         self._context = context
         self.receive = receive
         extensions = scope.get("extensions")
-        self.write_whole: WriteWhole | None = extensions.get(WRITE_WHOLE) if extensions else None
+        self.write_whole: _WriteWhole | None = extensions.get(WRITE_WHOLE) if extensions else None
         self.call: ApiCall | None = None
         self.touched: Session | None = None
         received: list[tuple[bytes, bytes]] = scope["headers"]
@@ -73,9 +73,9 @@ class ApiRequest:
         else:
             self.id = new_id(context.clock.now())
         self.is_overlong: int | None = None
-        if len(raw) + len(self.query_string) > LONGEST_TARGET:
+        if len(raw) + len(self.query_string) > _LONGEST_TARGET:
             self.is_overlong = TARGET_TOO_LONG
-        elif _length(received) > MOST_HEADERS:
+        elif _length(received) > _MOST_HEADERS:
             self.is_overlong = HEADERS_TOO_LARGE
 
     @property

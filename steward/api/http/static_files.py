@@ -16,7 +16,7 @@ from steward.api.http.operation import RawRequest, Reply
 
 FOLDER = Path(__file__).resolve().parents[2] / "static"
 # Vite puts files with a hash in their name here, and no others.
-HASHED = "/assets/"
+_HASHED = "/assets/"
 # Files of the build that no page requests.
 _NOT_SERVED = frozenset({"index.html", "manifest.json", "pages.json"})
 _PARAMETER = r"[A-Za-z0-9._-]{1,80}"
@@ -41,7 +41,7 @@ _OFF = (
     " idle-detection local-fonts magnetometer microphone midi payment picture-in-picture"
     " publickey-credentials-get screen-wake-lock serial usb xr-spatial-tracking"
 )
-PAGE_HEADERS: Mapping[str, str] = {
+_PAGE_HEADERS: Mapping[str, str] = {
     "content-security-policy": _POLICY,
     "x-content-type-options": "nosniff",
     "cross-origin-opener-policy": "same-origin",
@@ -80,7 +80,7 @@ class BuiltPages:
             for path in folder.rglob("*")
             if path.is_file() and path.name not in _NOT_SERVED
         }
-        headers = dict(PAGE_HEADERS)
+        headers = dict(_PAGE_HEADERS)
         if web_origin.startswith("https:"):
             headers["strict-transport-security"] = _HSTS
         self._headers = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
@@ -90,7 +90,7 @@ class BuiltPages:
         file = self._files.get(raw_request.path)
         if file is not None:
             return self._reply(
-                raw_request, file, _FOR_GOOD if raw_request.path.startswith(HASHED) else "no-cache"
+                raw_request, file, _FOR_GOOD if raw_request.path.startswith(_HASHED) else "no-cache"
             )
         if self._pages.fullmatch(raw_request.path):
             return self._reply(raw_request, self._index, "no-store")

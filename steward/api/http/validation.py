@@ -34,7 +34,7 @@ _WORDS: Mapping[str, str] = {
 }
 
 
-def query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
+def _query_fields(query_string: bytes, errors: Errors) -> dict[str, str]:
     """The query's parameters; repeated and unreadable ones are put into `errors`."""
     parameters: dict[str, str] = {}
     if not query_string:
@@ -62,7 +62,7 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
         if good is not None:
             checked: M = good
             return checked
-    parameters = query_fields(query_string, errors)
+    parameters = _query_fields(query_string, errors)
     if model is None:
         for name in parameters:
             errors.setdefault(name, []).append("This parameter is not known here.")
@@ -74,7 +74,7 @@ def query(model: type[M] | None, query_string: bytes, errors: Errors) -> M | Non
 def _good(model: type[BaseModel], query_string: bytes) -> BaseModel | None:
     """The checked query when nothing is wrong with it."""
     errors: Errors = {}
-    checked = _checked(model, query_fields(query_string, errors), errors)
+    checked = _checked(model, _query_fields(query_string, errors), errors)
     return None if errors else checked
 
 

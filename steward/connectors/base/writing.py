@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, Self
 
+from steward.model.answer import WriteAnswer
 from steward.model.change import Batch
 from steward.model.json import JsonValue
 from steward.outbound.errors import CallError, ErrorKind, Invalid, NotSent, WriteFailed
@@ -25,7 +26,8 @@ class WriteOutcome:
     """The outcome of one part: `applied` only when the response had the expected value.
 
     `seen` is the value read or returned; `modified_at` the object's own time in the response; `wait_s` how
-    long to wait after a call that was not sent; `error` the kind of the call's error.
+    long to wait after a call that was not sent; `error` the kind of the call's error; `answer` what was
+    answered, also to a refused or doubtful call, for the later steps of a workflow.
     """
 
     state: WriteState
@@ -35,9 +37,10 @@ class WriteOutcome:
     modified_at: datetime | None = None
     wait_s: float | None = None
     error: ErrorKind | None = None
+    answer: WriteAnswer | None = None
 
     @classmethod
-    def of_error(cls, state: WriteState, error: CallError) -> Self:
+    def of_error(cls, state: WriteState, error: CallError, answer: WriteAnswer | None = None) -> Self:
         """Returns the outcome of a part whose call failed; only an unsent call keeps its wait."""
         return cls(
             state,
@@ -45,6 +48,7 @@ class WriteOutcome:
             reason=error.message,
             wait_s=error.wait_s if state is WriteState.NOT_SENT else None,
             error=error.kind,
+            answer=answer,
         )
 
     @classmethod

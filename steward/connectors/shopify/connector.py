@@ -75,10 +75,10 @@ from steward.outbound.query_cost import CostBudget
 
 # All documents are valid for these versions; older ones have no idempotency keys for inventory.
 VERSIONS = ("2026-01", "2026-04", "2026-07", "2026-10")
-EVENT_BODY = 256 * 1024
+_EVENT_BODY = 256 * 1024
 WRITE_S = 30.0
 # Where the store leaves the results of bulk operations.
-RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
+_RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
 _RATE_LIMIT = RateLimit(max_concurrency=4, cost_budget=CostBudget())
 
 
@@ -112,7 +112,7 @@ class Shopify:
             SCHEMA,
             self.capabilities,
             VERSIONS,
-            EVENT_BODY,
+            _EVENT_BODY,
         )
         reads: tuple[ReadOp[Any, Any], ...] = (
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),
@@ -156,7 +156,7 @@ class Shopify:
             _RATE_LIMIT,
             f"shopify {domain} {whose}",
             documents=self._documents,
-            result_hosts=RESULT_HOSTS,
+            result_hosts=_RESULT_HOSTS,
         )
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> ShopifyReader:

@@ -109,11 +109,11 @@ def _tags(row: Row) -> Value:
 
 def tag_value(row: Row, part: Part) -> Value:
     """Whether an object has the one tag of a part. Raises UnusableResponse."""
-    [expected_tag] = named_tags(part)
+    [expected_tag] = _named_tags(part)
     return {"has": any(tag.casefold() == expected_tag.casefold() for tag in texts_of(row, "tags"))}
 
 
-def named_tags(part: Part) -> Sequence[str]:
+def _named_tags(part: Part) -> Sequence[str]:
     """Returns the tags a part adds or removes."""
     listed = part.arguments.get("add", part.arguments.get("remove"))
     return [str(tag) for tag in listed] if isinstance(listed, list | tuple) else []

@@ -7,7 +7,7 @@ that change a store.
 from steward.outbound.documents import Document
 
 PRODUCTS_PAGE = 28
-VARIANTS_PAGE = 100
+_VARIANTS_PAGE = 100
 ORDERS_PAGE = 8
 CUSTOMERS_PAGE = 100
 PLAIN_PAGE = 250
@@ -164,7 +164,7 @@ VARIANTS = Document(
     "Variants",
     f"""
 query Variants($after: String, $query: String) {{
-  productVariants(first: {VARIANTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
+  productVariants(first: {_VARIANTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
     pageInfo {{ hasNextPage endCursor }}
     nodes {{ ...VariantFields }}
   }}
@@ -177,7 +177,7 @@ VARIANTS_AT = Document(
     "VariantsAt",
     f"""
 query VariantsAt($after: String, $query: String, $location: ID!) {{
-  productVariants(first: {VARIANTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
+  productVariants(first: {_VARIANTS_PAGE}, after: $after, query: $query, sortKey: ID) {{
     pageInfo {{ hasNextPage endCursor }}
     nodes {{ ...VariantFields }}
   }}

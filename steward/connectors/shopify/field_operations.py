@@ -50,7 +50,7 @@ _RULES: Mapping[str, tuple[Callable[[str], object], str]] = {
 }
 
 
-class FieldsOperation(ShopifyOperation[SetObjectFields]):
+class _FieldsOperation(ShopifyOperation[SetObjectFields]):
     """`product.set_fields`, `order.set_fields`, `customer.set_fields`: only fields that differ are sent."""
 
     __slots__ = ()
@@ -87,7 +87,7 @@ class FieldsOperation(ShopifyOperation[SetObjectFields]):
         return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
 
 
-class ChangeTagsOperation(ShopifyOperation[ChangeTags]):
+class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
     """`order.change_tags` and its like: one part per tag, compared by whether the object has that tag.
 
     Several such changes of one object do not conflict with each other.
@@ -147,7 +147,7 @@ def _ref(subject: Order | Product | Customer | DraftOrder) -> ObjectRef:
     return product_ref(subject) if isinstance(subject, Product) else draft_ref(subject)
 
 
-class ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
+class _ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
     """`fulfillment.release`: ends the holds of one fulfilment order; a hold placed since is a conflict."""
 
     __slots__ = ()
@@ -169,7 +169,7 @@ class ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
         )
 
 
-class SetRedirectOperation(ShopifyOperation[SetRedirect]):
+class _SetRedirectOperation(ShopifyOperation[SetRedirect]):
     """`redirect.set`: points an existing redirect to another target."""
 
     __slots__ = ()
@@ -221,11 +221,11 @@ def _wrong(name: str, value: JsonValue) -> str | None:
     return None if fits(value) and len(value) <= 255 else words
 
 
-SET_PRODUCT_FIELDS = FieldsOperation("product.set_fields")
-SET_ORDER_FIELDS = FieldsOperation("order.set_fields")
-SET_CUSTOMER_FIELDS = FieldsOperation("customer.set_fields")
+SET_PRODUCT_FIELDS = _FieldsOperation("product.set_fields")
+SET_ORDER_FIELDS = _FieldsOperation("order.set_fields")
+SET_CUSTOMER_FIELDS = _FieldsOperation("customer.set_fields")
 CHANGE_TAGS = tuple(
-    ChangeTagsOperation(f"{kind}.change_tags") for kind in ("order", "product", "customer", "draft_order")
+    _ChangeTagsOperation(f"{kind}.change_tags") for kind in ("order", "product", "customer", "draft_order")
 )
-RELEASE = ReleaseOperation("fulfillment.release", action=Action.UPDATE)
-SET_REDIRECT = SetRedirectOperation("redirect.set")
+RELEASE = _ReleaseOperation("fulfillment.release", action=Action.UPDATE)
+SET_REDIRECT = _SetRedirectOperation("redirect.set")

@@ -31,7 +31,7 @@ Plain = dict[str, JsonValue]
 
 # The most further calls for the long lists of one object or one fetch.
 MAX_CALLS = 100
-MAX_FETCHED = 100
+_MAX_FETCHED = 100
 
 
 class FlowReads:
@@ -61,7 +61,7 @@ class FlowReads:
         if order is None:
             raise Invalid(["sort"], f"“{str(query.sort)[:60]}” is no order {query.root} can be sorted in.")
         variables: Plain = {"query": query.query.strip() or None, "sort": order[0], "reverse": order[1]}
-        limit, objects, after = max(min(query.limit, MAX_FETCHED), 0), list[Plain](), None
+        limit, objects, after = max(min(query.limit, _MAX_FETCHED), 0), list[Plain](), None
         while len(objects) < limit:
             connection = sub(await self._execute(recipe, {**variables, "after": after}), query.root)
             rows = [row_of(node) for node in list_of(connection, "nodes")][: limit - len(objects)]

@@ -17,7 +17,7 @@ from steward.outbound.documents import Document
 # The most objects read of one list.
 MAX_LIST_LENGTH = 250
 MAX_QUERY_COST = 1_000
-MAX_PATHS = 1_000
+_MAX_PATHS = 1_000
 MAX_DEPTH = 12
 # The objects of Shopify Flow workflows, by their names there.
 OBJECTS: Mapping[str, str] = {
@@ -86,7 +86,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class _Compiled:
     """A query with the highest cost it may have.
 
     `problems` are unreadable paths with messages; `lists` the paths of lists read up to 250; `types` the
@@ -112,7 +112,7 @@ def recipe_of(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) 
     return Recipe(Reads.SHOP if root == "shop" else Reads.OBJECT, root, sorted_paths, tuple(patched))
 
 
-def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) -> Compiled:
+def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = ()) -> _Compiled:
     """Compiles a read of `paths` of `root`; paths begin with the root. Never raises for a path.
 
     An unknown root gives a problem for each path and no query.
@@ -120,12 +120,12 @@ def compile_read(root: str, paths: Iterable[str], patched: Iterable[Patched] = (
     sorted_paths = sorted(set(paths))
     if root not in OBJECTS and root not in FETCHED:
         words = f"“{root[:60]}” is nothing that can be read of a Shopify store."
-        return Compiled("", 0, tuple((path, words) for path in sorted_paths), (), {}, Tree(""), ())
+        return _Compiled("", 0, tuple((path, words) for path in sorted_paths), (), {}, Tree(""), ())
     return compiled(recipe_of(root, sorted_paths, patched))
 
 
 @functools.lru_cache(maxsize=512)
-def compiled(recipe: Recipe) -> Compiled:
+def compiled(recipe: Recipe) -> _Compiled:
     """Returns the query of a recipe, and the problems of its paths, which the query leaves out."""
     table, builder = schema_table(), _TreeBuilder(recipe)
     builder.grow(table)
@@ -136,7 +136,7 @@ def compiled(recipe: Recipe) -> Compiled:
     else:
         words = "Too much is read at once. Use fewer fields of objects within lists."
         builder.problems.append((recipe.root, words))
-    return Compiled(
+    return _Compiled(
         _query_text(recipe, builder, lengths),
         cost,
         tuple(builder.problems),
@@ -193,8 +193,8 @@ class _TreeBuilder:
 
     def grow(self, table: SchemaTable) -> None:
         """Adds every path of the recipe."""
-        if len(self.recipe.paths) > MAX_PATHS:
-            self.problems.append((self.recipe.root, f"More than {MAX_PATHS} fields are used."))
+        if len(self.recipe.paths) > _MAX_PATHS:
+            self.problems.append((self.recipe.root, f"More than {_MAX_PATHS} fields are used."))
             return
         metafields = {
             (metafield.type, metafield.handle): index for index, metafield in enumerate(self.recipe.patched)

@@ -45,7 +45,7 @@ class ShopifyOperation(StoreOperation[A]):
         return dict(arguments)
 
 
-class PriceOperation(ShopifyOperation[SetPrice]):
+class _PriceOperation(ShopifyOperation[SetPrice]):
     """`variant.set_price`: price and compare-at price of variants; one request per product."""
 
     __slots__ = ()
@@ -96,7 +96,7 @@ class PriceOperation(ShopifyOperation[SetPrice]):
         )
 
 
-class StockOperation(ShopifyOperation[SetStock]):
+class _StockOperation(ShopifyOperation[SetStock]):
     """`inventory.set`: the available quantity at one location, by compare-and-swap."""
 
     __slots__ = ()
@@ -135,7 +135,7 @@ class StockOperation(ShopifyOperation[SetStock]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class StatusOperation(ShopifyOperation[SetStatus]):
+class _StatusOperation(ShopifyOperation[SetStatus]):
     """`product.set_status`: active, draft, archived or unlisted."""
 
     __slots__ = ()
@@ -161,7 +161,7 @@ class StatusOperation(ShopifyOperation[SetStatus]):
         )
 
 
-class PublishedOperation(ShopifyOperation[SetPublished]):
+class _PublishedOperation(ShopifyOperation[SetPublished]):
     """`product.set_published`: publishes or unpublishes; only channels that differ are sent."""
 
     __slots__ = ()
@@ -245,7 +245,7 @@ class TagsOperation(ShopifyOperation[A]):
         )
 
 
-class ProductTagsOperation(TagsOperation[SetTags]):
+class _ProductTagsOperation(TagsOperation[SetTags]):
     """`product.set_tags`: Shopify's tags need no ids, so `tag_ids` is unused."""
 
     __slots__ = ()
@@ -341,8 +341,8 @@ def variant_ref(variant: Variant) -> ObjectRef:
     return ObjectRef("variant", variant.id, variant.label, variant.url)
 
 
-SET_PRICE = PriceOperation("variant.set_price")
-SET_STOCK = StockOperation("inventory.set", recovery=Recovery.IDEMPOTENT, guard=Guard.COMPARE_AND_SWAP)
-SET_STATUS = StatusOperation("product.set_status")
-SET_PUBLISHED = PublishedOperation("product.set_published")
-SET_TAGS = ProductTagsOperation("product.set_tags")
+SET_PRICE = _PriceOperation("variant.set_price")
+SET_STOCK = _StockOperation("inventory.set", recovery=Recovery.IDEMPOTENT, guard=Guard.COMPARE_AND_SWAP)
+SET_STATUS = _StatusOperation("product.set_status")
+SET_PUBLISHED = _PublishedOperation("product.set_published")
+SET_TAGS = _ProductTagsOperation("product.set_tags")

@@ -31,12 +31,12 @@ from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
-MAX_NOTE_LENGTH = 5_000
-MAX_METAFIELDS = 25
+_MAX_NOTE_LENGTH = 5_000
+_MAX_METAFIELDS = 25
 # An order shows so many refunds; with more, a new one could not be recognized.
-MAX_REFUNDS_SHOWN = 5
-CANCEL_REASONS = ("customer", "declined", "fraud", "inventory", "other", "staff")
-HOLD_REASONS = (
+_MAX_REFUNDS_SHOWN = 5
+_CANCEL_REASONS = ("customer", "declined", "fraud", "inventory", "other", "staff")
+_HOLD_REASONS = (
     *("awaiting_payment", "awaiting_return_items", "high_risk_of_fraud", "incorrect_address"),
     *("inventory_out_of_stock", "unknown_delivery_date", "other"),
 )
@@ -46,7 +46,7 @@ _TYPE = re.compile(r"[a-z_]+(\.[a-z_]+)?")
 _UNPAID = (Payment.PENDING, Payment.AUTHORIZED, Payment.VOIDED)
 
 
-class OrderTagsOperation(TagsOperation[SetOrderTags]):
+class _OrderTagsOperation(TagsOperation[SetOrderTags]):
     """`order.set_tags`."""
 
     __slots__ = ()
@@ -59,7 +59,7 @@ class OrderTagsOperation(TagsOperation[SetOrderTags]):
         )
 
 
-class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
+class _CustomerTagsOperation(TagsOperation[SetCustomerTags]):
     """`customer.set_tags`."""
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class CustomerTagsOperation(TagsOperation[SetCustomerTags]):
         return self._plan_tags(tagged, integration_id)
 
 
-class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
+class _DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
     """`draft_order.set_tags`."""
 
     __slots__ = ()
@@ -85,7 +85,7 @@ class DraftTagsOperation(TagsOperation[SetDraftOrderTags]):
         return self._plan_tags(tagged, integration_id)
 
 
-class NoteOperation(ShopifyOperation[SetNote]):
+class _NoteOperation(ShopifyOperation[SetNote]):
     """`order.set_note`, `customer.set_note`: the whole text; an empty one removes the note."""
 
     __slots__ = ()
@@ -94,9 +94,9 @@ class NoteOperation(ShopifyOperation[SetNote]):
         subject = command.subject
         if isinstance(subject, Order) != (self.name == "order.set_note"):
             raise TypeError(f"{self.name} is not asked about a {type(subject).__name__}")
-        if len(command.note) > MAX_NOTE_LENGTH:
+        if len(command.note) > _MAX_NOTE_LENGTH:
             return ItemProblem(
-                subject.id, "too_long", f"A note has at most {MAX_NOTE_LENGTH} characters.", "note"
+                subject.id, "too_long", f"A note has at most {_MAX_NOTE_LENGTH} characters.", "note"
             )
         if command.note == subject.note:
             return subject.id
@@ -107,7 +107,7 @@ class NoteOperation(ShopifyOperation[SetNote]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class CancelOperation(ShopifyOperation[CancelOrder]):
+class _CancelOperation(ShopifyOperation[CancelOrder]):
     """`order.cancel`: the store runs it as a job; done when the order is cancelled; nothing is refunded."""
 
     __slots__ = ()
@@ -117,8 +117,8 @@ class CancelOperation(ShopifyOperation[CancelOrder]):
 
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, reason = command.order, (command.reason or "other").lower()
-        if reason not in CANCEL_REASONS:
-            words = f"The reason is one of {', '.join(CANCEL_REASONS)}."
+        if reason not in _CANCEL_REASONS:
+            words = f"The reason is one of {', '.join(_CANCEL_REASONS)}."
             return ItemProblem(order.id, "not_a_reason", words, "reason")
         if order.cancelled_at is not None:
             return order.id
@@ -143,7 +143,7 @@ class CancelOperation(ShopifyOperation[CancelOrder]):
         )
 
 
-class CloseOperation(ShopifyOperation[CloseOrder]):
+class _CloseOperation(ShopifyOperation[CloseOrder]):
     """`order.close`: archives an order, or takes it out of the archive."""
 
     __slots__ = ()
@@ -167,7 +167,7 @@ class CloseOperation(ShopifyOperation[CloseOrder]):
         )
 
 
-class HoldOperation(ShopifyOperation[HoldFulfilment]):
+class _HoldOperation(ShopifyOperation[HoldFulfilment]):
     """`fulfillment.hold`: one fulfilment order that is open or scheduled."""
 
     __slots__ = ()
@@ -179,8 +179,8 @@ class HoldOperation(ShopifyOperation[HoldFulfilment]):
         self, command: HoldFulfilment, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
         order, sending, reason = command.order, command.fulfilment, (command.reason or "other").lower()
-        if reason not in HOLD_REASONS:
-            words = f"The reason is one of {', '.join(HOLD_REASONS)}."
+        if reason not in _HOLD_REASONS:
+            words = f"The reason is one of {', '.join(_HOLD_REASONS)}."
             return ItemProblem(order.id, "not_a_reason", words, "reason")
         if sending.status == "on_hold":
             return order.id
@@ -195,7 +195,7 @@ class HoldOperation(ShopifyOperation[HoldFulfilment]):
         )
 
 
-class CaptureOperation(ShopifyOperation[CapturePayment]):
+class _CaptureOperation(ShopifyOperation[CapturePayment]):
     """`order.capture`: captures the order's one authorization; an order with several is left to people."""
 
     __slots__ = ()
@@ -227,7 +227,7 @@ class CaptureOperation(ShopifyOperation[CapturePayment]):
         )
 
 
-class RefundOperation(ShopifyOperation[CreateRefund]):
+class _RefundOperation(ShopifyOperation[CreateRefund]):
     """`refund.create`: sent under our idempotency key; compared by number and sum of refunds."""
 
     __slots__ = ()
@@ -271,7 +271,7 @@ class RefundOperation(ShopifyOperation[CreateRefund]):
         )
 
 
-class MetafieldOperation(ShopifyOperation[SetMetafield]):
+class _MetafieldOperation(ShopifyOperation[SetMetafield]):
     """`metafield.set`: compare-and-swap by digest; a request is applied as a whole or not at all."""
 
     __slots__ = ()
@@ -281,7 +281,7 @@ class MetafieldOperation(ShopifyOperation[SetMetafield]):
         groups: list[list[Part]] = [[]]
         for part in parts:
             used = {grouped_part.target for grouped_part in groups[-1]}
-            if len(groups[-1]) >= MAX_METAFIELDS or part.target in used:
+            if len(groups[-1]) >= _MAX_METAFIELDS or part.target in used:
                 groups.append([])
             groups[-1].append(part)
         return [tuple(group) for group in groups if group]
@@ -319,7 +319,7 @@ class MetafieldOperation(ShopifyOperation[SetMetafield]):
         return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
 
 
-class RedirectOperation(ShopifyOperation[CreateRedirect]):
+class _RedirectOperation(ShopifyOperation[CreateRedirect]):
     """`redirect.create`: a path without a redirect; the store allows one redirect per path."""
 
     __slots__ = ()
@@ -386,7 +386,7 @@ def _refund_problem(ask: CreateRefund) -> ItemProblem | None:
         return ItemProblem(
             order.id, "nothing_refunded", "Neither goods nor money are given back.", "refunded"
         )
-    if len(order.refunds) >= MAX_REFUNDS_SHOWN:
+    if len(order.refunds) >= _MAX_REFUNDS_SHOWN:
         words = "It was refunded so often that another refund is left to people."
         return ItemProblem(order.id, "refunded_often", words, "refunded")
     for line, quantity in ask.lines:
@@ -407,17 +407,17 @@ def _refund_amount_problem(ask: CreateRefund, amount: str) -> ItemProblem | None
     return None
 
 
-SET_ORDER_TAGS = OrderTagsOperation("order.set_tags")
-SET_CUSTOMER_TAGS = CustomerTagsOperation("customer.set_tags")
-SET_DRAFT_TAGS = DraftTagsOperation("draft_order.set_tags")
-SET_ORDER_NOTE = NoteOperation("order.set_note")
-SET_CUSTOMER_NOTE = NoteOperation("customer.set_note")
-CANCEL_ORDER = CancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
-CLOSE_ORDER = CloseOperation("order.close", action=Action.ARCHIVE)
-HOLD = HoldOperation("fulfillment.hold", action=Action.HOLD)
-CAPTURE = CaptureOperation("order.capture", reversible=False)
-REFUND = RefundOperation(
+SET_ORDER_TAGS = _OrderTagsOperation("order.set_tags")
+SET_CUSTOMER_TAGS = _CustomerTagsOperation("customer.set_tags")
+SET_DRAFT_TAGS = _DraftTagsOperation("draft_order.set_tags")
+SET_ORDER_NOTE = _NoteOperation("order.set_note")
+SET_CUSTOMER_NOTE = _NoteOperation("customer.set_note")
+CANCEL_ORDER = _CancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
+CLOSE_ORDER = _CloseOperation("order.close", action=Action.ARCHIVE)
+HOLD = _HoldOperation("fulfillment.hold", action=Action.HOLD)
+CAPTURE = _CaptureOperation("order.capture", reversible=False)
+REFUND = _RefundOperation(
     "refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT, reversible=False
 )
-SET_METAFIELD = MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
-CREATE_REDIRECT = RedirectOperation("redirect.create", action=Action.CREATE)
+SET_METAFIELD = _MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
+CREATE_REDIRECT = _RedirectOperation("redirect.create", action=Action.CREATE)

@@ -11,7 +11,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.outbound.documents import Document
 
 # Marks the hold as ours, so that the store itself rejects a second one.
-HOLD_HANDLE = "steward"
+_HOLD_HANDLE = "steward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _hold(batch: Batch) -> Request:
         "reason": str(part.arguments["reason"]).upper(),
         "reasonNotes": part.arguments["notes"] or None,
         "notifyMerchant": False,
-        "handle": HOLD_HANDLE,
+        "handle": _HOLD_HANDLE,
     }
     return Request(mutations.HOLD, {"id": gid("FulfillmentOrder", part.target), "hold": hold})
 

@@ -19,7 +19,7 @@ from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
 HEADER = "X-Shopify-Access-Token"
-TOKEN_PATH = "/admin/oauth/access_token"
+_TOKEN_PATH = "/admin/oauth/access_token"
 # A stored domain (at most 255 characters), and the accepted input: any case, surrounding blanks.
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,240}\.myshopify\.com")
 _WRITTEN = r"^\s*[A-Za-z0-9][A-Za-z0-9-]{0,240}\.[Mm][Yy][Ss][Hh][Oo][Pp][Ii][Ff][Yy]\.[Cc][Oo][Mm]\s*$"
@@ -130,7 +130,7 @@ def credentials_of(
         return HeaderSecret(HEADER, sealed["access_token"])
     if "client_id" not in plain or "client_secret" not in sealed:
         raise BadSettings({"client_secret": ["This is needed."]})
-    return ClientCredentials(plain["client_id"], sealed["client_secret"], f"{base}{TOKEN_PATH}", HEADER)
+    return ClientCredentials(plain["client_id"], sealed["client_secret"], f"{base}{_TOKEN_PATH}", HEADER)
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import parse_json
 
 # Marks an event that catch-up read: the object's changes must be computed.
-CAUGHT_UP = "caught_up"
+_CAUGHT_UP = "caught_up"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicSource:
+class _TopicSource:
     """How a native topic is subscribed to and read: the fields of its body, and where the ids are."""
 
     canonical: str
@@ -36,51 +36,51 @@ _LEVEL = ("inventory_item_id", "location_id", "available", "updated_at")
 _VARIANT = ("id", "product_id", "inventory_item_id", "updated_at")
 
 # In the order of docs/design/connectors.md#topics; the keys are values of the schema's enum.
-TOPIC_SOURCES: Mapping[str, TopicSource] = {
-    "ORDERS_CREATE": TopicSource("orders/create", "order", _ORDER),
-    "ORDERS_UPDATED": TopicSource("orders/updated", "order", _ORDER),
-    "ORDERS_PAID": TopicSource("orders/paid", "order", _ORDER),
-    "ORDERS_FULFILLED": TopicSource("orders/fulfilled", "order", _ORDER),
-    "ORDERS_CANCELLED": TopicSource("orders/cancelled", "order", _ORDER),
-    "ORDERS_DELETE": TopicSource("orders/delete", "order", ("id",)),
-    "REFUNDS_CREATE": TopicSource("refunds/create", "refund", _OF_ORDER, parent="order_id"),
-    "PRODUCTS_CREATE": TopicSource("products/create", "product", (*_PLAIN, "variants.id")),
-    "PRODUCTS_UPDATE": TopicSource("products/update", "product", (*_PLAIN, "variants.id")),
-    "PRODUCTS_DELETE": TopicSource("products/delete", "product", ("id",)),
-    "INVENTORY_LEVELS_UPDATE": TopicSource(
+TOPIC_SOURCES: Mapping[str, _TopicSource] = {
+    "ORDERS_CREATE": _TopicSource("orders/create", "order", _ORDER),
+    "ORDERS_UPDATED": _TopicSource("orders/updated", "order", _ORDER),
+    "ORDERS_PAID": _TopicSource("orders/paid", "order", _ORDER),
+    "ORDERS_FULFILLED": _TopicSource("orders/fulfilled", "order", _ORDER),
+    "ORDERS_CANCELLED": _TopicSource("orders/cancelled", "order", _ORDER),
+    "ORDERS_DELETE": _TopicSource("orders/delete", "order", ("id",)),
+    "REFUNDS_CREATE": _TopicSource("refunds/create", "refund", _OF_ORDER, parent="order_id"),
+    "PRODUCTS_CREATE": _TopicSource("products/create", "product", (*_PLAIN, "variants.id")),
+    "PRODUCTS_UPDATE": _TopicSource("products/update", "product", (*_PLAIN, "variants.id")),
+    "PRODUCTS_DELETE": _TopicSource("products/delete", "product", ("id",)),
+    "INVENTORY_LEVELS_UPDATE": _TopicSource(
         "inventory_levels/update", "inventory", _LEVEL, id="inventory_item_id"
     ),
-    "VARIANTS_OUT_OF_STOCK": TopicSource("variants/out_of_stock", "variant", _VARIANT, parent="product_id"),
-    "VARIANTS_IN_STOCK": TopicSource("variants/in_stock", "variant", _VARIANT, parent="product_id"),
-    "CUSTOMERS_CREATE": TopicSource("customers/create", "customer", _PLAIN),
-    "CUSTOMERS_UPDATE": TopicSource("customers/update", "customer", _PLAIN),
-    "CUSTOMERS_DELETE": TopicSource("customers/delete", "customer", ("id",)),
-    "CUSTOMER_TAGS_ADDED": TopicSource(
+    "VARIANTS_OUT_OF_STOCK": _TopicSource("variants/out_of_stock", "variant", _VARIANT, parent="product_id"),
+    "VARIANTS_IN_STOCK": _TopicSource("variants/in_stock", "variant", _VARIANT, parent="product_id"),
+    "CUSTOMERS_CREATE": _TopicSource("customers/create", "customer", _PLAIN),
+    "CUSTOMERS_UPDATE": _TopicSource("customers/update", "customer", _PLAIN),
+    "CUSTOMERS_DELETE": _TopicSource("customers/delete", "customer", ("id",)),
+    "CUSTOMER_TAGS_ADDED": _TopicSource(
         "customers/tags_added", "customer", ("customerId", "tags", "occurredAt"), id="customerId"
     ),
-    "DISCOUNTS_CREATE": TopicSource("discounts/create", "discount", _GLOBAL, id="admin_graphql_api_id"),
-    "DISCOUNTS_UPDATE": TopicSource("discounts/update", "discount", _GLOBAL, id="admin_graphql_api_id"),
-    "DISCOUNTS_DELETE": TopicSource("discounts/delete", "discount", _GLOBAL, id="admin_graphql_api_id"),
-    "CHECKOUTS_CREATE": TopicSource("checkouts/create", "checkout", _PLAIN),
-    "FULFILLMENTS_CREATE": TopicSource("fulfillments/create", "fulfilment", _OF_ORDER, parent="order_id"),
-    "RETURNS_REQUEST": TopicSource("returns/request", "return", ("id", "order.id", "created_at")),
-    "DRAFT_ORDERS_CREATE": TopicSource("draft_orders/create", "draft_order", _PLAIN),
-    "COLLECTIONS_UPDATE": TopicSource("collections/update", "collection", ("id", "updated_at")),
-    "LOCATIONS_CREATE": TopicSource("locations/create", "location", _PLAIN),
+    "DISCOUNTS_CREATE": _TopicSource("discounts/create", "discount", _GLOBAL, id="admin_graphql_api_id"),
+    "DISCOUNTS_UPDATE": _TopicSource("discounts/update", "discount", _GLOBAL, id="admin_graphql_api_id"),
+    "DISCOUNTS_DELETE": _TopicSource("discounts/delete", "discount", _GLOBAL, id="admin_graphql_api_id"),
+    "CHECKOUTS_CREATE": _TopicSource("checkouts/create", "checkout", _PLAIN),
+    "FULFILLMENTS_CREATE": _TopicSource("fulfillments/create", "fulfilment", _OF_ORDER, parent="order_id"),
+    "RETURNS_REQUEST": _TopicSource("returns/request", "return", ("id", "order.id", "created_at")),
+    "DRAFT_ORDERS_CREATE": _TopicSource("draft_orders/create", "draft_order", _PLAIN),
+    "COLLECTIONS_UPDATE": _TopicSource("collections/update", "collection", ("id", "updated_at")),
+    "LOCATIONS_CREATE": _TopicSource("locations/create", "location", _PLAIN),
 }
 TOPICS: Mapping[str, TopicSpec] = {
     source.canonical: TopicSpec((native,)) for native, source in TOPIC_SOURCES.items()
 }
 # Not offered to automations: the app was uninstalled, so the connection's keys are checked.
 UNINSTALLED = "APP_UNINSTALLED"
-SUBSCRIBABLE_TOPICS: Mapping[str, TopicSource] = {
+SUBSCRIBABLE_TOPICS: Mapping[str, _TopicSource] = {
     **TOPIC_SOURCES,
-    UNINSTALLED: TopicSource("app/uninstalled", "shop", ("id",)),
+    UNINSTALLED: _TopicSource("app/uninstalled", "shop", ("id",)),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class EventObject:
+class _EventObject:
     """How objects of a type are read for events: by which document, under which name."""
 
     changed: Document
@@ -89,10 +89,12 @@ class EventObject:
     update: str
 
 
-EVENT_OBJECTS: Mapping[str, EventObject] = {
-    "order": EventObject(documents.CHANGED_ORDERS, "orders", "ORDERS_CREATE", "ORDERS_UPDATED"),
-    "product": EventObject(documents.CHANGED_PRODUCTS, "products", "PRODUCTS_CREATE", "PRODUCTS_UPDATE"),
-    "customer": EventObject(documents.CHANGED_CUSTOMERS, "customers", "CUSTOMERS_CREATE", "CUSTOMERS_UPDATE"),
+EVENT_OBJECTS: Mapping[str, _EventObject] = {
+    "order": _EventObject(documents.CHANGED_ORDERS, "orders", "ORDERS_CREATE", "ORDERS_UPDATED"),
+    "product": _EventObject(documents.CHANGED_PRODUCTS, "products", "PRODUCTS_CREATE", "PRODUCTS_UPDATE"),
+    "customer": _EventObject(
+        documents.CHANGED_CUSTOMERS, "customers", "CUSTOMERS_CREATE", "CUSTOMERS_UPDATE"
+    ),
 }
 
 
@@ -141,7 +143,7 @@ def changed_event(object_type: str, row: Row, *, since: datetime | None) -> Even
         "id": int(number),
         "created_at": text(row, "createdAt"),
         "updated_at": text(row, "updatedAt"),
-        CAUGHT_UP: True,
+        _CAUGHT_UP: True,
         **(_state_read(row) if object_type == "order" else {}),
     }
     return Event(
@@ -171,7 +173,7 @@ def derive(
     if event.native.endswith("_DELETE"):
         return Derived((source.canonical,), forget=True)
     topics, snapshot = [source.canonical], remembered(event)
-    if event.payload.get(CAUGHT_UP) is True and event.native == EVENT_OBJECTS[event.object_type].create:
+    if event.payload.get(_CAUGHT_UP) is True and event.native == EVENT_OBJECTS[event.object_type].create:
         topics.append(TOPIC_SOURCES[EVENT_OBJECTS[event.object_type].update].canonical)
     if snapshot is not None:
         before = _states_before(event, seen, since)
@@ -186,7 +188,7 @@ def remembered(event: Event) -> JsonObject | None:
     """Returns the stored state of an order: the states whose own topics were reported or need not be."""
     if event.object_type != "order":
         return None
-    if event.payload.get(CAUGHT_UP) is True:
+    if event.payload.get(_CAUGHT_UP) is True:
         return {name: event.payload.get(name) is True for name in _STATES}
     return _state_told(event.payload)
 
@@ -222,7 +224,7 @@ def _followed(
         if TOPIC_SOURCES[event.native].canonical == topic:
             snapshot[name] = True
         elif not is_older and state[name] is True and before.get(name) is False:
-            if event.payload.get(CAUGHT_UP) is True:
+            if event.payload.get(_CAUGHT_UP) is True:
                 reached.append(topic)
             elif topic in heard:
                 snapshot[name] = False
@@ -271,6 +273,6 @@ def _scalars(row: Row) -> dict[str, JsonValue]:
     }
 
 
-def listed(natives: Sequence[str]) -> list[tuple[str, TopicSource]]:
+def listed(natives: Sequence[str]) -> list[tuple[str, _TopicSource]]:
     """Returns the topics of `natives` that are known."""
     return [(native, TOPIC_SOURCES[native]) for native in natives if native in TOPIC_SOURCES]

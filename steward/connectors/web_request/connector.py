@@ -8,16 +8,21 @@ from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import Guard, PlannedChanges, WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.answer import WriteAnswer
 from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import Invalid, PlatformUnavailable, WriteFailed
+from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebWriteClient
 
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Commands one request as a step prepared it; `body_text` is its body as people read it."""
+    """Commands one request as a step prepared it; `body_text` is its body as people read it.
+
+    `accepts_any_status`: an error status is an answer like any other, so the request counts as made.
+    """
 
     method: str
     url: str
@@ -25,6 +30,7 @@ class SendRequest:
     body: bytes
     body_text: str = ""
     message: str | None = None
+    accepts_any_status: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,8 @@ class SendRequestOperation:
             "headers": dict(command.headers),
             "body": base64.b64encode(command.body).decode(),
         }
+        if command.accepts_any_status:
+            arguments = {**arguments, "accepts_any_status": True}
         part = Part(self.name, NO_CONNECTION, host, arguments, None, None)
         header_lines = "\n".join(f"{name}: {value}" for name, value in sorted(command.headers.items()))
         fields = (
@@ -93,10 +101,13 @@ class RequestWriter:
     http: WebWriteClient
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
-        """Returns applied when the address answers 2xx. Never raises a call's error."""
+        """Returns applied when the address answers 2xx, or anything to a request that accepts it.
+
+        Never raises a call's error.
+        """
         [part] = batch.parts
         try:
-            answer = await self.http.send(
+            response = await self.http.send(
                 str(part.arguments["method"]),
                 str(part.arguments["url"]),
                 base64.b64decode(str(part.arguments["body"])),
@@ -106,9 +117,15 @@ class RequestWriter:
             )
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)]
-        if answer.ok:
-            return [WriteOutcome(WriteState.APPLIED)]
-        words = f"The address refused the request (status {answer.status})."
-        if answer.status < 500:
-            return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], words))]
-        return [WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(words))]
+        return [web_outcome(response, accepts_any_status=bool(part.arguments.get("accepts_any_status")))]
+
+
+def web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
+    """Returns the outcome of a request by its response, with the answer."""
+    answer = WriteAnswer.of_body(response.status, response.headers, response.body)
+    if response.ok or accepts_any_status:
+        return WriteOutcome(WriteState.APPLIED, answer=answer)
+    words = f"The address refused the request (status {response.status})."
+    if response.status < 500:
+        return WriteOutcome.of_error(WriteState.REFUSED, Invalid([], words), answer)
+    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(words), answer)

@@ -10,7 +10,7 @@ from typing import Any
 from steward.connectors.base.records import Customer, Fulfilment, Order, OrderLine, Payment, Product, Variant
 from steward.model.json import JsonValue
 
-Getter = Callable[[Any], JsonValue]
+_Getter = Callable[[Any], JsonValue]
 _PAYMENT = {
     Payment.PENDING: "PENDING",
     Payment.ON_HOLD: "PENDING",
@@ -34,7 +34,7 @@ def _moment(instant: datetime | None) -> JsonValue:
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if instant is not None else None
 
 
-def _bag(prefix: str, amount: Callable[[Order], str]) -> dict[str, Getter]:
+def _bag(prefix: str, amount: Callable[[Order], str]) -> dict[str, _Getter]:
     return {
         f"{prefix}Set.shopMoney.amount": amount,
         f"{prefix}Set.shopMoney.currencyCode": lambda order: order.currency,
@@ -42,7 +42,7 @@ def _bag(prefix: str, amount: Callable[[Order], str]) -> dict[str, Getter]:
     }
 
 
-_LINE: Mapping[str, Getter] = {
+_LINE: Mapping[str, _Getter] = {
     "id": lambda line: line.id,
     "title": lambda line: line.title,
     "name": lambda line: line.title,
@@ -53,7 +53,7 @@ _LINE: Mapping[str, Getter] = {
     "product.id": lambda line: line.product_id,
     "variant.id": lambda line: line.variant_id,
 }
-_VARIANT: Mapping[str, Getter] = {
+_VARIANT: Mapping[str, _Getter] = {
     "id": lambda variant: variant.id,
     "title": lambda variant: variant.title or "Default Title",
     "displayName": lambda variant: variant.label,
@@ -63,7 +63,7 @@ _VARIANT: Mapping[str, Getter] = {
     "compareAtPrice": lambda variant: variant.compare_at,
     "inventoryQuantity": lambda variant: variant.stock,
 }
-_FIELDS: Mapping[str, Mapping[str, Getter]] = {
+_FIELDS: Mapping[str, Mapping[str, _Getter]] = {
     "order": {
         "id": lambda order: order.id,
         "name": lambda order: f"#{order.number}",
@@ -104,7 +104,7 @@ _FIELDS: Mapping[str, Mapping[str, Getter]] = {
         "updatedAt": lambda customer: _moment(customer.modified_at),
     },
 }
-_LISTS: Mapping[str, tuple[str, Mapping[str, Getter]]] = {
+_LISTS: Mapping[str, tuple[str, Mapping[str, _Getter]]] = {
     "order": ("lineItems", _LINE),
     "product": ("variants", _VARIANT),
 }
@@ -128,7 +128,7 @@ def _is_told(root: str, below: str) -> bool:
     return _within(below, fields)
 
 
-def _within(path: str, fields: Mapping[str, Getter]) -> bool:
+def _within(path: str, fields: Mapping[str, _Getter]) -> bool:
     """Returns whether a path leads to a value, or to an object some of whose values exist."""
     return not path or path in fields or any(name.startswith(f"{path}.") for name in fields)
 
@@ -154,7 +154,7 @@ def _variant(variant: Variant) -> JsonValue:
     return _tree(_VARIANT, variant)
 
 
-def _tree(fields: Mapping[str, Getter], record: Any) -> dict[str, JsonValue]:
+def _tree(fields: Mapping[str, _Getter], record: Any) -> dict[str, JsonValue]:
     tree: dict[str, Any] = {}
     for path, value in fields.items():
         branch, (*names, last) = tree, path.split(".")

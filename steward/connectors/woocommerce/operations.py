@@ -17,7 +17,7 @@ from steward.model.json import JsonObject, JsonValue
 A = TypeVar("A", contravariant=True)
 BATCH = 100
 MAX_STOCK = 1_000_000
-VISIBLE_WORDS = ("visible", "catalog", "search")
+_VISIBLE_WORDS = ("visible", "catalog", "search")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
@@ -38,7 +38,7 @@ class WooCommerceBatchOperation(StoreOperation[A]):
         ]
 
 
-class WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
+class _WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
     """`variant.set_price`: sets regular_price and sale_price."""
 
     __slots__ = ()
@@ -71,7 +71,7 @@ class WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
         )  # fmt: skip
 
 
-class WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
+class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
     """`inventory.set`: sets stock_quantity of the variation, or of the product that manages its stock."""
 
     __slots__ = ()
@@ -120,14 +120,14 @@ class WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         )  # fmt: skip
 
 
-class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
+class _WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
     """`product.set_visible`: sets catalog_visibility; `restore` names the value to put back."""
 
     __slots__ = ()
 
     def _plan_one(self, command: SetVisible, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        if command.restore is not None and command.restore not in VISIBLE_WORDS:
+        if command.restore is not None and command.restore not in _VISIBLE_WORDS:
             words = "It can only be put back to visible, catalog or search."
             return ItemProblem(product.id, "not_a_visibility", words, "catalog_visibility")
         if command.visible == product.visible:
@@ -135,7 +135,7 @@ class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
         if command.visible and product.status != "publish":
             words = "It is not published, so it cannot be made visible."
             return ItemProblem(product.id, "not_published", words, "catalog_visibility")
-        visibility = (command.restore or VISIBLE_WORDS[0]) if command.visible else "hidden"
+        visibility = (command.restore or _VISIBLE_WORDS[0]) if command.visible else "hidden"
         before, after = {"catalog_visibility": product.visibility}, {"catalog_visibility": visibility}
         part = Part(self.name, integration_id, product.id, after, before, after)
         field = FieldChange(
@@ -148,7 +148,7 @@ class WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
         )  # fmt: skip
 
 
-class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
+class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
     """`product.set_tags`: sets the whole list. A missing tag is created first, in a part of its own."""
 
     __slots__ = ()
@@ -186,7 +186,7 @@ class WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         return {"tags": arguments["tags"]}, ()
 
 
-class WooCommerceTagCreation(StoreOperation[object]):
+class _WooCommerceTagCreation(StoreOperation[object]):
     """`product_tag.create`: only ever a part of another change; settled by looking the name up."""
 
     __slots__ = ()
@@ -299,8 +299,8 @@ def tag_set(value: JsonValue) -> frozenset[str] | None:
     return frozenset(str(tag).casefold() for tag in tags) if isinstance(tags, list | tuple) else None
 
 
-SET_PRICE = WooCommercePriceOperation("variant.set_price")
-SET_STOCK = WooCommerceStockOperation("inventory.set")
-SET_VISIBLE = WooCommerceVisibilityOperation("product.set_visible")
-SET_TAGS = WooCommerceTagsOperation("product.set_tags")
-MAKE_TAG = WooCommerceTagCreation("product_tag.create", action=Action.CREATE)
+SET_PRICE = _WooCommercePriceOperation("variant.set_price")
+SET_STOCK = _WooCommerceStockOperation("inventory.set")
+SET_VISIBLE = _WooCommerceVisibilityOperation("product.set_visible")
+SET_TAGS = _WooCommerceTagsOperation("product.set_tags")
+MAKE_TAG = _WooCommerceTagCreation("product_tag.create", action=Action.CREATE)

@@ -18,23 +18,23 @@ from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
-PRODUCT_STATES = ("draft", "pending", "private", "publish")
+_PRODUCT_STATES = ("draft", "pending", "private", "publish")
 # Not `refunded`, which makes the shop pay money back by itself, and not `cancelled`: order.cancel says so.
-ORDER_STATES = ("pending", "processing", "on-hold", "completed", "failed")
+_ORDER_STATES = ("pending", "processing", "on-hold", "completed", "failed")
 CANCELLED = "cancelled"
-NOTE_CHARACTERS = 2_000
+_NOTE_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
+class _WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
     """`product.set_status`: sets draft, pending, private or publish."""
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
-        if command.status not in PRODUCT_STATES:
-            words = f"A product is one of {', '.join(PRODUCT_STATES)}."
+        if command.status not in _PRODUCT_STATES:
+            words = f"A product is one of {', '.join(_PRODUCT_STATES)}."
             return ItemProblem(product.id, "not_a_status", words, "status")
-        if product.status not in PRODUCT_STATES:
+        if product.status not in _PRODUCT_STATES:
             words = f"It is {product.status} and has to be taken out of that in the shop first."
             return ItemProblem(product.id, "not_changeable", words, "status")
         if command.status == product.status:
@@ -49,7 +49,7 @@ class WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
 
 
 @dataclass(frozen=True, slots=True)
-class WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
+class _WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
     """`order.set_tags`: sets the whole list, stored in metadata."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
@@ -67,7 +67,7 @@ class WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
 
 
 @dataclass(frozen=True, slots=True)
-class WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags]):
+class _WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags]):
     """`customer.set_tags`: sets the whole list, stored in metadata."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
@@ -91,15 +91,15 @@ class WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTags
 
 
 @dataclass(frozen=True, slots=True)
-class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]):
+class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]):
     """`order.set_status`: sets any status but cancelled and refunded."""
 
     def _plan_one(
         self, command: SetOrderStatus, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
         order = command.order
-        if command.status not in ORDER_STATES:
-            words = f"An order is set to one of {', '.join(ORDER_STATES)}."
+        if command.status not in _ORDER_STATES:
+            words = f"An order is set to one of {', '.join(_ORDER_STATES)}."
             return ItemProblem(order.id, "not_a_status", words, "status")
         if command.status == order.status:
             return order.id
@@ -112,7 +112,7 @@ class WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus])
 
 
 @dataclass(frozen=True, slots=True)
-class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
+class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
     """`order.cancel`: cancels; the shop itself restores the stock and sends its mails, once."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
@@ -142,7 +142,7 @@ class WooCommerceCancelOperation(StoreOperation[CancelOrder]):
 
 
 @dataclass(frozen=True, slots=True)
-class WooCommerceNoteOperation(StoreOperation[AddNote]):
+class _WooCommerceNoteOperation(StoreOperation[AddNote]):
     """`order.add_note`: adds a note that ends with the effect's key, so that it can be found again."""
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
@@ -151,8 +151,8 @@ class WooCommerceNoteOperation(StoreOperation[AddNote]):
 
     def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, text = command.order, command.text.strip()
-        if not 1 <= len(text) <= NOTE_CHARACTERS:
-            words = f"A note has 1 to {NOTE_CHARACTERS} characters."
+        if not 1 <= len(text) <= _NOTE_CHARACTERS:
+            words = f"A note has 1 to {_NOTE_CHARACTERS} characters."
             return ItemProblem(order.id, "not_a_note", words, "note")
         arguments: JsonObject = {"note": text, "customer_note": command.for_customer}
         part = Part(self.name, integration_id, order.id, arguments, None, {"note": text})
@@ -198,9 +198,9 @@ def _tags(
     )
 
 
-SET_STATUS = WooCommerceStatusOperation("product.set_status")
-SET_ORDER_TAGS = WooCommerceOrderTagsOperation("order.set_tags")
-SET_CUSTOMER_TAGS = WooCommerceCustomerTagsOperation("customer.set_tags")
-SET_ORDER_STATUS = WooCommerceOrderStatusOperation("order.set_status")
-CANCEL = WooCommerceCancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
-ADD_NOTE = WooCommerceNoteOperation("order.add_note", recovery=Recovery.MARKED, reversible=False)
+SET_STATUS = _WooCommerceStatusOperation("product.set_status")
+SET_ORDER_TAGS = _WooCommerceOrderTagsOperation("order.set_tags")
+SET_CUSTOMER_TAGS = _WooCommerceCustomerTagsOperation("customer.set_tags")
+SET_ORDER_STATUS = _WooCommerceOrderStatusOperation("order.set_status")
+CANCEL = _WooCommerceCancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
+ADD_NOTE = _WooCommerceNoteOperation("order.add_note", recovery=Recovery.MARKED, reversible=False)

@@ -9,9 +9,9 @@ from steward.outbound.errors import CallTimedOut, RemoteNotFound
 from steward.outbound.response import PlatformResponse
 
 PREFIX = "/wp-json/wc/v3"
-PAGE_LENGTH = 100
+_PAGE_LENGTH = 100
 # The lengths a page is asked in: after a timeout the next shorter one.
-PAGE_LENGTHS = (PAGE_LENGTH, 50, 25, 10)
+_PAGE_LENGTHS = (_PAGE_LENGTH, 50, 25, 10)
 # How many objects one call names: as many as a page holds, addresses stay short.
 MAX_IDS_A_CALL = 100
 
@@ -25,7 +25,7 @@ class ListPages:
 
     def __init__(self, http: ReadClient) -> None:
         self._http = http
-        self._longest = PAGE_LENGTH
+        self._longest = _PAGE_LENGTH
 
     async def fetch_one(self, path: str, fields: str, operation: str) -> Row:
         """Returns a single object. Raises CallError, and RemoteNotFound for one in the trash."""
@@ -38,7 +38,7 @@ class ListPages:
         return row
 
     async def fetch_all(
-        self, path: str, params: Mapping[str, str], operation: str, *, size: int = PAGE_LENGTH
+        self, path: str, params: Mapping[str, str], operation: str, *, size: int = _PAGE_LENGTH
     ) -> AsyncIterator[tuple[list[Row], int | None]]:
         """Yields every page with the total the shop reports, each object once.
 
@@ -72,7 +72,7 @@ class ListPages:
         """Returns the page that holds `position` and its length: at most `size`, shorter after timeouts."""
         while True:
             length = min(size, self._longest)
-            shorter = next((candidate for candidate in PAGE_LENGTHS if candidate < length), None)
+            shorter = next((candidate for candidate in _PAGE_LENGTHS if candidate < length), None)
             page = {"per_page": str(length), "page": str(position // length + 1)}
             query = {**page, "orderby": "id", "order": "asc", **params}
             try:

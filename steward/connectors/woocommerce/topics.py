@@ -12,7 +12,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import UnusableResponse
 from steward.outbound.response import parse_json
 
-MAX_STORED_REFUNDS = 50
+_MAX_STORED_REFUNDS = 50
 ORDER, PRODUCT, VARIATION = "order", "product", "variation"
 _ORDERS, _PRODUCTS = (ORDER,), (PRODUCT,)
 
@@ -207,7 +207,7 @@ def _refunds(row: Mapping[str, JsonValue]) -> list[JsonValue]:
     rows = listed if isinstance(listed, list | tuple) else []
     ids = [refund.get("id") for refund in rows if isinstance(refund, Mapping)]
     numbers = sorted({refund for refund in ids if isinstance(refund, int) and not isinstance(refund, bool)})
-    return [*numbers[-MAX_STORED_REFUNDS:]]
+    return [*numbers[-_MAX_STORED_REFUNDS:]]
 
 
 def _has_fresh(current: JsonValue, before: JsonValue) -> bool:

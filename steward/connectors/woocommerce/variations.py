@@ -9,7 +9,7 @@ from steward.outbound.errors import RemoteNotFound, WrongAddress
 
 LIST_PATH = "/variations"
 # How many variations of a whole shop are kept in memory at most, about 2 KB each.
-MAX_HELD = 10_000
+_MAX_HELD = 10_000
 
 
 class VariationReader:
@@ -21,7 +21,7 @@ class VariationReader:
     asked product by product. All three return the same rows: those of a product by their ids.
     """
 
-    def __init__(self, pages: ListPages, *, listed: bool, whole: bool, max_held: int = MAX_HELD) -> None:
+    def __init__(self, pages: ListPages, *, listed: bool, whole: bool, max_held: int = _MAX_HELD) -> None:
         self._pages = pages
         self._max_held = max_held
         self._listed = listed

@@ -12,20 +12,20 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 
 GROUP_ITEMS = 200
-MAX_CALLS_OF_A_KIND = 2
+_MAX_CALLS_OF_A_KIND = 2
 # Two calls of a kind run at the same time when so many writes wait for each and nothing else does: the server
 # writes one while this process prepares the other. A call costs the server as much as a dozen items.
 MIN_FOR_SECOND_CALL = 40
 # A call runs alone for this long. Most have ended by then, and the writes that came in between share the next
 # call. A longer one waits itself, for a slow disk or a locked row, and no longer holds up the others.
-EXCLUSIVE_WINDOW_S = 0.010
+_EXCLUSIVE_WINDOW_S = 0.010
 
 
 class ConnectionLost(Unavailable):
     """The connection was lost: whether the server committed is unknown."""
 
 
-class RunAlone(Protocol):
+class _RunAlone(Protocol):
     """Writes one act, as `PostgresEngine.write_alone`; `org` None: without a transaction."""
 
     def __call__(
@@ -60,7 +60,7 @@ class Committer:
 
     def __init__(
         self,
-        alone: RunAlone,
+        alone: _RunAlone,
         *,
         on_commit: Callable[[int], None],
         on_batch_split: Callable[[str, Exception], None],
@@ -102,13 +102,13 @@ class Committer:
             self._under_way.add(task)
             self._in_exclusive_window[task] = (
                 kind,
-                self._loop.call_later(EXCLUSIVE_WINDOW_S, self._exclusive_window_expired, task),
+                self._loop.call_later(_EXCLUSIVE_WINDOW_S, self._exclusive_window_expired, task),
             )
             task.add_done_callback(self._ended)
 
     def _next(self) -> _BatchKind | None:
         waiting = [
-            kind for kind in self._kinds.values() if kind.waiting and kind.under_way < MAX_CALLS_OF_A_KIND
+            kind for kind in self._kinds.values() if kind.waiting and kind.under_way < _MAX_CALLS_OF_A_KIND
         ]
         if not self._in_exclusive_window:
             return min(waiting, key=lambda kind: kind.waiting[0].number, default=None)

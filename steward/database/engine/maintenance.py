@@ -7,8 +7,8 @@ from pathlib import Path
 
 from steward.database.engine.base import Tx
 
-PAGES_AT_ONCE = 1_000
-LONGEST_LOG = 64 * 1024 * 1024
+_PAGES_AT_ONCE = 1_000
+_LONGEST_LOG = 64 * 1024 * 1024
 _PATIENCE_MS = 100
 
 
@@ -17,7 +17,7 @@ async def give_back(tx: Tx) -> None:
     if tx.dialect == "postgresql":
         return
     row = await tx.first("PRAGMA freelist_count")
-    for _ in range(min(PAGES_AT_ONCE, row["freelist_count"] if row else 0)):
+    for _ in range(min(_PAGES_AT_ONCE, row["freelist_count"] if row else 0)):
         # One at a time: the driver takes a single step of a statement that answers no columns.
         await tx.execute("PRAGMA incremental_vacuum(1)")
 
@@ -30,7 +30,7 @@ def log_size(file: Path) -> int:
         return 0
 
 
-async def shorten_log(file: Path, *, longest: int = LONGEST_LOG) -> bool:
+async def shorten_log(file: Path, *, longest: int = _LONGEST_LOG) -> bool:
     """Empties the write-ahead log when it is over `longest` bytes and nobody reads it; whether it did."""
     if log_size(file) <= longest:
         return False

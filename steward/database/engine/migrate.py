@@ -61,7 +61,7 @@ _VERSIONS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Migration:
+class _Migration:
     """One numbered step of the schema with its text for one engine."""
 
     version: int
@@ -89,7 +89,7 @@ class SchemaDiffers(Exception):
     """An applied migration has another text than this release's."""
 
 
-def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[Migration]:
+def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[_Migration]:
     """Returns every migration of this release for `dialect`, in order."""
     steps = []
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
@@ -100,7 +100,7 @@ def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[Migratio
         of_engine = folder / file.name.replace(".sql", f".{_SUFFIX[dialect]}.sql")
         if of_engine.is_file():
             text += "\n" + of_engine.read_text("utf-8")
-        steps.append(Migration(int(match[1]), file.name.removesuffix(".sql"), text))
+        steps.append(_Migration(int(match[1]), file.name.removesuffix(".sql"), text))
     return steps
 
 
@@ -157,7 +157,7 @@ def _enable_incremental_vacuum(connection: sqlite3.Connection) -> None:
         connection.execute("VACUUM")
 
 
-def _apply_sqlite(connection: sqlite3.Connection, step: Migration, now: datetime) -> None:
+def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetime) -> None:
     record = f"INSERT INTO schema_version VALUES ({step.version}, {ms(now)}, '{step.sha256}');"
     try:
         connection.executescript(f"BEGIN IMMEDIATE;\n{step.text}\n{record}\nCOMMIT;")
@@ -201,7 +201,7 @@ async def _has_functions(connection: Any, functions: str) -> bool:
 
 
 async def _apply_postgres(
-    connection: Any, functions: str, pending: Sequence[Migration], now: datetime
+    connection: Any, functions: str, pending: Sequence[_Migration], now: datetime
 ) -> None:
     # Functions first: a migration may call them. Their bodies may read tables that the migration makes.
     await connection.execute("SET LOCAL check_function_bodies = off")
@@ -227,7 +227,7 @@ def _spell(text: str, dialect: Dialect) -> str:
     return text
 
 
-def _pending(applied: dict[int, str], steps: Sequence[Migration]) -> list[Migration]:
+def _pending(applied: dict[int, str], steps: Sequence[_Migration]) -> list[_Migration]:
     for step in steps:
         if applied.get(step.version, step.sha256) != step.sha256:
             raise SchemaDiffers(
@@ -241,7 +241,7 @@ def _pending(applied: dict[int, str], steps: Sequence[Migration]) -> list[Migrat
 def _report(
     dialect: Dialect,
     applied: dict[int, str],
-    steps: Sequence[Migration],
+    steps: Sequence[_Migration],
     *,
     only_look: bool,
     has_functions: bool = True,

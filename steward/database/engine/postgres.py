@@ -53,8 +53,8 @@ _REFUSED = (
 )
 # A connection makes its plans anew after so many calls, and then after four times as many each: until the
 # server has looked at new tables, about a minute, a plan is as good as their size was when it was made.
-PLANS_ANEW = 16
-COUNTED = 500
+_PLANS_ANEW = 16
+_COUNTED = 500
 _ANEW = "DISCARD PLANS"
 _ENTER = "SELECT steward_set_tenant($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
@@ -238,9 +238,9 @@ class PostgresEngine:
     async def _count(self, connection: Any) -> None:
         """Lets the connection make its plans anew when it is time."""
         pid = connection.get_server_pid()
-        if len(self._calls) > COUNTED:  # most of them closed long since
+        if len(self._calls) > _COUNTED:  # most of them closed long since
             self._calls.clear()
-        calls, border = self._calls.get(pid, (0, PLANS_ANEW))
+        calls, border = self._calls.get(pid, (0, _PLANS_ANEW))
         if calls == border:
             await connection.execute(_ANEW)
             border *= 4

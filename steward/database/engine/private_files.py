@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-FILE_MODE = 0o600
-FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
+_FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _SHARED = stat.S_ISVTX | stat.S_ISGID
 # Folders of the Filesystem Hierarchy Standard, which programs share: a data folder only by mistake.
@@ -24,18 +24,18 @@ _OF_THE_SYSTEM = frozenset(
 
 def make_folder(folder: Path) -> None:
     """Makes a folder that its owner alone can enter, unless it is there."""
-    folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
 
 
 def make_file(file: Path) -> None:
     """Makes an empty file that its owner alone can read, unless it is there."""
     with contextlib.suppress(FileExistsError):
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE))
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE))
 
 
 def open_to_write(file: Path) -> IO[str]:
     """The file, emptied; made readable by its owner alone where it is missing."""
-    return open(file, "w", opener=lambda path, flags: os.open(path, flags, FILE_MODE))
+    return open(file, "w", opener=lambda path, flags: os.open(path, flags, _FILE_MODE))
 
 
 def is_shared(folder: Path) -> bool:
@@ -71,7 +71,7 @@ def close(paths: Iterable[Path]) -> list[Path]:
         try:
             is_folder = path.is_dir()
             if not (is_shared(path) if is_folder else is_foreign(path)):
-                path.chmod(FOLDER_MODE if is_folder else FILE_MODE)
+                path.chmod(_FOLDER_MODE if is_folder else _FILE_MODE)
         except OSError:
             pass  # told by what is still open
         if is_open(path):

@@ -26,18 +26,18 @@ from steward.model.refusals import Unavailable
 
 T = TypeVar("T")
 
-BATCH_JOBS = 500
-BATCH_SECONDS = 0.020
-ALIKE_JOBS = 200
-QUEUE_JOBS = 10_000
+_BATCH_JOBS = 500
+_BATCH_SECONDS = 0.020
+_ALIKE_JOBS = 200
+_QUEUE_JOBS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
-READERS = 4
+_READERS = 4
 # With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
 # them back into the file.
-WRITER_CACHE_KIB = 64 * 1024
+_WRITER_CACHE_KIB = 64 * 1024
 # The rows of a large file that are due or run at one time lie in pages all over it, and asking the system for
 # a copy of each was an eighth of making a slot a run: the writer looks at them in place. For reading alone.
-WRITER_MAPPED_BYTES = 1024**3
+_WRITER_MAPPED_BYTES = 1024**3
 TRIES = 5
 
 
@@ -62,8 +62,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     else:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute(f"PRAGMA cache_size = -{WRITER_CACHE_KIB}")
-        connection.execute(f"PRAGMA mmap_size = {WRITER_MAPPED_BYTES}")
+        connection.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
+        connection.execute(f"PRAGMA mmap_size = {_WRITER_MAPPED_BYTES}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_PAGES}")
     return connection
 
@@ -121,7 +121,7 @@ class _Writer:
 
     def _is_full(self, job: _Job) -> bool:
         waiting = self._put_bytes - self._taken_bytes
-        return len(self._jobs) >= QUEUE_JOBS or (waiting > 0 and waiting + job.weight > QUEUE_BYTES)
+        return len(self._jobs) >= _QUEUE_JOBS or (waiting > 0 and waiting + job.weight > QUEUE_BYTES)
 
     def _notify(self) -> None:
         self._waking = None
@@ -175,9 +175,9 @@ class _Writer:
             return
         done.append(first)
         self._connection.execute("BEGIN IMMEDIATE")
-        end = time.monotonic() + BATCH_SECONDS
+        end = time.monotonic() + _BATCH_SECONDS
         is_clean = self._turn(first, done)
-        while is_clean and len(done) < BATCH_JOBS and time.monotonic() < end and (job := self._next()):
+        while is_clean and len(done) < _BATCH_JOBS and time.monotonic() < end and (job := self._next()):
             done.append(job)
             is_clean = self._turn(job, done)
         if not is_clean:
@@ -193,7 +193,7 @@ class _Writer:
         if not isinstance(kind, Batchable) or not kind.on_sqlite:
             return self._run(job)
         alike = [job]
-        while len(alike) < ALIKE_JOBS and (other := self._next()):
+        while len(alike) < _ALIKE_JOBS and (other := self._next()):
             if not isinstance(other.act, Batchable) or other.act.run_batch is not kind.run_batch:
                 self._jobs.appendleft(other)
                 self._taken_bytes -= other.weight
@@ -293,7 +293,7 @@ class SqliteEngine:
         self._lock: IO[str] | None = take_lock(path) if serve else None
         self._writer = _Writer(path, on_commit)
         self._near = _plain(connect(path, read_only=True))
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="steward-reader")
+        self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="steward-reader")
         self._local = threading.local()
         self._far: list[sqlite3.Connection] = []
         self._path = path

@@ -9,11 +9,11 @@ import asyncpg
 
 from steward.clock import Clock
 
-CHANNEL = "steward_wake"
+_CHANNEL = "steward_wake"
 KINDS = frozenset({"ready", "due", "event", "settle", "listen", "catch_up"})
 # Later hints of a kind merge into one; the poll behind them is not much slower.
-APART_SECONDS = 0.1
-LONGEST_RETRY_SECONDS = 30.0
+_APART_SECONDS = 0.1
+_LONGEST_RETRY_SECONDS = 30.0
 _BROKEN = (
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
@@ -62,14 +62,14 @@ class Wakeups:
                 if self._voice is None or self._voice.is_closed():
                     self._voice = await self._connected()
                 for kind in kinds:
-                    telling = self._voice.execute("SELECT pg_notify($1, $2)", CHANNEL, kind)
+                    telling = self._voice.execute("SELECT pg_notify($1, $2)", _CHANNEL, kind)
                     await _to_its_end(asyncio.create_task(telling))
             except _BROKEN:
                 self._wanted.clear()  # the polls find the work; the next hint tries anew
                 if self._voice is not None:
                     self._voice.terminate()
                     self._voice = None
-            await self._clock.sleep(APART_SECONDS)
+            await self._clock.sleep(_APART_SECONDS)
 
     async def _listen(self) -> None:
         wait = 1.0
@@ -79,7 +79,7 @@ class Wakeups:
                 ended = asyncio.Event()
                 ear.add_termination_listener(lambda _, ended=ended: ended.set())
                 try:
-                    await ear.add_listener(CHANNEL, self._hear)
+                    await ear.add_listener(_CHANNEL, self._hear)
                     wait = 1.0
                     for kind in KINDS:  # what was told while nobody listened
                         self._heard(kind)
@@ -87,7 +87,7 @@ class Wakeups:
                 finally:
                     ear.terminate()
             await self._clock.sleep(wait)
-            wait = min(wait * 2, LONGEST_RETRY_SECONDS)
+            wait = min(wait * 2, _LONGEST_RETRY_SECONDS)
 
     async def _connected(self) -> Any:
         opening = asyncio.create_task(asyncpg.connect(self._url, timeout=10, command_timeout=10))

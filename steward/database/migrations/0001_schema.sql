@@ -506,8 +506,11 @@ CREATE TABLE write_ledger (
     resolved_by {text} CHECK (resolved_by IN ('call', 'read_back', 'marker', 'person')),
     message {text},
     remote_ref {text} CHECK (length(remote_ref) <= 200),
+    answer {bytes},
+    answer_key_no {int},
     PRIMARY KEY (org_id, write_key),
     UNIQUE (org_id, change_id, part),
+    CHECK ((answer IS NULL) = (answer_key_no IS NULL)),
     FOREIGN KEY (org_id, run_id) REFERENCES runs
 ) {rowless};
 CREATE INDEX write_ledger_open ON write_ledger (org_id, run_id) WHERE state IN ('intent', 'unknown');

@@ -140,6 +140,48 @@ async def settle(tx: Tx, org: OrgId, outcomes: Sequence[EffectOutcome], *, by: s
     return await tx.execute(_SETTLE_ALL, {"org": org, "by": by, "rows": Json(rows)})
 
 
+@dataclass(frozen=True, slots=True)
+class SealedAnswer:
+    """The encrypted answer of one effect, and the number of the data key that opens it."""
+
+    key: str
+    change: ChangeId
+    part: int
+    key_no: int
+    sealed: bytes
+
+
+async def keep_answer(tx: Tx, org: OrgId, key: str, *, key_no: int, sealed: bytes) -> None:
+    """Stores the encrypted answer of an effect, in the transaction that settles it."""
+    await tx.execute(
+        "UPDATE write_ledger SET answer = :sealed, answer_key_no = :key_no"
+        " WHERE org_id = :org AND write_key = :key",
+        {"org": org, "key": key, "key_no": key_no, "sealed": sealed},
+    )
+
+
+async def answers_of(tx: Tx, org: OrgId, run: RunId, changes: Sequence[ChangeId]) -> list[SealedAnswer]:
+    """Returns the answers to the writes of some of a run's changes, in the order of their parts."""
+    if not changes:
+        return []
+    rows = await tx.all(
+        "SELECT write_key, change_id, part, answer_key_no, answer FROM write_ledger"
+        " WHERE org_id = :org AND run_id = :run AND answer IS NOT NULL AND change_id IN (:changes)"
+        " ORDER BY change_id, part",
+        {"org": org, "run": run, "changes": list(changes)},
+    )
+    return [
+        SealedAnswer(
+            row["write_key"],
+            ChangeId(row["change_id"]),
+            row["part"],
+            row["answer_key_no"],
+            bytes(row["answer"]),
+        )
+        for row in rows
+    ]
+
+
 async def postpone(tx: Tx, org: OrgId, key: str, *, until: datetime) -> None:
     """Postpones the next look at an open effect."""
     await tx.execute(

@@ -30,7 +30,7 @@ _WRITES = ("POST", "PUT", "PATCH")
 
 
 @dataclass(frozen=True, slots=True)
-class RouteCall:
+class _RouteCall:
     """One call of a route: the ids of its path, the query, the body."""
 
     shop: FakeShop
@@ -41,7 +41,7 @@ class RouteCall:
     force: bool
 
 
-Act = Callable[[RouteCall], Any]
+Act = Callable[[_RouteCall], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ def _route(path: str, *, created_path: str | None = None, **acts: Act) -> Route:
 
 
 def _term_routes(kind: str) -> list[Route]:
-    def create_term(call: RouteCall, body: Row) -> Row:
+    def create_term(call: _RouteCall, body: Row) -> Row:
         return terms.show_one(call.shop, kind, terms.create(call.shop, kind, body))
 
-    def update_term(call: RouteCall, term_id: int, body: Row) -> Row:
+    def update_term(call: _RouteCall, term_id: int, body: Row) -> Row:
         return terms.show_one(call.shop, kind, terms.update(call.shop, kind, term_id, body))
 
     return [
@@ -185,7 +185,7 @@ def _order_part_routes() -> list[Route]:
 
 
 def _setting_routes() -> list[Route]:
-    def one_setting(call: RouteCall) -> Row:
+    def one_setting(call: _RouteCall) -> Row:
         return settings.setting(call.shop, *call.words)
 
     return [
@@ -196,7 +196,7 @@ def _setting_routes() -> list[Route]:
     ]
 
 
-ROUTES: list[Route] = [
+_ROUTES: list[Route] = [
     *_term_routes("tags"),
     *_term_routes("categories"),
     *_resource("products", products, lambda c: products.get(c.shop, c.ids[0])),
@@ -290,7 +290,7 @@ def _link_to_index(shop: FakeShop) -> dict[str, str]:
 
 def _matched_route(path: str) -> tuple[Route, dict[str, str]]:
     """Returns the route of a path and the path's parts by name. Raises ShopError for an unknown path."""
-    for route in ROUTES:
+    for route in _ROUTES:
         match = route.pattern.fullmatch(path)
         if match is not None:
             return route, match.groupdict()
@@ -309,7 +309,7 @@ def _called(shop: FakeShop, request: FakeRequest, path: str) -> RouteResult:
     try:
         body = _body(request)
         force = str(body.get("force", query.get("force", ""))).lower() in ("true", "1")
-        answered = act(RouteCall(shop, ids, words, query, body, force))
+        answered = act(_RouteCall(shop, ids, words, query, body, force))
     except ShopError as refusal:
         return RouteResult(refusal.status, refusal.body(), {"allow": route.allow})
     return _completed(shop, route, request, ids, query, answered)
@@ -361,7 +361,7 @@ def _is_unknown(shop: FakeShop, path: str) -> bool:
     return int(match[2]) not in tables[match[1]]
 
 
-def page_not_found(shop: FakeShop) -> FakeResponse:
+def _page_not_found(shop: FakeShop) -> FakeResponse:
     """Returns the page WordPress serves at an unknown address."""
     html = (
         f"<!DOCTYPE html><html><head><title>Page not found – {shop.title}</title></head><body></body></html>"
@@ -374,7 +374,7 @@ def _by_query(shop: FakeShop, route: str) -> RouteResult:
     if route.rstrip("/") == "":
         return RouteResult(200, settings.site_index(shop), {"allow": "GET"})
     inner = route.removeprefix("/wc/v3/")
-    if inner == route or not any(registered.pattern.fullmatch(inner) for registered in ROUTES):
+    if inner == route or not any(registered.pattern.fullmatch(inner) for registered in _ROUTES):
         raise errors.no_route()
     raise ShopError(401, "woocommerce_rest_cannot_view", "Sorry, you cannot list resources.")
 
@@ -394,7 +394,7 @@ def answer(shop: FakeShop, request: FakeRequest) -> FakeResponse:
     """Serves one request of the shop, `/wp-json/…` or `/?rest_route=…`."""
     path = request.path.removeprefix("/index.php")
     if path != "/" and (shop.plain_permalinks or not (path + "/").startswith("/wp-json/")):
-        return page_not_found(shop)
+        return _page_not_found(shop)
     try:
         result = _answered(shop, request, path)
     except ShopError as refusal:

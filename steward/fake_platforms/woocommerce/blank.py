@@ -2,7 +2,7 @@
 
 from steward.fake_platforms.exchange import Row
 
-NO_SALE_DATES: Row = {
+_NO_SALE_DATES: Row = {
     "date_on_sale_from": None,
     "date_on_sale_from_gmt": None,
     "date_on_sale_to": None,
@@ -64,7 +64,7 @@ def product() -> Row:
         "price": "",
         "regular_price": "",
         "sale_price": "",
-        **NO_SALE_DATES,
+        **_NO_SALE_DATES,
         "on_sale": False,
         "purchasable": False,
         "total_sales": 0,
@@ -100,7 +100,7 @@ def variation() -> Row:
         "price": "",
         "regular_price": "",
         "sale_price": "",
-        **NO_SALE_DATES,
+        **_NO_SALE_DATES,
         "on_sale": False,
         "status": "publish",
         "purchasable": False,

@@ -18,7 +18,7 @@ class ShopError(Exception):
         return {"code": self.code, "message": self.message, "data": self.data}
 
 
-class ShopFailure(ShopError):
+class _ShopFailure(ShopError):
     """A failure of the shop's program: WordPress adds a list of further errors."""
 
     def body(self) -> Row:
@@ -29,7 +29,7 @@ class ShopFailure(ShopError):
 def critical() -> ShopError:
     """Returns an error the shop's program does not handle."""
     words = "<p>There has been a critical error on this website.</p>"
-    return ShopFailure(500, "internal_server_error", words)
+    return _ShopFailure(500, "internal_server_error", words)
 
 
 def refund_refused(code: str, message: str, data: int) -> ShopError:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce.arguments import Arg, moment, validated
 
-LIST_ARGS: dict[str, Arg] = {
+_LIST_ARGS: dict[str, Arg] = {
     "page": Arg("integer", minimum=1),
     "per_page": Arg("integer", minimum=1, maximum=100),
     "search": Arg("string"),
@@ -104,7 +104,7 @@ class Listing:
     def read(self, query: Row) -> Row:
         """Returns the validated arguments. Raises ShopError."""
         allowed = Arg("string", (*self.sort, "include"))
-        return validated(query, {**LIST_ARGS, "orderby": allowed, **self.args})
+        return validated(query, {**_LIST_ARGS, "orderby": allowed, **self.args})
 
     def answer(
         self, rows: Iterable[Row], arguments: Row, query: Row, *, url: str, show: Callable[[Row], Row]

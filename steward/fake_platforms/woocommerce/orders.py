@@ -21,7 +21,7 @@ STATES: tuple[str, ...] = (
     "failed",
 )
 STATES += ("checkout-draft",)
-TAKES_STOCK = ("processing", "completed", "on-hold")
+_TAKES_STOCK = ("processing", "completed", "on-hold")
 META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
 ADDRESS = {name: Arg() for name in blank.address(email=False)} | {"email": Arg("email")}
 _BILLING = ADDRESS | {"email": Arg("email", nullable=True)}
@@ -254,7 +254,7 @@ def derive(shop: FakeShop, row: Row) -> None:
     row["needs_processing"] = needs_processing(shop, row)
 
 
-def reduce_stock(shop: FakeShop, row: Row) -> None:
+def _reduce_stock(shop: FakeShop, row: Row) -> None:
     """Takes stock once for each line, when the order becomes processing, completed or on hold."""
     for line in row["line_items"]:
         sold = shop.sellable(line["product_id"], line["variation_id"])
@@ -291,8 +291,8 @@ def set_status(shop: FakeShop, row: Row, status: str, *, noted: bool = True) -> 
         row["date_paid"], row["date_paid_gmt"] = local, gmt
     if status == "completed" and old != "completed":
         row["date_completed"], row["date_completed_gmt"] = local, gmt
-    if status in TAKES_STOCK:
-        reduce_stock(shop, row)
+    if status in _TAKES_STOCK:
+        _reduce_stock(shop, row)
     elif status in ("cancelled", "pending"):
         _restore_stock(shop, row)
     if noted and old != status:

@@ -142,7 +142,7 @@ def show(shop: FakeShop, row: Row, *, edit: bool = False) -> Row:
     return answered
 
 
-def variation_as_product(shop: FakeShop, row: Row) -> Row:
+def _variation_as_product(shop: FakeShop, row: Row) -> Row:
     """Returns a variation in the product's form, as product paths and webhooks show it."""
     parent = shop.products[row["parent_id"]]
     answered = blank.product() | {name: value for name, value in row.items() if name != "image"}
@@ -187,7 +187,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
     arguments = listing.read(query)
 
     def show_any(row: Row) -> Row:
-        return variation_as_product(shop, row) if row["type"] == "variation" else show(shop, row)
+        return _variation_as_product(shop, row) if row["type"] == "variation" else show(shop, row)
 
     url = f"{shop.url}/wp-json/wc/v3/products"
     return listing.answer(_filtered(shop, arguments), arguments, query, url=url, show=show_any)
@@ -196,7 +196,7 @@ def listed(shop: FakeShop, query: Row) -> RouteResult:
 def get(shop: FakeShop, product_id: int) -> Row:
     """Returns one product, or a variation in the product's form. Raises ShopError 404."""
     if product_id in shop.variations:
-        return variation_as_product(shop, shop.variations[product_id])
+        return _variation_as_product(shop, shop.variations[product_id])
     return show(shop, find(shop, product_id, 404))
 
 
@@ -231,7 +231,7 @@ def images(shop: FakeShop, requested: list[Row]) -> list[Row]:
     ]
 
 
-def set_sale_dates(shop: FakeShop, row: Row, values: Row) -> None:
+def _set_sale_dates(shop: FakeShop, row: Row, values: Row) -> None:
     """Sets both forms of the sale's dates."""
     for name in ("date_on_sale_from", "date_on_sale_to"):
         for field in (name, f"{name}_gmt"):
@@ -265,7 +265,7 @@ def set_common(shop: FakeShop, row: Row, values: Row, *, derived: set[str]) -> N
         row["sku"] = values["sku"]
     if "dimensions" in values:
         row["dimensions"] = {**row["dimensions"], **{k: str(v) for k, v in values["dimensions"].items()}}
-    set_sale_dates(shop, row, values)
+    _set_sale_dates(shop, row, values)
     stock.set_prices(row, values)
     stock.set_stock(row, values)
     if "meta_data" in values:

@@ -13,7 +13,7 @@ from steward.fake_platforms.exchange import FakeChange, Row
 from steward.fake_platforms.woocommerce import errors
 from steward.fake_platforms.woocommerce.listing import stamp
 
-CHANGE_ITEM = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_CHANGE_ITEM = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class FakeShop:
 
     # Shared parts of objects
 
-    def links(self, path: str, *, collection: str, up: str | None = None, allow: Any = CHANGE_ITEM) -> Row:
+    def links(self, path: str, *, collection: str, up: str | None = None, allow: Any = _CHANGE_ITEM) -> Row:
         """Returns the `_links` of an object."""
         root = f"{self.url}/wp-json/wc/v3/"
         row: Row = {

@@ -24,7 +24,7 @@ def set_prices(row: Row, values: Row) -> None:
         row["sale_price"] = ""
 
 
-def derive_price(row: Row, *, today: str) -> None:
+def _derive_price(row: Row, *, today: str) -> None:
     """Sets price, on_sale and purchasable from the regular and the sale price."""
     starts, ends = row["date_on_sale_from_gmt"], row["date_on_sale_to_gmt"]
     within = (not starts or starts <= today) and (not ends or ends >= today)
@@ -60,7 +60,7 @@ def derive_stock(row: Row) -> None:
     row["backordered"] = row["backorders_allowed"] and row["manage_stock"] and quantity < 0
 
 
-def derive_parent(shop: FakeShop, parent: Row) -> None:
+def _derive_parent(shop: FakeShop, parent: Row) -> None:
     """Sets a variable product's price to its lowest variation's, its status to that of any variation."""
     rows = [shop.variations[variation_id] for variation_id in parent["variations"]]
     live = [row for row in rows if row["status"] == "publish"]
@@ -98,9 +98,9 @@ def derive(shop: FakeShop, row: Row) -> None:
     """Sets every derived field after a write of a product or a variation."""
     derive_stock(row)
     if row["type"] == "variable":
-        derive_parent(shop, row)
+        _derive_parent(shop, row)
         return
-    derive_price(row, today=shop.stamp()[1])
+    _derive_price(row, today=shop.stamp()[1])
     if "price_html" in row:
         row["price_html"] = price_html(row["price"])
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
+from steward.model.answer import parse_storable_json
 from steward.model.plan import StepKind
 from steward.outbound.response import PlatformResponse
 from steward.steps.base import AccountAccess
@@ -20,7 +21,6 @@ from steward.steps.n8n.service_fields import (
     read_call_fields,
     read_source,
 )
-from steward.steps.workflow.answers import parse_storable_json
 from steward.steps.workflow.effects import Effects, account_of, read_all, read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js

@@ -47,7 +47,7 @@ SHOPIFY = frozenset(("shopify",))
 BOTH = frozenset(("shopify", "woocommerce"))
 # An operation's name and its command.
 NamedCommand: TypeAlias = tuple[str, Any]
-PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[NamedCommand]]]
+_PlanChanges: TypeAlias = Callable[[FlowCall, StoreObjects], Awaitable[Sequence[NamedCommand]]]
 _TAGGED_KINDS = {Order: "order", Product: "product", Customer: "customer", DraftOrder: "draft_order"}
 # Settings that have no effect here, with the warning for a flow that uses them.
 _UNSUPPORTED_SETTINGS = {
@@ -83,7 +83,7 @@ async def propose(call: FlowCall, commands: Sequence[NamedCommand]) -> FlowResul
 
 
 @dataclass(frozen=True, slots=True)
-class ActionSpec:
+class _ActionSpec:
     """One action: its task ids without the prefix, its label, its fields, and how it plans changes.
 
     `required` names the fields that it needs; of names joined by `|`, one is enough.
@@ -94,17 +94,17 @@ class ActionSpec:
     operation: str
     fields: tuple[str, ...]
     required: tuple[str, ...]
-    work: PlanChanges
+    work: _PlanChanges
     stores: frozenset[str] = SHOPIFY
     versions: tuple[float, ...] = (0.1,)
 
 
-class StoreAction(FlowType):
+class _StoreAction(FlowType):
     """A task that changes one object of the store and always waits for approval."""
 
     kind = StepKind.CHANGE
 
-    def __init__(self, spec: ActionSpec) -> None:
+    def __init__(self, spec: _ActionSpec) -> None:
         self.spec = spec
         self.tasks = tuple(f"{ADMIN}{name}" for name in spec.names)
         self.label = spec.label
@@ -199,7 +199,7 @@ async def tag_commands(
     return [("product.set_tags", SetTags(subject, tags_after, tag_ids))]
 
 
-def _tags(field: str, kind: str, on: bool) -> PlanChanges:
+def _tags(field: str, kind: str, on: bool) -> _PlanChanges:
     async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         readers: dict[str, Callable[[Any], Awaitable[Order | Product | Customer | DraftOrder]]] = {
             "order": objects.order,
@@ -240,7 +240,7 @@ async def metafield_command(
     return "metafield.set", command
 
 
-def _metafield(kind: str) -> PlanChanges:
+def _metafield(kind: str) -> _PlanChanges:
     async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         readers: dict[str, tuple[str, Callable[[Any], Awaitable[Any]]]] = {
             "Order": ("order_id", objects.order),
@@ -301,7 +301,7 @@ def cancel_command(order: Order, restock: bool, notify: bool, reason: str) -> Na
     return "order.cancel", CancelOrder(order, restock, notify, reason.lower() or None, words)
 
 
-def _close(reopen: bool) -> PlanChanges:
+def _close(reopen: bool) -> _PlanChanges:
     async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         return [("order.close", CloseOrder(await objects.order(call.value("order_id")), reopen))]
 
@@ -389,7 +389,7 @@ async def _status(call: FlowCall, objects: StoreObjects) -> Sequence[NamedComman
     return [("product.set_status", SetStatus(product, status))]
 
 
-def _published(on: bool) -> PlanChanges:
+def _published(on: bool) -> _PlanChanges:
     async def work(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand]:
         product = await objects.product(call.value("product_id"))
         publications = call.value("publication_ids") or call.value("publication_id")
@@ -408,7 +408,7 @@ async def _stock(call: FlowCall, objects: StoreObjects) -> Sequence[NamedCommand
     return [("inventory.set", SetStock(variant, int(quantity)))]
 
 
-def _tag_specs() -> Iterable[ActionSpec]:
+def _tag_specs() -> Iterable[_ActionSpec]:
     kinds = (
         ("order", SHOPIFY),
         ("product", BOTH),
@@ -420,10 +420,10 @@ def _tag_specs() -> Iterable[ActionSpec]:
         for verb, on in (("add", True), ("remove", False)):
             label, name = f"{verb.capitalize()} {words} tags", f"{verb}_{kind}_tags"
             work = _tags(fields[0], kind, on)
-            yield ActionSpec((name,), label, f"{kind}.{verb}_tags", fields, fields, work, stores)
+            yield _ActionSpec((name,), label, f"{kind}.{verb}_tags", fields, fields, work, stores)
 
 
-def _metafield_specs() -> Iterable[ActionSpec]:
+def _metafield_specs() -> Iterable[_ActionSpec]:
     kinds = (
         ("order", "Order", "order"),
         ("product", "Product", "product"),
@@ -433,7 +433,7 @@ def _metafield_specs() -> Iterable[ActionSpec]:
     for name, kind, words in kinds:
         fields = (f"{name}_id", "namespace", "key", "type", "value_type", "value", "metafield")
         for verb in ("add", "update"):
-            yield ActionSpec(
+            yield _ActionSpec(
                 (f"{verb}_{name}_metafield",),
                 f"{verb.capitalize()} {words} metafield",
                 f"{name}.set_metafield",
@@ -449,10 +449,10 @@ _HOLD_FIELDS = ("order_id", "fulfillment_order_id", "reason", "reason_notes", "n
 _CANCEL_FIELDS = ("order_id", "reason", "restock", "restock_items", "notify_customer", "refund", "staff_note")
 _STOCK_FIELDS = ("inventory_item_id", "location_id", "quantity")
 _CHANNEL_FIELDS = ("product_id", "publication_id", "publication_ids")
-_SPECS: tuple[ActionSpec, ...] = (
+_SPECS: tuple[_ActionSpec, ...] = (
     *_tag_specs(),
     *_metafield_specs(),
-    ActionSpec(
+    _ActionSpec(
         ("created_redirect_url", "create_redirect_url"),
         "Create redirect URL",
         "redirect.create",
@@ -460,19 +460,19 @@ _SPECS: tuple[ActionSpec, ...] = (
         ("path", "target"),
         _redirect,
     ),
-    ActionSpec(
+    _ActionSpec(
         ("capture_payment",), "Capture payment", "order.capture", _ORDER_FIELDS, _ORDER_FIELDS, _capture
     ),
-    ActionSpec(
+    _ActionSpec(
         ("cancel_order",), "Cancel order", "order.cancel", _CANCEL_FIELDS, _ORDER_FIELDS, _cancel, BOTH
     ),
-    ActionSpec(
+    _ActionSpec(
         ("archive_order",), "Archive order", "order.archive", _ORDER_FIELDS, _ORDER_FIELDS, _close(False)
     ),
-    ActionSpec(
+    _ActionSpec(
         ("unarchive_order",), "Unarchive order", "order.unarchive", _ORDER_FIELDS, _ORDER_FIELDS, _close(True)
     ),
-    ActionSpec(
+    _ActionSpec(
         ("update_order_note",),
         "Update order note",
         "order.set_note",
@@ -480,7 +480,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         _ORDER_FIELDS,
         _order_note,
     ),
-    ActionSpec(
+    _ActionSpec(
         ("update_customer_note",),
         "Update customer note",
         "customer.set_note",
@@ -488,7 +488,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         ("customer_id",),
         _customer_note,
     ),
-    ActionSpec(
+    _ActionSpec(
         ("hold_fulfillment_order",),
         "Hold fulfillment order",
         "fulfillment.hold",
@@ -496,7 +496,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         ("fulfillment_order_id|order_id",),
         _hold,
     ),
-    ActionSpec(
+    _ActionSpec(
         ("release_fulfillment_order", "release_fulfillment_order_hold"),
         "Release fulfillment order hold",
         "fulfillment.release",
@@ -504,7 +504,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         ("fulfillment_order_id|order_id",),
         _release,
     ),
-    ActionSpec(
+    _ActionSpec(
         ("update_product_status",),
         "Update product status",
         "product.set_status",
@@ -513,7 +513,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         _status,
         BOTH,
     ),
-    ActionSpec(
+    _ActionSpec(
         ("publish_product",),
         "Publish product",
         "product.publish",
@@ -521,7 +521,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         ("product_id", "publication_id|publication_ids"),
         _published(True),
     ),
-    ActionSpec(
+    _ActionSpec(
         ("hide_product", "unpublish_product"),
         "Hide product",
         "product.unpublish",
@@ -529,7 +529,7 @@ _SPECS: tuple[ActionSpec, ...] = (
         ("product_id", "publication_id|publication_ids"),
         _published(False),
     ),
-    ActionSpec(
+    _ActionSpec(
         ("set_inventory_quantity", "update_inventory_quantity"),
         "Set inventory quantity",
         "inventory.set",
@@ -538,4 +538,4 @@ _SPECS: tuple[ActionSpec, ...] = (
         _stock,
     ),
 )
-ACTIONS: tuple[FlowType, ...] = tuple(StoreAction(spec) for spec in _SPECS)
+ACTIONS: tuple[FlowType, ...] = tuple(_StoreAction(spec) for spec in _SPECS)

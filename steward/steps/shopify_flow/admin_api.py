@@ -51,8 +51,8 @@ from steward.steps.shopify_flow.task_types import (
     is_liquid,
 )
 
-MAX_BLOB_BYTES = 64 * 1024
-MAX_ENTRIES = 25  # metafields, quantities or variants in one request
+_MAX_BLOB_BYTES = 64 * 1024
+_MAX_ENTRIES = 25  # metafields, quantities or variants in one request
 _LIQUID = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _PRODUCT_FIELDS = ("title", "vendor", "productType", "handle", "templateSuffix")
 _ORDER_FIELDS = ("email", "phone", "poNumber")
@@ -73,7 +73,7 @@ class Mutation:
     required: tuple[str, ...] = ()
 
 
-class AdminRequest(FlowType):
+class _AdminRequest(FlowType):
     """One request. Later steps do not see the answer of the store."""
 
     tasks = (f"{ADMIN}admin_api_operation",)
@@ -144,7 +144,7 @@ def _name_of(api_call: Any) -> str:
 
 def _parse_arguments(blob: Any) -> Arguments:
     """Parses the arguments from an object or its JSON. Raises ItemFailed."""
-    if isinstance(blob, str) and len(blob.encode("utf-8", "replace")) <= MAX_BLOB_BYTES:
+    if isinstance(blob, str) and len(blob.encode("utf-8", "replace")) <= _MAX_BLOB_BYTES:
         try:
             blob = json.loads(blob, object_pairs_hook=_without_duplicates)
         except (ValueError, RecursionError):
@@ -214,9 +214,9 @@ def _unsupported(shape: Mapping[str, Any], arguments: Any, path: str) -> Iterabl
 
 
 def _unsupported_in_list(shape: Mapping[str, Any], entries: list[Any], path: str) -> Iterable[str]:
-    if len(entries) > MAX_ENTRIES:
-        yield f"“{path[:80]}” has more than {MAX_ENTRIES} entries."
-    for entry in entries[:MAX_ENTRIES]:
+    if len(entries) > _MAX_ENTRIES:
+        yield f"“{path[:80]}” has more than {_MAX_ENTRIES} entries."
+    for entry in entries[:_MAX_ENTRIES]:
         yield from _unsupported(shape, entry, f"{path}.")
 
 
@@ -445,4 +445,4 @@ MUTATIONS: Mapping[str, Mutation] = {
         {"id": None, "input": [{"publicationId": None}]}, _publishing(False), ("id", "input")
     ),
 }
-ADMIN_REQUEST = AdminRequest()
+ADMIN_REQUEST = _AdminRequest()

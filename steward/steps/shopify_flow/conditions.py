@@ -18,7 +18,7 @@ from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.step_types import ItemFailed
 
 NUMBERS: Final = frozenset(("Int", "Float", "Decimal", "Money", "UnsignedInt64", "BigInt", "Number"))
-DATES: Final = frozenset(("DateTime", "Date", "Time"))
+_DATES: Final = frozenset(("DateTime", "Date", "Time"))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\Z")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?\Z")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d[\d:.]*(?:Z|[+-]\d\d:?\d\d)?)?\Z", re.ASCII)
@@ -164,7 +164,7 @@ def _converted(
     """Both sides as what they are compared as."""
     if type_ in NUMBERS or (type_ is None and _are_numbers(actual, expected)):
         return _number(actual, path), _number(expected, path)
-    if type_ in DATES or (type_ is None and _are_moments(actual, expected)):
+    if type_ in _DATES or (type_ is None and _are_moments(actual, expected)):
         first, second = _date(actual, zone, path), _date(expected, zone, path)
         return (first.date(), second.date()) if type_ == "Date" else (first, second)
     return _text(actual, path), _text(expected, path)

@@ -12,7 +12,7 @@ from steward.steps.shopify_flow.hydrate import variables_of
 from steward.steps.shopify_flow.task_types import FlowCall, FlowResult, FlowType, StepProblem, TaskDefinition
 from steward.steps.workflow.effects import as_item_failure
 
-MAX_OBJECTS = 100
+_MAX_OBJECTS = 100
 
 
 class Fetch(FlowType):
@@ -35,12 +35,12 @@ class Fetch(FlowType):
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """Yields a limit out of range and an unknown sort order."""
-        maximum = definition.config.get("maximum", MAX_OBJECTS)
-        if isinstance(maximum, bool) or not isinstance(maximum, int) or not 1 <= maximum <= MAX_OBJECTS:
+        maximum = definition.config.get("maximum", _MAX_OBJECTS)
+        if isinstance(maximum, bool) or not isinstance(maximum, int) or not 1 <= maximum <= _MAX_OBJECTS:
             yield StepProblem(
                 "error",
                 "parameter",
-                f"It reads more than {MAX_OBJECTS} at once. Ask for at most {MAX_OBJECTS}.",
+                f"It reads more than {_MAX_OBJECTS} at once. Ask for at most {_MAX_OBJECTS}.",
             )
         sort = definition.config.get("sort")
         if isinstance(sort, str) and sort_of(self.root, sort) is None:
@@ -59,7 +59,7 @@ class Fetch(FlowType):
             paths,
             query=call.text("query"),
             sort=call.text("sort") or None,
-            limit=int(call.value("maximum") or MAX_OBJECTS),
+            limit=int(call.value("maximum") or _MAX_OBJECTS),
             patched=tuple(field for variable in variables for field in variable.patched),
         )
         objects: list[JsonValue] = []

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.model.answer import parse_storable_json
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
@@ -25,7 +26,6 @@ from steward.steps.workflow.addresses import (
     removed_header_problems,
     sendable_headers,
 )
-from steward.steps.workflow.answers import parse_storable_json
 from steward.steps.workflow.effects import as_item_failure
 
 _READS = frozenset(("GET", "HEAD"))

@@ -23,7 +23,7 @@ from steward.steps.shopify_flow.task_types import (
 from steward.steps.workflow.expressions.views import CodeFailed
 from steward.steps.workflow.javascript import dates as js_dates
 
-MAX_WAIT = timedelta(days=90)
+_MAX_WAIT = timedelta(days=90)
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*\Z", re.ASCII)
 
 
@@ -204,7 +204,7 @@ class Wait(FlowType):
         seconds, until = definition.literal("seconds"), definition.config.get("until")
         if seconds is None and until is None:
             yield StepProblem("error", "parameter", "How long it waits cannot be read. Set a time span.")
-        if isinstance(seconds, int | float) and seconds > MAX_WAIT.total_seconds():
+        if isinstance(seconds, int | float) and seconds > _MAX_WAIT.total_seconds():
             yield StepProblem("error", "parameter", "It waits longer than 90 days. Wait for less.")
         if isinstance(until, str) and js_dates.parse(until, UTC) is None:
             yield StepProblem(
@@ -217,13 +217,13 @@ class Wait(FlowType):
         if seconds is not None:
             if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
                 raise ItemFailed("How long to wait cannot be read.")
-            until = call.now + timedelta(seconds=min(seconds, 10 * MAX_WAIT.total_seconds()))
+            until = call.now + timedelta(seconds=min(seconds, 10 * _MAX_WAIT.total_seconds()))
         else:
             zone = js_dates.zone_of(call.scene.zone) or UTC
             parsed = js_dates.parse(call.text("until"), zone)
             if parsed is None:
                 raise ItemFailed("The time to wait for cannot be read.")
             until = parsed
-        if until - call.now > MAX_WAIT:
+        if until - call.now > _MAX_WAIT:
             raise WorkflowStepFailed("This step would wait longer than 90 days.")
         return FlowResult(wait_until=until if until > call.now else None)

@@ -48,7 +48,7 @@ async def execute(context: FlowContext, execution: FlowExecution) -> ExecutionRe
     """Runs the step. A CallError of a reader passes through, for the walker."""
     step = execution.step
     kind = context.types[origin_of(step).source_type]
-    environment = environment_at(execution.trail, context.steps, context.types)
+    environment = _environment_at(execution.trail, context.steps, context.types)
     scene = replace(context.scene, now=context.clock())
     try:
         config = await _evaluated(step.config, environment, context.evaluator, scene.now)
@@ -110,7 +110,7 @@ def _outputs(step: PlanStep, result: FlowResult) -> Outputs:
     return outputs
 
 
-def environment_at(
+def _environment_at(
     trail: Trail | None, steps: Mapping[str, PlanStep], types: Mapping[str, FlowType]
 ) -> FlowVariables:
     """What a step at the end of `trail` sees: the steps before it on its own way, and its loops' elements.

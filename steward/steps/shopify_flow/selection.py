@@ -37,10 +37,10 @@ class UnreadableSelection(Exception):
 
 
 @dataclass(slots=True)
-class Selection:
+class _Selection:
     """The fields taken of an object, by the name they go under; of a plain value none below."""
 
-    fields: "dict[str, tuple[str, Selection]]" = field(default_factory=dict)
+    fields: "dict[str, tuple[str, _Selection]]" = field(default_factory=dict)
 
     def paths(self) -> list[str]:
         """The dotted paths of what it takes, deepest names alone."""
@@ -59,14 +59,14 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class _ListOf:
     """A list of values of one type."""
 
     of: "Type"
     required: bool
 
 
-Type: TypeAlias = "Named | ListOf"
+Type: TypeAlias = "Named | _ListOf"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class _Tokens:
         return True
 
 
-def read_selection(text: str) -> Selection:
+def read_selection(text: str) -> _Selection:
     """The input of a run-code step, `query { order { id } }`. Raises Unreadable."""
     tokens = _Tokens(text)
     if tokens.peek() == "query":
@@ -137,16 +137,16 @@ def read_selection(text: str) -> Selection:
         if tokens.peek() != "{":
             tokens.word()
     if not tokens.peek():
-        return Selection()
+        return _Selection()
     selection = _selection(tokens, 0, [0])
     if tokens.peek():
         raise UnreadableSelection(f"It cannot be read from “{tokens.peek()}” on.")
     return selection
 
 
-def _selection(tokens: _Tokens, depth: int, count: list[int]) -> Selection:
+def _selection(tokens: _Tokens, depth: int, count: list[int]) -> _Selection:
     tokens.expect("{")
-    selection = Selection()
+    selection = _Selection()
     while not tokens.has("}"):
         count[0] += 1
         if depth > MAX_DEPTH or count[0] > MAX_FIELDS:
@@ -154,15 +154,15 @@ def _selection(tokens: _Tokens, depth: int, count: list[int]) -> Selection:
         name = alias = tokens.word()
         if tokens.has(":"):
             name = tokens.word()
-        below = _selection(tokens, depth + 1, count) if tokens.peek() == "{" else Selection()
+        below = _selection(tokens, depth + 1, count) if tokens.peek() == "{" else _Selection()
         selected = selection.fields.get(alias)
         if selected is not None and selected[0] == name:
-            below = Selection({**selected[1].fields, **below.fields})
+            below = _Selection({**selected[1].fields, **below.fields})
         selection.fields[alias] = (name, below)
     return selection
 
 
-def cut(environment: FlowVariables, selection: Selection) -> dict[str, JsonValue]:
+def cut(environment: FlowVariables, selection: _Selection) -> dict[str, JsonValue]:
     """The part of the environment a selection takes; what is not there is null. Raises UnknownInTest."""
     for path in selection.paths():
         environment.require_known(path)
@@ -171,7 +171,7 @@ def cut(environment: FlowVariables, selection: Selection) -> dict[str, JsonValue
     }
 
 
-def _cut(value: JsonValue, selection: Selection) -> JsonValue:
+def _cut(value: JsonValue, selection: _Selection) -> JsonValue:
     if not selection.fields:
         return value
     if isinstance(value, list | tuple):
@@ -212,12 +212,12 @@ def _type(tokens: _Tokens, depth: int) -> Type:
     if tokens.has("["):
         below = _type(tokens, depth + 1)
         tokens.expect("]")
-        return ListOf(below, tokens.has("!"))
+        return _ListOf(below, tokens.has("!"))
     return Named(tokens.word(), tokens.has("!"))
 
 
 def _innermost(type_: Type) -> str:
-    while isinstance(type_, ListOf):
+    while isinstance(type_, _ListOf):
         type_ = type_.of
     return type_.name
 
@@ -242,7 +242,7 @@ def _fitted(value: JsonValue, type_: Type, schema: Schema, where: str, depth: in
         if type_.required:
             raise Misfit(f"{where} is missing.")
         return None
-    if isinstance(type_, ListOf):
+    if isinstance(type_, _ListOf):
         if not isinstance(value, list):
             raise Misfit(f"{where} is no list.")
         return [

@@ -11,7 +11,7 @@ from steward.steps.shopify_flow.logic import Condition, Count, ForEach, RunCode,
 from steward.steps.shopify_flow.mail import SendEmail
 from steward.steps.shopify_flow.task_types import FlowType
 
-ALL_TYPES: tuple[FlowType, ...] = (
+_ALL_TYPES: tuple[FlowType, ...] = (
     Condition(),
     ForEach(),
     Count(),
@@ -26,6 +26,6 @@ ALL_TYPES: tuple[FlowType, ...] = (
     *ACTIONS,
     ADMIN_REQUEST,
 )
-FLOW_TYPES: Mapping[str, FlowType] = {task: task_type for task_type in ALL_TYPES for task in task_type.tasks}
+FLOW_TYPES: Mapping[str, FlowType] = {task: task_type for task_type in _ALL_TYPES for task in task_type.tasks}
 # A run's plan also has reading steps, which no file contains.
 RUN_TYPES: Mapping[str, FlowType] = {**FLOW_TYPES, **dict.fromkeys(ReadObjects.tasks, ReadObjects())}

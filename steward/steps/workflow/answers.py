@@ -3,11 +3,12 @@
 See docs/design/imports-n8n.md#http-steps.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.model.answer import WriteAnswer, parse_storable_json
+from steward.model.json import JsonObject
 from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
@@ -75,18 +76,40 @@ def parse_json_object(value: Any, what: str) -> dict[str, Any]:
     return dict(parsed)
 
 
-def send_each_item(call: StepCall, build_request: Callable[[int], SendRequest]) -> NodeResult:
-    """Proposes a request for each item; one that cannot be built fails its item."""
+def send_each_item(
+    call: StepCall,
+    build_request: Callable[[int], SendRequest],
+    settings_of: Callable[[int], JsonObject],
+) -> NodeResult:
+    """Proposes a request for each item; one that cannot be built fails its item.
+
+    `settings_of` returns what `answered_item` needs of the parameters.
+    """
     effects, operation = Effects(call), CHANGES["http.send"]
     for index in range(len(call.items)):
         try:
-            request = build_request(index)
+            request, settings = build_request(index), settings_of(index)
         except ItemFailed as failure:
             effects.fail_item(index, failure.message)
             continue
         planned = operation.plan([request], integration_id=NO_CONNECTION)
-        effects.add_plan(index, planned, Item({}, paired_with(index)), operation)
+        effects.add_plan(index, planned, Item({}, paired_with(index)), operation, settings)
     return effects.result()
+
+
+_ANSWER_SETTINGS = ("responseFormat", "dataPropertyName")
+
+
+def answer_settings(params: Params) -> JsonObject:
+    """Returns the parameters that decide what a response becomes, for `answered_items`. Raises ItemFailed."""
+    settings = {name: params.get(name) for name in _ANSWER_SETTINGS if params.has(name)}
+    return {**settings, "options": js.deep_copy(params.get("options", {}))}
+
+
+def answered_items(settings: JsonObject, answer: WriteAnswer) -> list[Item]:
+    """Returns the recorded answer to a send as items, as of a read. Raises ItemFailed."""
+    response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
+    return [Item(fields) for fields in response_items(response, Params(settings))]
 
 
 def is_tolerant(params: Params) -> bool:
@@ -110,16 +133,6 @@ def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, A
 def full_response(answer: PlatformResponse, body: Any) -> dict[str, Any]:
     """Returns a response with its status and headers."""
     return {"body": body, "headers": dict(answer.headers), "statusCode": answer.status}
-
-
-def parse_storable_json(text: str) -> Any:
-    """Parses JSON text. Raises ValueError, RecursionError if it is invalid or cannot be stored.
-
-    Infinite numbers and unpaired surrogates cannot be stored.
-    """
-    parsed = json.loads(text)
-    json.dumps(parsed, ensure_ascii=False, allow_nan=False).encode("utf-8")
-    return parsed
 
 
 _SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, and GraphQL, name them

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from steward.connectors.base.connector import PlannedChanges, WriteOperation
 from steward.connectors.base.queries import RecordPage
 from steward.model.change import Proposal
+from steward.model.json import JsonObject
 from steward.model.plan import OnError
 from steward.model.run import Counts, Mode
 from steward.outbound.errors import CallError
@@ -18,6 +19,7 @@ from steward.steps.base import AccountAccess, StepContext, StoreAccess
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.memory_budget import RUN_BYTES, StepBudget
 from steward.steps.workflow.step_types import (
+    AnswerUse,
     ItemFailed,
     NodeResult,
     StepCall,
@@ -117,6 +119,7 @@ class Effects:
     failed: Items = field(default_factory=list)
     proposals: list[Proposal] = field(default_factory=list)
     item_of: list[int] = field(default_factory=list)
+    answers: dict[int, AnswerUse] = field(default_factory=dict)
     unchanged: int = 0
     proposed: StepBudget = field(default_factory=lambda: StepBudget(RUN_BYTES))
 
@@ -130,17 +133,26 @@ class Effects:
             self.failed.append(error_item(self.call.items[index], index, message))
 
     def add_plan(
-        self, index: int, planned: PlannedChanges, item: Item, operation: WriteOperation[Any] | None = None
+        self,
+        index: int,
+        planned: PlannedChanges,
+        item: Item,
+        operation: WriteOperation[Any] | None = None,
+        answer_settings: JsonObject | None = None,
     ) -> None:
         """Adds the planned changes of one item, or its failure. Raises MemoryBudgetExceeded.
 
-        `operation` predicts the output of a test run; if it cannot know all fields the item is partial.
+        `operation` predicts the output of a test run; if it cannot know all fields the item is partial. With
+        `answer_settings` the item is made of the answer, by the step type's `answered_item`.
         """
         self.proposed.add(*(part.arguments for proposal_ in planned.proposals for part in proposal_.parts))
         if planned.problems:
             self.fail_item(index, " ".join(problem.message for problem in planned.problems))
             return
         self.items.append(replace(item, partial=self._is_unknown(planned, operation)))
+        if answer_settings is not None and self.call.step.origin is not None:
+            use = AnswerUse(self.call.step.origin.source_type, answer_settings)
+            self.answers[len(self.items) - 1] = use
         if not planned.proposals:
             self.unchanged += 1
         for proposal in planned.proposals:
@@ -161,4 +173,5 @@ class Effects:
             counts=Counts(read=read, matched=len(self.proposals), unchanged=self.unchanged),
             proposals=tuple(self.proposals),
             item_of=tuple(self.item_of),
+            answers=self.answers,
         )

@@ -11,6 +11,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
+from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.json import JsonObject
 from steward.model.plan import OnError, Plan, PlanStep, StepKind
@@ -199,23 +200,42 @@ class RunEnvironment:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerUse:
+    """How an output item is made of the answer to what it sends: by which step type, and its settings."""
+
+    source_type: str
+    settings: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class SentItem:
+    """An item whose write is done: as `run` planned it, with the settings kept for its answer."""
+
+    item: Item
+    settings: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
 class SubWorkflowResult:
     """The result of a sub-workflow: the items of its last step, and the proposals of all its steps.
 
-    `item_of` has for each proposal the index of the item that it results in, or -1 for none.
+    `item_of` has for each proposal the index of the item that it results in, or -1 for none. `answers` has
+    the items that are made of an answer, by index.
     """
 
     items: Items
     proposals: tuple[Proposal, ...] = ()
     item_of: tuple[int, ...] = ()
     counts: Counts = field(default_factory=Counts)
+    answers: Mapping[int, AnswerUse] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class NodeResult:
     """The result of a step: its outputs, the proposals of a change or send, the end of a wait.
 
-    `item_of` has for each proposal the index of the item of output 0 that it results in.
+    `item_of` has for each proposal the index of the item of output 0 that it results in. `answers` has the
+    items of output 0 that are made of the answer to their proposal, by index.
     """
 
     outputs: Outputs
@@ -225,6 +245,7 @@ class NodeResult:
     item_of: tuple[int, ...] = ()
     wait_until: datetime | None = None
     unknown: tuple[str, ...] | None = None
+    answers: Mapping[int, AnswerUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +350,19 @@ class StepType(ABC):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields the settings that cannot run or that run differently from n8n."""
         return ()
+
+    def hands_on_answer(self, node: NodeDefinition) -> bool:
+        """Whether its items are made of the answer to what it sends (`answered_item`)."""
+        return False
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the items that a sent item becomes by its recorded answer. Raises ItemFailed.
+
+        It is pure: after an interruption it is called again with the same values. It is called for the items
+        for which `run` kept settings (`Effects.add_plan`), others are handed on as planned. An item without
+        pairing gets that of the sent item.
+        """
+        return (sent.item,)
 
     @abstractmethod
     async def run(self, call: StepCall) -> NodeResult:

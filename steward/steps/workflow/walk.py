@@ -22,6 +22,7 @@ from steward.steps.workflow.memory_budget import MemoryBudget
 from steward.steps.workflow.plan_order import Execution, PlanOrder
 from steward.steps.workflow.step_types import (
     MAX_SUB_WORKFLOW_DEPTH,
+    AnswerUse,
     ItemFailed,
     RunEnvironment,
     StepType,
@@ -188,7 +189,7 @@ async def follow(
         execution = order.next()
         if execution is None:
             if walked.held:
-                if not await _release(walked, journal) or walked.failed is not None:
+                if not await _release(walked, journal, context.budget) or walked.failed is not None:
                     return walked
             elif not order.start_waiting():
                 walked.starved = order.starved()
@@ -225,7 +226,10 @@ async def _run_or_replay(
         await journal.before(execution)
         done = await journal.within_time_limit(run(execution))
         room.reserve(done.outputs)  # before it is encoded: one value may occur in it a thousand times
-        return await journal.record(execution, done)
+        settled = await journal.record(execution, done)
+        if isinstance(settled, SettledExecution) and settled.outputs is not done.outputs:
+            room.reserve(settled.outputs)  # made of what was answered
+        return settled
     if anew(execution.step):
         done = await journal.within_time_limit(run(execution))  # the journal already has it
         settled = SettledExecution(done.outputs, done.error, done.code)
@@ -234,7 +238,7 @@ async def _run_or_replay(
     return settled
 
 
-async def _release(walked: WalkResult, journal: Journal) -> bool:
+async def _release(walked: WalkResult, journal: Journal, room: MemoryBudget) -> bool:
     """Settles all decided executions of one round in order; returns false while one still waits.
 
     All approved changes have been applied by then; nothing new starts after a failure.
@@ -245,6 +249,7 @@ async def _release(walked: WalkResult, journal: Journal) -> bool:
     walked.held = []
     for execution, settled in reversed(decided):  # the first one held must end up on top of the stack
         if settled is not None:
+            room.reserve(settled.outputs)
             walked.order.settle(execution, settled.outputs, settled.error)
             if settled.outputs is None:
                 walked.failed, walked.failure = execution, settled
@@ -313,6 +318,7 @@ async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) ->
 def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> SubWorkflowResult:
     proposals: list[Proposal] = []
     item_of: list[int] = []
+    answers: Mapping[int, AnswerUse] = {}
     counts = Counts()
     for done in acted:
         if done.result is None:
@@ -320,8 +326,9 @@ def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> Sub
         proposals += done.result.proposals
         is_last = done.outputs is last.outputs
         item_of += done.result.item_of if is_last else [-1] * len(done.result.proposals)
+        answers = done.result.answers if is_last else answers
         counts = counts.plus(done.result.counts)
     items = [
         Item(item.json, None, item.error, item.partial) for output in last.outputs or [] for item in output
     ]
-    return SubWorkflowResult(items, tuple(proposals), tuple(item_of), counts)
+    return SubWorkflowResult(items, tuple(proposals), tuple(item_of), counts, answers)

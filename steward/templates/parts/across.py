@@ -16,7 +16,7 @@ T = TypeVar("T")
 _REMOVED = ("archived", "trash")
 
 
-class KeyedVariant(JsonRecord, Generic[T], frozen=True):
+class _KeyedVariant(JsonRecord, Generic[T], frozen=True):
     """A variant under the key it is compared by, with what the report reads of it."""
 
     key: str
@@ -28,7 +28,7 @@ class StoreVariants(StepOutput, Generic[T], frozen=True):
     """The variants of each store, in the order of the stores' names; `without_key` were left out."""
 
     labels: tuple[str, ...]
-    stores: tuple[tuple[KeyedVariant[T], ...], ...]
+    stores: tuple[tuple[_KeyedVariant[T], ...], ...]
     without_key: int
 
     @property
@@ -90,7 +90,7 @@ async def keyed_variants(
     """
     accounts = stores_of(context)
     labels = labels_of(accounts)
-    stores: list[tuple[KeyedVariant[T], ...]] = []
+    stores: list[tuple[_KeyedVariant[T], ...]] = []
     without_key = 0
     for label, account in zip(labels, accounts, strict=True):
         with naming(label):
@@ -99,7 +99,7 @@ async def keyed_variants(
         without_key += sum(not key for key in keys)
         rows = zip(keys, variants, strict=True)
         stores.append(
-            tuple(KeyedVariant(key, _name(variant), value_of(variant)) for key, variant in rows if key)
+            tuple(_KeyedVariant(key, _name(variant), value_of(variant)) for key, variant in rows if key)
         )
     return StoreVariants(tuple(labels), tuple(stores), without_key)
 

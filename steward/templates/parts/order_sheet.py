@@ -118,7 +118,7 @@ def arrange(row: Sequence[Cell], names: Sequence[str], header: Sequence[str]) ->
     return tuple(by_name.get(key_of(name).casefold()) for name in header)
 
 
-def status_of(order: Order) -> str:
+def _status_of(order: Order) -> str:
     """Returns how far an order is, as an option of the input `statuses`."""
     states = states_of(order)
     return next((name for name in ("fulfilled", "paid") if name in states), next(iter(states), ""))
@@ -149,7 +149,7 @@ def _cells(order: Order, zone_name: str) -> dict[str, Cell]:
         "total": Decimal(order.total),
         "currency": order.currency,
         "country": order.country,
-        "status": status_of(order),
+        "status": _status_of(order),
     }
 
 

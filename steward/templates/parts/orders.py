@@ -11,9 +11,9 @@ from steward.steps.base import MemoryWrite, StepContext
 from steward.templates.parts.numbers import money_text
 
 # Memory space: until when the last successful live run read orders.
-READ_UNTIL = "orders_read"
+_READ_UNTIL = "orders_read"
 OVERLAP = timedelta(minutes=10)
-BEFORE_SET_UP = timedelta(hours=24)
+_BEFORE_SET_UP = timedelta(hours=24)
 
 
 async def read_orders(context: StepContext, query: OrdersQuery) -> AsyncIterator[Order]:
@@ -58,7 +58,7 @@ async def read_orders_by_id(context: StepContext, ids: Iterable[str]) -> dict[st
 
 async def read_until(context: StepContext, key: str = "until") -> datetime | None:
     """Returns until when the last successful live run read; `key` separates several such times."""
-    until = (await context.memory.all(READ_UNTIL)).get(key)
+    until = (await context.memory.all(_READ_UNTIL)).get(key)
     return datetime.fromisoformat(until) if isinstance(until, str) else None
 
 
@@ -67,13 +67,13 @@ async def changed_since(context: StepContext) -> datetime:
     until = await read_until(context)
     if until is not None:
         return until - OVERLAP
-    return (context.automation_created_at or context.now) - BEFORE_SET_UP
+    return (context.automation_created_at or context.now) - _BEFORE_SET_UP
 
 
 def remember_read(until: str | None, key: str = "until") -> Iterator[MemoryWrite]:
     """Yields what the last step remembers of the `until` that the first one returned."""
     if until is not None:
-        yield MemoryWrite(READ_UNTIL, key, until)
+        yield MemoryWrite(_READ_UNTIL, key, until)
 
 
 def until_of(context: StepContext) -> str | None:

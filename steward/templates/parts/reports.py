@@ -20,7 +20,7 @@ from steward.templates.parts.messages import SheetInput, post_card
 HEADER = "report_header"
 # One call takes at most 1 MiB, and the replaced cells are stored beside the new ones.
 CALL_BYTES = 400_000
-CALL_ROWS = 2_000
+_CALL_ROWS = 2_000
 CELL_CHARACTERS = 50_000
 
 
@@ -39,7 +39,7 @@ class SheetReport:
         return [self.header, *(rows or [(self.none,)])]
 
 
-class SentReport(StepOutput, frozen=True):
+class _SentReport(StepOutput, frozen=True):
     """How many calls go to the sheet, and whether a message follows them."""
 
     sheet: int
@@ -57,7 +57,7 @@ async def send_report(context: StepContext, report: SheetReport, card: PostCard 
         sheet_calls, memory = await _replace(context, report)
     posts = post_card(context, card).proposals if card is not None and "teams" in context.inputs else ()
     targets = [name for name, proposals in (("the sheet", sheet_calls), ("Teams", posts)) if proposals]
-    return SentReport(len(sheet_calls), bool(posts)).as_result(
+    return _SentReport(len(sheet_calls), bool(posts)).as_result(
         f"Send the report to {' and '.join(targets)}" if targets else "Nothing to send",
         proposals=(*sheet_calls, *posts),
         memory=memory,
@@ -117,7 +117,7 @@ def _blocks(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[int, list[tuple[
     first, block, size = 1, list[tuple[Cell, ...]](), 0
     for number, row in enumerate(rows, start=1):
         length = len(json.dumps([cell_to_json(cell) for cell in row], ensure_ascii=False).encode("utf-8"))
-        if block and (len(block) == CALL_ROWS or size + length > CALL_BYTES):
+        if block and (len(block) == _CALL_ROWS or size + length > CALL_BYTES):
             yield first, block
             first, block, size = number, [], 0
         block.append(row)

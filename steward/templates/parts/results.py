@@ -13,7 +13,7 @@ WHOLE: JsonObject = {"type": "integer"}  # such as stock, which may be negative
 TEXT: JsonObject = {"type": "string"}
 AMOUNT: JsonObject = {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
-REFUSED_ROW: Mapping[str, JsonObject] = {
+_REFUSED_ROW: Mapping[str, JsonObject] = {
     "row": {"type": ["integer", "null"], "minimum": 1},
     "key": {"type": ["string", "null"]},
     "code": TEXT,
@@ -50,4 +50,4 @@ def _closed(fields: Mapping[str, JsonObject]) -> dict[str, JsonValue]:
     }
 
 
-REFUSED_ROWS = list_of(REFUSED_ROW)
+REFUSED_ROWS = list_of(_REFUSED_ROW)

@@ -40,12 +40,12 @@ class PriceRules:
             return price, None
         return price, self._money(row.compare_at)
 
-    def update(self, row: PriceRow, variant: Variant) -> "PriceUpdate":
+    def update(self, row: PriceRow, variant: Variant) -> "_PriceUpdate":
         """Returns what the row asks of its variant. Raises RowRefused."""
         price, compare_at = self.values(row)
         words = self._change_words(variant, Decimal(price))
         command = SetPrice(variant, price, compare_at, message=f"{words} Row {row.number} of the sheet.")
-        return PriceUpdate(row.number, command)
+        return _PriceUpdate(row.number, command)
 
     def _money(self, stored: StoredCell) -> str:
         amount = read_price(cell_from_json(stored), form=self.number_format, currency=self.currency)
@@ -68,7 +68,7 @@ class PriceRules:
 
 
 @dataclass(frozen=True, slots=True)
-class PriceUpdate:
+class _PriceUpdate:
     """A usable row's number and command; the connector checks that compare-at is above the price."""
 
     row: int

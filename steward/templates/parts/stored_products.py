@@ -13,10 +13,10 @@ _VARIANT = (
     " stock_target product_type status visible url stock_managed_by_parent regular_price sale_price sale_from"
     " sale_to cost location_id created_at"
 )
-VARIANT_FIELDS = tuple(_VARIANT.split())
+_VARIANT_FIELDS = tuple(_VARIANT.split())
 # Within a product, what the product itself says is not repeated.
 _OF_PRODUCT = ("product_id", "product_title", "currency", "product_type", "url")
-_IN_PRODUCT = tuple(name for name in VARIANT_FIELDS if name not in (*_OF_PRODUCT, "barcode", "created_at"))
+_IN_PRODUCT = tuple(name for name in _VARIANT_FIELDS if name not in (*_OF_PRODUCT, "barcode", "created_at"))
 _PRODUCT = (
     "id title kind status visible visibility tags type vendor currency stock tracked backorders_allowed"
     " tag_ids categories sellable url created_at channels"
@@ -31,8 +31,8 @@ class VariantTable(RecordTable[Variant]):
     def encode(records: Iterable[Variant]) -> JsonObject:
         """Returns the variants as a table."""
         return {
-            "fields": list(VARIANT_FIELDS),
-            "rows": [[_plain(getattr(variant, name)) for name in VARIANT_FIELDS] for variant in records],
+            "fields": list(_VARIANT_FIELDS),
+            "rows": [[_plain(getattr(variant, name)) for name in _VARIANT_FIELDS] for variant in records],
         }
 
     @staticmethod

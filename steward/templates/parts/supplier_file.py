@@ -18,7 +18,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # the input already names the encoding
 
 
 @dataclass(slots=True)
-class FeedTable:
+class _FeedTable:
     """The readable rows, those whose cells do not fit the header, and how many rows there are."""
 
     rows: tuple[NamedRow, ...] = ()
@@ -41,7 +41,7 @@ async def read_file(account: AccountAccess, path: str, *, max_age: timedelta, no
     raise missing
 
 
-def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[str | None]) -> FeedTable:
+def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[str | None]) -> _FeedTable:
     """Returns the rows below the header with the cells of `columns`, without wholly empty rows.
 
     Quoted cells may hold delimiters and line breaks. Raises StepFailed `file_unreadable`, `file_empty`,
@@ -49,7 +49,7 @@ def table_of(body: bytes, *, encoding: str, delimiter: str, columns: Sequence[st
     """
     records = _records(body, encoding, delimiter)
     header = records[0] if records else []
-    table = FeedTable()
+    table = _FeedTable()
     complete: list[SheetRow] = [SheetRow(1, tuple(header))]
     for number, cells in enumerate(records[1:], start=2):
         if not any(cell.strip() for cell in cells):

@@ -1,15 +1,19 @@
 """The node graphql: a document without a mutation is a read, any other a send."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from steward.connectors.web_request.connector import SendRequest
+from steward.model.answer import WriteAnswer
+from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.workflow.addresses import https_address, sendable_headers
 from steward.steps.workflow.answers import (
     JSON,
+    answer_settings,
+    answered_items,
     name_value_rows,
     parse_json_object,
     removed_key_problems,
@@ -18,6 +22,7 @@ from steward.steps.workflow.answers import (
     send_each_item,
 )
 from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -25,6 +30,7 @@ from steward.steps.workflow.step_types import (
     NodeDefinition,
     NodeResult,
     Params,
+    SentItem,
     StepCall,
     StepProblem,
     StepType,
@@ -74,9 +80,16 @@ class GraphQlNode(StepType):
         yield from removed_key_problems(node)
         if self.kind_of(node) is StepKind.READ:
             yield from run_data_in_read_problems(node, "endpoint", "variables", "headerParametersUi")
-        else:
-            words = "What the address answers to this request is not handed on to later steps. Check them."
-            yield StepProblem("warning", "parameter", words)
+
+    def hands_on_answer(self, node: NodeDefinition) -> bool:
+        """Returns whether it sends a mutation."""
+        return self.kind_of(node) is StepKind.SEND
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the response as items, as those of a query. Raises ItemFailed if it tells of errors."""
+        items = answered_items(sent.settings, answer)
+        _refuse_errors([item.json for item in items], sent.settings.get("responseFormat"))
+        return items
 
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one request for each item."""
@@ -124,7 +137,27 @@ def _sends(call: StepCall) -> NodeResult:
         preview = body[:8192].decode("utf-8", "replace")
         return SendRequest("POST", _endpoint(params), _headers(params), body, preview)
 
-    return send_each_item(call, build_request)
+    def settings_of(index: int) -> JsonObject:
+        return answer_settings(_shaped(call.params(index)))
+
+    return send_each_item(call, build_request, settings_of)
+
+
+def _shaped(params: Params) -> Params:
+    """Returns the parameters with the response format, which defaults to JSON."""
+    return Params({"responseFormat": "json", **params.tree})
+
+
+def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> None:
+    """Raises ItemFailed if the objects of a response tell of errors."""
+    errors = objects[0].get("errors") if objects else None
+    if errors and response_format == "json":
+        words = (
+            [js.text(entry.get("message")) for entry in errors if js.is_object(entry)]
+            if js.is_list(errors)
+            else []
+        )
+        raise ItemFailed(f"The address answered with errors: {', '.join(words)[:400] or 'unnamed ones'}")
 
 
 async def _questions(call: StepCall) -> NodeResult:
@@ -136,15 +169,8 @@ async def _questions(call: StepCall) -> NodeResult:
             answer = await web.query(_endpoint(params), _document(params), _headers(params))
         except CallError as error:
             raise as_item_failure(error) from error
-        objects = response_items(answer, Params({"responseFormat": "json", **params.tree}))
-        errors = objects[0].get("errors") if objects else None
-        if errors and params.text("responseFormat", "json") == "json":
-            words = (
-                [js.text(entry.get("message")) for entry in errors if js.is_object(entry)]
-                if js.is_list(errors)
-                else []
-            )
-            raise ItemFailed(f"The address answered with errors: {', '.join(words)[:400] or 'unnamed ones'}")
+        objects = response_items(answer, _shaped(params))
+        _refuse_errors(objects, params.text("responseFormat", "json"))
         return objects
 
     return await read_each_item(call, query)

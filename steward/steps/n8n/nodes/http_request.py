@@ -6,6 +6,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from steward.connectors.web_request.connector import SendRequest
+from steward.model.answer import WriteAnswer
+from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.n8n.http_pages import PageRequest, all_pages, asks_pages, pages_problems
@@ -14,6 +16,9 @@ from steward.steps.workflow.addresses import https_address, sendable_headers, wi
 from steward.steps.workflow.answers import (
     FORM,
     JSON,
+    answer_settings,
+    answered_items,
+    is_tolerant,
     name_value_rows,
     parse_json_object,
     removed_key_problems,
@@ -22,6 +27,7 @@ from steward.steps.workflow.answers import (
     send_each_item,
 )
 from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -29,6 +35,7 @@ from steward.steps.workflow.step_types import (
     NodeDefinition,
     NodeResult,
     Params,
+    SentItem,
     StepCall,
     StepProblem,
     StepType,
@@ -75,7 +82,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
 class HttpRequestNode(StepType):
-    """GET and HEAD read; all else is a send, whose response is not passed on."""
+    """GET and HEAD read; all else is a send, whose answer becomes the item."""
 
     types = ("httpRequest",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -116,9 +123,14 @@ class HttpRequestNode(StepType):
         yield from pages_problems(node, reads=method in _READS)
         if method in _READS:
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
-        if method in _METHODS - _READS:
-            words = "What the address answers to this request is not handed on to later steps. Check them."
-            yield StepProblem("warning", "parameter", words)
+
+    def hands_on_answer(self, node: NodeDefinition) -> bool:
+        """Returns whether it sends."""
+        return self.kind_of(node) is StepKind.SEND
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the response as items, as those of a read."""
+        return answered_items(sent.settings, answer)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one request for each item."""
@@ -278,9 +290,13 @@ def _sends(call: StepCall) -> NodeResult:
             headers=headers,
             body=body,
             body_text=body[:8192].decode("utf-8", "replace"),
+            accepts_any_status=is_tolerant(params),
         )
 
-    return send_each_item(call, build_request)
+    def settings_of(index: int) -> JsonObject:
+        return answer_settings(_shaped(call.params(index), call.version))
+
+    return send_each_item(call, build_request, settings_of)
 
 
 async def _reads(call: StepCall) -> NodeResult:

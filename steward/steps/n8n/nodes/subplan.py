@@ -89,6 +89,7 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
     result.item_of += tuple(
         item_index + shift if item_index >= 0 else item_index for item_index in called.item_of
     )
+    result.answers = {**result.answers, **{shift + at: use for at, use in called.answers.items()}}
     result.counts = result.counts.plus(called.counts)
     return result
 

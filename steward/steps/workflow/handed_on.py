@@ -1,0 +1,183 @@
+"""Works out what a workflow's step hands on once its changes and sends are done; pure.
+
+Each item follows its own changes: made, it becomes what its answer says; failed, it goes by the step's
+`on_error`; not made (declined, changed meanwhile), it is dropped. See docs/design/imports-n8n.md#answers.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from steward.model.answer import WriteAnswer
+from steward.model.change import Outcome
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import OnError
+from steward.steps.workflow.items import Item, Items, Outputs
+from steward.steps.workflow.memory_budget import MemoryBudgetExceeded, json_size
+from steward.steps.workflow.step_types import AnswerUse, ItemFailed, SentItem, error_item, paired_with_all
+
+LOST = "What was sent was made, but its answer was lost. Nothing that follows this step was run."
+TOO_LARGE = (
+    "It was sent, but what was answered is larger than a step may hand on (1 MiB, 7 MiB for all items)."
+    " Let the address answer with less."
+)
+TOO_DEEP = "It was sent, but the values in its answer lie too deep in one another to be handed on."
+_MADE = (Outcome.APPLIED, Outcome.UNCHANGED)
+
+
+class AnswerReader(Protocol):
+    """A step type, as far as it makes items of answers."""
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the items that a sent item becomes by its answer. Raises ItemFailed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DoneChange:
+    """What became of one change of a step, and its recorded answer."""
+
+    outcome: Outcome
+    message: str | None = None
+    answer: WriteAnswer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOn:
+    """What a step hands on; `outputs` is None if the run ends with it, by `message` and `code`."""
+
+    outputs: Outputs | None
+    message: str | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DoneStep:
+    """A step whose changes are done: its outputs as planned, and the settings of its failures.
+
+    `item_of` has for each change the index of the item of output 0 that it results in, or -1; `answers` the
+    items that are made of their answer; `inputs` the items that the step was given.
+    """
+
+    planned: Outputs
+    item_of: Sequence[int]
+    answers: Mapping[int, AnswerUse]
+    on_error: OnError
+    inputs: Sequence[Items] = ()
+    always_output: bool = False
+
+
+@dataclass(slots=True)
+class _Collected:
+    """The items of output 0 and of the error output as they become known."""
+
+    step: DoneStep
+    items: Items = field(default_factory=list)
+    failed: Items = field(default_factory=list)
+
+    def fail(self, item: Item, message: str) -> None:
+        """Treats a failed item by the step's `on_error`, which is not STOP."""
+        if self.step.on_error is OnError.PASS_INPUT:
+            self.items.append(Item({"error": message}, item.paired, message))
+            return
+        index = _input_index(item)
+        inputs = self.step.inputs[0] if self.step.inputs else []
+        source = inputs[index] if index is not None and index < len(inputs) else Item({})
+        self.failed.append(replace(error_item(source, index or 0, message), paired=item.paired))
+
+
+def _input_index(item: Item) -> int | None:
+    link = item.paired[0] if item.paired else None
+    return link[0] if isinstance(link, tuple) else None
+
+
+def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, AnswerReader]) -> HandedOn:
+    """Returns what the step hands on after its changes; `done` are all of them, in order."""
+    by_item: dict[int, list[DoneChange]] = {}
+    for number, change in zip(step.item_of, done, strict=True):
+        by_item.setdefault(number, []).append(change)
+    if any(_is_lost(number, change, step) for number, change in zip(step.item_of, done, strict=True)):
+        return HandedOn(None, LOST, "outcome_unknown")
+    collected = _Collected(step)
+    first, *others = step.planned or [[]]
+    for number, item in [(-1, Item({})), *enumerate(first)]:
+        try:
+            items = _items_after(item, by_item.get(number), step.answers.get(number), types)
+        except ItemFailed as failure:
+            if step.on_error is OnError.STOP:
+                return HandedOn(None, failure.message, "step_failed")
+            if number >= 0:
+                collected.fail(item, failure.message)
+            continue
+        if number >= 0:
+            collected.items += items
+    return HandedOn(_outputs(collected, others, was_made=any(change.outcome in _MADE for change in done)))
+
+
+def _outputs(collected: _Collected, others: Sequence[Items], *, was_made: bool) -> Outputs:
+    step = collected.step
+    items = collected.items
+    if step.always_output and not items and was_made:
+        items = [Item({}, paired_with_all(step.inputs))]
+    if not collected.failed:
+        return [items, *others]
+    errors, *more = others or [[]]
+    return [items, [*errors, *collected.failed], *more]
+
+
+def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
+    """Whether nothing is known of what the change was answered, and what follows depends on it."""
+    if change.answer is not None:
+        return False
+    if change.outcome is Outcome.UNKNOWN:
+        return True
+    return change.outcome is Outcome.APPLIED and number in step.answers
+
+
+def _items_after(
+    item: Item,
+    changes: Sequence[DoneChange] | None,
+    use: AnswerUse | None,
+    types: Mapping[str, AnswerReader],
+) -> Items:
+    """Returns what an item becomes after its changes. Raises ItemFailed."""
+    if changes is None:
+        return [item]
+    for change in changes:
+        if change.outcome is Outcome.FAILED:
+            raise ItemFailed(change.message or "It was refused.")
+        if change.outcome is Outcome.UNKNOWN and change.answer is not None:
+            words = f"The answer was the status {change.answer.status}: whether it was done is not known."
+            raise ItemFailed(words)
+    if any(change.outcome not in _MADE for change in changes):
+        return []
+    answer = next((change.answer for change in reversed(changes) if change.answer is not None), None)
+    if use is None or answer is None:
+        return [item]
+    if answer.is_too_large:
+        raise ItemFailed(TOO_LARGE)
+    answered = [*types[use.source_type].answered_item(SentItem(item, use.settings), answer)]
+    try:
+        for made in answered:
+            json_size(made.json)
+    except MemoryBudgetExceeded:
+        raise ItemFailed(TOO_DEEP) from None
+    return [made if made.paired is not None else replace(made, paired=item.paired) for made in answered]
+
+
+def encode_answers(answers: Mapping[int, AnswerUse]) -> JsonValue:
+    """Encodes for the journal which items are made of an answer, and how."""
+    return {str(number): [use.source_type, use.settings] for number, use in answers.items()}
+
+
+def decode_answers(encoded: JsonValue) -> dict[int, AnswerUse]:
+    """Decodes what `encode_answers` made."""
+    uses: dict[int, AnswerUse] = {}
+    for number, pair in encoded.items() if isinstance(encoded, Mapping) else ():
+        source_type, settings = pair if isinstance(pair, list) else ("", {})
+        uses[int(number)] = AnswerUse(str(source_type), _settings(settings))
+    return uses
+
+
+def _settings(encoded: JsonValue) -> JsonObject:
+    return encoded if isinstance(encoded, Mapping) else {}

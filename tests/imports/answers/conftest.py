@@ -1,0 +1,33 @@
+"""A shop beside an address that takes orders, once on each engine."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from steward.fake_platforms.world import FakePlatforms
+from tests.fake_clock import FakeClock
+from tests.imports.answers.orders_address import OrdersAddress
+from tests.runs.shop import Shop, connect_all, open_shop
+
+
+@pytest.fixture
+def orders() -> OrdersAddress:
+    """The address that takes orders."""
+    return OrdersAddress()
+
+
+@pytest.fixture
+async def shop(
+    database_url: str, clock: FakeClock, tmp_path: Path, orders: OrdersAddress
+) -> AsyncIterator[Shop]:
+    """A service whose requests reach the fake platforms and the address."""
+
+    def around(world: FakePlatforms) -> None:
+        orders.inner = world.transport()
+        world.transport = lambda: orders  # type: ignore[method-assign]
+
+    opened = await open_shop(database_url, clock, tmp_path, around=around)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()

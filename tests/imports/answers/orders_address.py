@@ -1,0 +1,53 @@
+"""An address that takes orders over HTTP, answers with their number, and can be told to fail."""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+ADDRESS = "https://orders.example"
+Answer = Callable[[httpx.Request, int], httpx.Response]
+
+
+def with_number(request: httpx.Request, number: int) -> httpx.Response:
+    """Answers as most services do: with what was sent, and the number it got."""
+    sent = json.loads(request.content or b"{}")
+    return httpx.Response(201, json={"number": number, "sent": sent}, headers={"x-shard": "a"})
+
+
+@dataclass
+class OrdersAddress(httpx.AsyncBaseTransport):
+    """Serves one host beside the fake platforms; `answer` decides what the next requests get."""
+
+    inner: httpx.AsyncBaseTransport | None = None
+    answer: Answer = with_number
+    taken: list[tuple[str, str, Any]] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Takes a request to the host; all others go on to the fake platforms."""
+        assert self.inner is not None
+        if request.url.host != "orders.example":
+            return await self.inner.handle_async_request(request)
+        await request.aread()
+        self.taken.append((request.method, request.url.path, json.loads(request.content or b"null")))
+        self.keys.append(request.headers.get("idempotency-key", ""))
+        answer = self.answer(request, next(self._numbers))
+        stream = httpx.ByteStream(answer.content)  # one that was not read yet, as from a socket
+        return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
+
+    def sent_twice(self) -> list[Any]:
+        """Returns the bodies that arrived more than once."""
+        counts = Counter(json.dumps(entry, sort_keys=True) for entry in self.taken)
+        return [entry for entry, times in counts.items() if times > 1]
+
+    def forget(self) -> None:
+        """Begins anew, with number 1."""
+        self.taken.clear()
+        self.keys.clear()
+        self._numbers = itertools.count(1)

@@ -1,0 +1,198 @@
+"""Answers of sends become the items of their step, in both modes, by the step's rules for failures."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.model.answer import ANSWER_BYTES
+from steward.model.change import Outcome
+from steward.model.run import Mode, RunStatus
+from tests.imports.answers.orders_address import OrdersAddress, with_number
+from tests.imports.answers.workflows import handed_on, numbered, posted, step_row, three
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
+
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> Any:
+    """A run of the export, approved as often as it asks."""
+    run = await shop.drained(await automated(shop, export, send_mode=send_mode))
+    while run.status is RunStatus.WAITING_APPROVAL:
+        await shop.approve(run)
+        run = await shop.until_settled(run)
+    return run
+
+
+@pytest.mark.parametrize("send_mode", ["send", "ask"])
+async def test_the_answer_of_each_item_is_read_by_the_next_step(
+    shop: Shop, orders: OrdersAddress, send_mode: str
+) -> None:
+    """Item i's answer is item i's output, paired with the item that was sent."""
+    run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert await handed_on(shop, run, "Read") == [{"number": n, "n": n} for n in (1, 2, 3)]
+    assert len(orders.taken) == 3
+
+
+async def test_a_later_send_asks_again_and_waits(shop: Shop, orders: OrdersAddress) -> None:
+    """The second approval shows what the first answer said; nothing is sent before it is given."""
+    second = posted("Second", '={"of": {{ $json.number }}}')
+    automation = await automated(shop, chain(three(), posted(), second, node("After", "noOp", 1, {})))
+    run = await shop.waiting(automation)
+    assert orders.taken == []
+    await shop.approve(run)
+    await shop.restart()
+    run = await shop.until_settled(run)
+    assert run.status is RunStatus.WAITING_APPROVAL
+    assert len(orders.taken) == 3
+    assert (await shop.approval(run)).round == 2
+    await shop.approve(run)
+    run = await shop.until_settled(run)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [body for _, _, body in orders.taken[3:]] == [{"of": 1}, {"of": 2}, {"of": 3}]
+    assert [item["number"] for item in await handed_on(shop, run, "After")] == [4, 5, 6]
+
+
+async def test_a_declined_item_has_no_answer(shop: Shop, orders: OrdersAddress) -> None:
+    """It is dropped; the others go on with their own."""
+    run = await shop.waiting(await automated(shop, chain(three(), posted(), numbered())))
+    changes = await shop.changes(run)
+    await shop.approve(run, [changes[1]])
+    run = await shop.until_settled(run)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert await handed_on(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 2, "n": 3}]
+
+
+def refusing_the_second(request: httpx.Request, number: int) -> httpx.Response:
+    """Refuses the order of the second item."""
+    if json.loads(request.content).get("n") == 2:
+        return httpx.Response(422, json={"message": "No such thing."})
+    return with_number(request, number)
+
+
+@pytest.mark.parametrize("send_mode", ["send", "ask"])
+async def test_a_refused_item_goes_by_on_error(shop: Shop, orders: OrdersAddress, send_mode: str) -> None:
+    """It stops the run, stands as an error in its place, or leaves by the error output."""
+    orders.answer = refusing_the_second
+    words = "The address refused the request (status 422)."
+    run = await ended(shop, chain(three(), posted(), numbered()), send_mode)
+    assert (run.status, await step_row(shop, run, "Read")) == (RunStatus.FAILED, None)
+
+    orders.forget()
+    tolerant = posted(onError="continueRegularOutput")
+    run = await ended(shop, chain(three(), tolerant, node("After", "noOp", 1, {})), send_mode)
+    first, second, third = await handed_on(shop, run, "After")
+    assert (first["number"], second, third["number"]) == (1, {"error": words}, 3)
+
+    orders.forget()
+    export = chain(three(), posted(onError="continueErrorOutput"), numbered())
+    export["nodes"].append(node("Failed", "noOp", 1, {}))
+    export["connections"]["Post"]["main"].append([{"node": "Failed", "type": "main", "index": 0}])
+    run = await ended(shop, export, send_mode)
+    assert await handed_on(shop, run, "Read") == [{"number": 1, "n": 1}, {"number": 3, "n": 3}]
+    assert await handed_on(shop, run, "Failed") == [{"n": 2, "error": words}]
+
+
+async def test_an_error_status_is_an_answer_where_the_step_says_so(shop: Shop, orders: OrdersAddress) -> None:
+    """`neverError` and the full response hand on status, headers and body of any answer."""
+    orders.answer = lambda request, number: httpx.Response(503, json={"busy": True}, headers={"x-a": "b"})
+    options = {"response": {"response": {"neverError": True, "fullResponse": True}}}
+    run = await ended(shop, chain(three(), posted(options=options), node("After", "noOp", 1, {})))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [first, *_] = await handed_on(shop, run, "After")
+    assert (first["statusCode"], first["body"], first["headers"]["x-a"]) == (503, {"busy": True}, "b")
+
+
+async def test_a_doubtful_answer_is_a_failed_item_where_failures_are_tolerated(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """A 500 says nothing of whether it was done: without tolerance the run ends there, and says so."""
+    orders.answer = lambda request, number: httpx.Response(500, json={})
+    run = await ended(shop, chain(three(), posted(), numbered()))
+    assert (run.status, run.code) == (RunStatus.FAILED, "outcome_unknown")
+    assert await step_row(shop, run, "Read") is None
+    run = await ended(shop, chain(three(), posted(onError="continueRegularOutput"), numbered()))
+    assert (run.status, run.code) == (RunStatus.FAILED, "outcome_unknown")
+    assert await step_row(shop, run, "Read") is not None
+
+
+async def test_a_lost_answer_ends_the_step_as_unknown(shop: Shop, orders: OrdersAddress) -> None:
+    """Steps that need it do not run, however the step treats failures; nothing is sent twice."""
+
+    def lost(request: httpx.Request, number: int) -> httpx.Response:
+        raise httpx.ReadError("gone", request=request)
+
+    orders.answer = lost
+    for settings in {}, {"onError": "continueRegularOutput"}:
+        orders.forget()
+        run = await ended(shop, chain(three(), posted(**settings), numbered()))
+        assert (run.status, run.code) == (RunStatus.FAILED, "outcome_unknown"), run
+        row = await step_row(shop, run, "Post")
+        assert row is not None
+        assert row["code"] == "outcome_unknown"
+        assert await step_row(shop, run, "Read") is None
+        assert len(orders.taken) == 3
+        assert {change.outcome for change in await shop.changes(run)} == {Outcome.UNKNOWN}
+
+
+@pytest.mark.parametrize(("size", "fits"), [(ANSWER_BYTES, True), (ANSWER_BYTES + 1, False)])
+async def test_an_answer_of_one_mebibyte_is_handed_on_and_no_larger_one(
+    shop: Shop, orders: OrdersAddress, size: int, fits: bool
+) -> None:
+    """A larger one fails its item in plain words, and the request still counts as made."""
+    orders.answer = lambda request, number: httpx.Response(200, text="x" * size)
+    one = code("Three", "return [{json: {n: 1}}]")
+    run = await ended(shop, chain(one, posted(), node("After", "noOp", 1, {})))
+    assert [change.outcome for change in await shop.changes(run)] == [Outcome.APPLIED]
+    if fits:
+        assert run.status is RunStatus.SUCCEEDED, run
+        assert [len(item["data"]) for item in await handed_on(shop, run, "After")] == [size]
+    else:
+        assert run.status is RunStatus.FAILED, run
+        assert "larger than a step may hand on" in str(run.message)
+        assert await step_row(shop, run, "After") is None
+
+
+@on_one_engine
+async def test_answers_that_are_together_too_large_fail_the_items_past_the_limit(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """Seven mebibytes are the limit; the eighth is an error item where that is tolerated."""
+    size = ANSWER_BYTES - 1024
+    orders.answer = lambda request, number: httpx.Response(200, json={"text": "x" * size})
+    many = code("Three", "return Array.from({length: 8}, (_, n) => ({json: {n}}))")
+    after = node("After", "noOp", 1, {})
+    run = await ended(shop, chain(many, posted(onError="continueRegularOutput"), after))
+    assert run.status is RunStatus.SUCCEEDED, run
+    items = await handed_on(shop, run, "After")
+    assert [len(item.get("text", "")) for item in items] == [size] * 7 + [0]
+    assert "larger than a step may hand on" in items[7]["error"]
+
+
+async def test_an_answer_rests_encrypted(shop: Shop, orders: OrdersAddress) -> None:
+    """The ledger's column does not show what was answered, nor does it open for another effect."""
+    run = await ended(shop, chain(three(), posted(), numbered()))
+    rows = await shop.read(
+        lambda tx: tx.all(
+            "SELECT answer FROM write_ledger WHERE org_id = :org AND run_id = :run",
+            {"org": shop.owner.org, "run": run.id},
+        )
+    )
+    sealed = [bytes(row["answer"]) for row in rows]
+    assert len(sealed) == 3
+    assert all(b"number" not in answer and b"x-shard" not in answer for answer in sealed)
+
+
+async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """It is marked `unknown_in_test`."""
+    run = await shop.drained(await automated(shop, chain(three(), posted(), numbered())), Mode.TEST)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert orders.taken == []
+    row = await step_row(shop, run, "Read")
+    assert row is not None
+    assert row["code"] == "unknown_in_test"

@@ -1,0 +1,53 @@
+"""Workflows that send and read the answers, and short ways to look at what their steps handed on."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from steward.database.runs import steps as step_values
+from steward.model.run import Run
+from tests.imports.answers.orders_address import ADDRESS
+from tests.imports.exports import code, node
+from tests.runs.shop import Shop
+
+
+def three() -> dict[str, Any]:
+    """Three items, numbered from 1."""
+    return code("Three", "return [1, 2, 3].map(n => ({json: {n}}))")
+
+
+def posted(name: str = "Post", body: str = '={"n": {{ $json.n }}}', **more: Any) -> dict[str, Any]:
+    """Sends each item to the address; `options` and node settings may be given."""
+    asked = {
+        "method": "POST",
+        "url": f"{ADDRESS}/orders",
+        "sendBody": True,
+        "specifyBody": "json",
+        "jsonBody": body,
+        "options": more.pop("options", {}),
+    }
+    return node(name, "httpRequest", 4.2, asked, **more)
+
+
+def numbered(name: str = "Read") -> dict[str, Any]:
+    """Reads the answer of the step before, and the item it came from."""
+    values = [
+        {"name": "number", "value": "={{ $json.number }}", "type": "number"},
+        {"name": "n", "value": "={{ $('Three').item.json.n }}", "type": "number"},
+    ]
+    return node(name, "set", 3.4, {"assignments": {"assignments": values}, "options": {}})
+
+
+async def handed_on(shop: Shop, run: Run, name: str, output: int = 0) -> list[Mapping[str, Any]]:
+    """Returns the items that a step's last execution handed on at an output."""
+    values = await shop.read(partial(step_values.values, org=shop.owner.org, run=run.id))
+    [value] = [one for one in values if one.name == name]
+    assert isinstance(value.output, dict)
+    out = value.output["out"]
+    return [item[0] for item in out[output]] if output < len(out) else []
+
+
+async def step_row(shop: Shop, run: Run, name: str) -> dict[str, Any] | None:
+    """Returns the last row of a step, or None if it did not run."""
+    rows = [row for row in await shop.steps(run) if row["name"] == name]
+    return rows[-1] if rows else None
