@@ -18,7 +18,7 @@ from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.sqlite import SqliteEngine
 from tests.databases import Clones, copy_migrated_sqlite, migrate_template
 from tests.fake_clock import FakeClock
-from tests.postgres_server import NoPostgres, shared_server, stop_shared
+from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
 from tests.service import approver, member, nobody, owner, service, stranger
 
 __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     The variable is taken out of the environment: a service that a test starts refuses unknown ones.
     """
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", temporary_folder())  # of tmp_path
     given = getattr(config, "workerinput", None)
     required = os.environ.pop("STEWARD_TEST_REQUIRE_POSTGRES", "")
     config.stash[_SESSION] = (

@@ -57,7 +57,7 @@ class Clones:
         self._thread.start()
         self._maintenance: Any = self._wait(self._connect())
         version = self._maintenance.get_server_version().major
-        # Copying files beats the default of 15 and later eight times: 12 ms against 88 ms.
+        # Copying files beats the default of 15 and later three times in memory: 15 ms against 45 ms.
         self._how = "STRATEGY file_copy" if version >= 15 else ""
 
     def clone(self) -> str:

@@ -34,6 +34,7 @@ _PLACES = (
     "/Applications/Postgres.app/Contents/Versions/*/bin",
 )
 _PREFIX = "steward-tests-"
+_MEMORY_BYTES = 4 << 30  # of databases and files that a session keeps at a time, several times over
 # What is safe to lose is not waited for; everything else is as in production.
 _SERVER_OPTIONS = (
     "-c fsync=off -c full_page_writes=off -c wal_level=minimal -c max_wal_senders=0 -c max_connections=300 "
@@ -175,9 +176,17 @@ def _free_port() -> int:
         return port
 
 
+def temporary_folder() -> str:
+    """The folder for what a session throws away: in memory where there is room, else the system's."""
+    memory = Path("/dev/shm")
+    if "TMPDIR" in os.environ or not (memory.is_dir() and os.access(memory, os.W_OK)):
+        return tempfile.gettempdir()
+    return str(memory) if shutil.disk_usage(memory).free >= _MEMORY_BYTES else tempfile.gettempdir()
+
+
 def _temporary_place() -> str:
     """A folder for temporary folders that the server's owner can reach too."""
-    for place in (tempfile.gettempdir(), "/tmp", "/var/tmp"):
+    for place in (temporary_folder(), tempfile.gettempdir(), "/tmp", "/var/tmp"):
         path = Path(place).resolve()
         if _owner() is None or all(step.stat().st_mode & 0o001 for step in (path, *path.parents)):
             return str(path)
