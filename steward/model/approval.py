@@ -28,6 +28,21 @@ class ApprovalKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class FollowingSteps:
+    """What is known to come after an approval: how many steps, and whether one may ask again."""
+
+    steps: int = 0
+    may_ask_again: bool = False
+
+    def wire(self) -> JsonObject:
+        """Returns the public and stored form."""
+        return {"steps": self.steps, "may_ask_again": self.may_ask_again}
+
+
+NOTHING_FOLLOWS = FollowingSteps()
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """One question to a person about exactly one set of changes."""
 
@@ -49,3 +64,4 @@ class Approval:
     decided_at: datetime | None
     decided_by: PersonId | None
     comment: str | None
+    follows: FollowingSteps = NOTHING_FOLLOWS

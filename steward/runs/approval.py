@@ -1,7 +1,7 @@
 """Approvals: asking a person and storing the decision, bound to exactly one set of changes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal, InvalidOperation
@@ -13,11 +13,12 @@ from steward.database.runs import active_run, approvals, changes, fairness, tran
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
 from steward.model.account import Actor
-from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
+from steward.model.approval import Approval, ApprovalKind, ApprovalStatus, FollowingSteps
 from steward.model.automation import Automation, AutomationState
 from steward.model.change import Action, Change, ChangeSet, FieldKind, Outcome
 from steward.model.ids import ApprovalId, ChangeId, OrgId, new_id
 from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import Plan, PlanStep
 from steward.model.refusals import Forbidden, StaleVersion, ValidationFailed, WrongState
 from steward.model.run import Run, RunStatus
 from steward.run_queue import ending
@@ -45,6 +46,7 @@ class ApprovalRequest:
     valid_for: timedelta
     leased_ms: int
     summary: JsonObject
+    follows: FollowingSteps
 
 
 async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> ApprovalId:
@@ -76,6 +78,7 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
         decided_at=None,
         decided_by=None,
         comment=None,
+        follows=request.follows,
     )
     parked = await transitions.park(
         tx, lease, approval=approval, expires_at=expires_at, leased_ms=request.leased_ms
@@ -86,6 +89,27 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
     await approvals.insert(tx, lease.org, record, integration=request.automation.integration_id)
     await transitions.set_outcome(tx, lease.org, lease.run, code=None, message=None, summary=request.summary)
     return approval
+
+
+def following_steps(plan: Plan, held: Collection[str], *, asks: Callable[[PlanStep], bool]) -> FollowingSteps:
+    """Returns what the plan has behind the held steps, those that are switched off left out.
+
+    Which of these steps run depends on what is approved and answered: the number is the most there can be.
+    """
+    reached: set[str] = set()
+    open_ = list(held)
+    while open_:
+        source = open_.pop()
+        targets = {edge.target for edge in plan.edges if edge.source == source} - reached
+        reached |= targets
+        open_ += targets
+    steps = [step for step in plan.steps if step.name in reached and _is_shown(step)]
+    return FollowingSteps(len(steps), any(asks(step) for step in steps))
+
+
+def _is_shown(step: PlanStep) -> bool:
+    """Whether the step stands in the merchant's own plan and is switched on."""
+    return step.origin is None or not (step.origin.disabled or step.origin.source_type.startswith("@"))
 
 
 def change_set(run: Run, round_: int, items: Sequence[Change]) -> ChangeSet:

@@ -15,7 +15,7 @@ from steward.model.change import Change, Outcome
 from steward.model.ids import ApprovalId, ChangeId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
-from steward.model.run import Counts, Run
+from steward.model.run import Counts, Mode, Run
 from steward.run_queue.summaries import RunTotals, step_counts
 from steward.runs import approval, checkpoint, finish
 from steward.runs.checkpoint import Checkpoint, Ended
@@ -80,6 +80,13 @@ class Walk:
     def run(self) -> Run:
         """The run as it was claimed."""
         return self.claimed.run
+
+    def needs_approval(self, step: PlanStep) -> bool:
+        """Whether what the step would change or send waits for a person."""
+        if self.run.mode is Mode.TEST:
+            return False
+        asks_for_sends = self.template is None and self.sends_wait_for_approval
+        return step.kind is StepKind.CHANGE or (step.kind is StepKind.SEND and asks_for_sends)
 
     def seconds_left(self) -> float:
         """Returns what is left of the run's time limit; waiting and sleeping do not count."""

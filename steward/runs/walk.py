@@ -394,6 +394,11 @@ async def _request_approval(walk: Walk) -> None:
         valid_for=ctx.rules.approval,
         leased_ms=walk.leased_ms(),
         summary=walk.totals().summary(RunStatus.WAITING_APPROVAL, None, None),
+        follows=approval.following_steps(
+            walk.plan,
+            {value.name for value in walk.journal.values() if value.state is ValueState.HELD},
+            asks=walk.needs_approval,
+        ),
     )
     failpoint("before_ask")
     await ctx.engine.write(

@@ -240,17 +240,10 @@ class Rows:
         return _settled(output)
 
     async def _undecided(self, execution: Execution) -> SettledExecution | ExecutionHold:
-        if self._needs_approval(execution.step):
+        if self.walk.needs_approval(execution.step):
             return ExecutionHold.HELD
         await self._apply(execution)  # a send at its step that was cut short
         return self._outcome(execution)
-
-    def _needs_approval(self, step: PlanStep) -> bool:
-        if self.walk.run.mode is Mode.TEST:
-            return False
-        if step.kind is StepKind.CHANGE:
-            return True
-        return step.kind is StepKind.SEND and self.walk.sends_wait_for_approval
 
     async def before(self, execution: Execution) -> None:
         """Checks that the lease holds and time is left. Raises LeaseLost, WorkerStopping, RunTimedOut."""
@@ -329,7 +322,7 @@ class Rows:
     async def _propose(
         self, execution: Execution, done: ExecutionResult, result: NodeResult
     ) -> SettledExecution | ExecutionHold:
-        asks = self._needs_approval(execution.step)
+        asks = self.walk.needs_approval(execution.step)
         output = _output(done)
         if asks:
             output["held"] = True

@@ -143,6 +143,13 @@ class ApprovalCountsRecord(msgspec.Struct):
     irreversible: Count
 
 
+class FollowingRecord(msgspec.Struct):
+    """What is known to follow an approval: at most so many steps, and whether one may ask again."""
+
+    steps: Count
+    may_ask_again: bool
+
+
 class WarningRecord(msgspec.Struct):
     """What an approver should know before deciding."""
 
@@ -317,6 +324,7 @@ Step: TypeAlias = Annotated[msgspec.Raw, _described(StepRecord)]
 CurrentStep: TypeAlias = Annotated[Mapping[str, Any], _described(CurrentStepRecord)]
 RunSummary: TypeAlias = Annotated[Mapping[str, Any], _described(RunSummaryRecord)]
 ApprovalCounts: TypeAlias = Annotated[Mapping[str, Any], _described(ApprovalCountsRecord)]
+FollowingWire: TypeAlias = Annotated[Mapping[str, Any], _described(FollowingRecord)]
 ApprovalWarning: TypeAlias = Annotated[Mapping[str, Any], _described(WarningRecord)]
 ScheduleWire: TypeAlias = Annotated[Mapping[str, Any], _described(ScheduleRecord)]
 TriggerWire: TypeAlias = Annotated[Mapping[str, Any], _described(TriggerRecord)]
@@ -354,6 +362,7 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     CurrentStepRecord,
     RunSummaryRecord,
     ApprovalCountsRecord,
+    FollowingRecord,
     WarningRecord,
     ScheduleRecord,
     TriggerRecord,

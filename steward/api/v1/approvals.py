@@ -32,7 +32,7 @@ from steward.api.schema.fields import (
     Text,
     Unique,
 )
-from steward.api.schema.json_passthrough import ApprovalCounts, ApprovalWarning, Change
+from steward.api.schema.json_passthrough import ApprovalCounts, ApprovalWarning, Change, FollowingWire
 from steward.api.v1.automations import current as current_automation
 from steward.api.v1.runs import CHANGES_SHOWN, RunRecord
 from steward.api.v1.runs import record as run_record
@@ -68,6 +68,7 @@ class ApprovalRecord(msgspec.Struct):
     decided_at: Instant | None
     decided_by: PositiveInt | None
     comment: str | None
+    follows: FollowingWire
     changes: list[Change] | UnsetType = UNSET
     changes_total: Count | UnsetType = UNSET
 
@@ -142,6 +143,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
         decided_at=wire_time_or_none(approval.decided_at),
         decided_by=approval.decided_by,
         comment=approval.comment,
+        follows=approval.follows.wire(),
     )
 
 

@@ -532,6 +532,7 @@ CREATE TABLE approvals (
     change_hash {text} NOT NULL CHECK (length(change_hash) = 64),
     counts {json} NOT NULL,
     warnings {json} NOT NULL,
+    follows {json} NOT NULL,
     created_at {ms} NOT NULL,
     expires_at {ms} NOT NULL,
     decided_at {ms},

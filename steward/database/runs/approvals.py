@@ -7,14 +7,14 @@ from datetime import datetime
 
 from steward.database.due_rows import NOT_DEFERRED
 from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
-from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
+from steward.model.approval import Approval, ApprovalKind, ApprovalStatus, FollowingSteps
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, PersonId, RunId
 from steward.model.refusals import NotFound
 
 EXPIRED_BATCH = 100
 _SELECT = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
-    " a.counts, a.warnings, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
+    " a.counts, a.warnings, a.follows, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
     " r.automation_name, au.store_label"
     " FROM approvals AS a"
     " JOIN runs AS r ON r.org_id = a.org_id AND r.id = a.run_id"
@@ -26,9 +26,9 @@ async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: Integra
     """Stores a pending approval."""
     await tx.execute(
         "INSERT INTO approvals (org_id, id, run_id, automation_id, integration_id, round, kind, version,"
-        " status, change_hash, counts, warnings, created_at, expires_at)"
+        " status, change_hash, counts, warnings, follows, created_at, expires_at)"
         " VALUES (:org, :id, :run, :automation, :integration, :round, :kind, :version, :status, :hash,"
-        " :counts, :warnings, :created, :expires)",
+        " :counts, :warnings, :follows, :created, :expires)",
         {
             "org": org,
             "id": approval.id,
@@ -42,6 +42,7 @@ async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: Integra
             "hash": approval.change_hash,
             "counts": Json(approval.counts),
             "warnings": Json(list(approval.warnings)),
+            "follows": Json(approval.follows.wire()),
             "created": approval.created_at,
             "expires": approval.expires_at,
         },
@@ -154,4 +155,5 @@ def _approval(row: Row) -> Approval:
         decided_at=from_ms_or_none(row["decided_at"]),
         decided_by=PersonId(row["decided_by"]) if row["decided_by"] is not None else None,
         comment=row["comment"],
+        follows=FollowingSteps(**json.loads(row["follows"])),
     )

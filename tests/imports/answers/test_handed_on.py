@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from steward.model.answer import ANSWER_BYTES
+from steward.model.approval import FollowingSteps
 from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from tests.imports.answers.orders_address import OrdersAddress, with_number
@@ -196,3 +197,17 @@ async def test_a_test_run_sends_nothing_and_leaves_out_who_reads_the_answer(
     row = await step_row(shop, run, "Read")
     assert row is not None
     assert row["code"] == "unknown_in_test"
+
+
+async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddress) -> None:
+    """How many steps may run after it, and whether one of them may ask again."""
+    second = posted("Second", '={"of": {{ $json.number }}}')
+    off = node("Off", "noOp", 1, {}, disabled=True)
+    export = chain(three(), posted(), numbered(), second, off, node("After", "noOp", 1, {}))
+    run = await shop.waiting(await automated(shop, export))
+    assert (await shop.approval(run)).follows == FollowingSteps(3, may_ask_again=True)
+    await shop.approve(run)
+    run = await shop.until_settled(run)
+    assert (await shop.approval(run)).follows == FollowingSteps(1, may_ask_again=False)
+    await shop.approve(run)
+    assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
