@@ -14,6 +14,7 @@ FOLDERS = (
     "teams",
     "cloud_s3",
     "slack",
+    "http_api",
 )
 
 ALL: Mapping[str, type[Connector]] = {

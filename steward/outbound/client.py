@@ -23,13 +23,14 @@ from steward.outbound.errors import (
     OutcomeUnknown,
     PlatformUnavailable,
     Throttled,
-    UnusableResponse,
     WrongAddress,
     WrongResponder,
 )
 from steward.outbound.grant import WriteGrant
+from steward.outbound.hosts import target_at
+from steward.outbound.paths import body_of, document_request, url_of
 from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
-from steward.outbound.response import ANSWER_BYTES, Decoded, PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.transport import (
     CancelCheck,
     HttpTransport,
@@ -152,7 +153,7 @@ class ReadClient:
         """
         request = OutboundRequest(
             "GET",
-            _url(self._target, path, params),
+            url_of(self._target, path, params),
             operation,
             headers=headers,
             max_bytes=max_bytes,
@@ -166,12 +167,55 @@ class ReadClient:
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "read"
     ) -> PlatformResponse:
         """As `get`, without a body."""
-        endpoint, url = self._target.endpoint, _url(self._target, path, params)
+        endpoint, url = self._target.endpoint, url_of(self._target, path, params)
         return await self._read(
             OutboundRequest(
                 "HEAD", url, operation, credentials=endpoint.credentials, timeout_s=endpoint.timeouts.read_s
             )
         )
+
+    async def fetch(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes = b""
+    ) -> PlatformResponse:
+        """Returns the response of a whole address on one of the connection's own hosts, whatever its status.
+
+        `content` is that of a GraphQL query, which the caller has checked to change nothing. Redirects are
+        followed as long as they stay on the connection's hosts. Raises CallError.
+        """
+        if method not in ("GET", "HEAD") and not content:
+            raise CallRefused("a read is a GET or HEAD")
+        for _ in range(_MAX_REDIRECTS + 1):
+            response = await self._fetch_once(method, url, headers, content)
+            location = response.headers.get("location")
+            if response.status not in _REDIRECT_STATUSES or location is None or content:
+                return response
+            url = urljoin(url, location)
+        raise WrongResponder("The address leads on and on. Check it.")
+
+    async def _fetch_once(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes
+    ) -> PlatformResponse:
+        target = target_at(self._transport, self._target, url)
+        client = ReadClient(
+            self._transport,
+            target,
+            self._jitter,
+            urgency=self._urgency,
+            check_cancelled=self._check_cancelled,
+        )
+        request = OutboundRequest(
+            method,
+            url,
+            "http.read",
+            content=content,
+            headers=headers,
+            timeout_s=target.endpoint.timeouts.read_s,
+            credentials=target.endpoint.credentials,
+        )
+        response = await client._send_with_retries(request)
+        if response.status == 401 and isinstance(target.endpoint.credentials, TokenExchange):
+            return await client._send_with_retries(request)
+        return response
 
     async def execute(self, name: str, variables: Mapping[str, JsonValue]) -> PlatformResponse:
         """Returns the response to the named document whatever its status, but never a throttled one.
@@ -205,7 +249,7 @@ class ReadClient:
     async def _execute_document(
         self, document: Document, variables: Mapping[str, JsonValue]
     ) -> PlatformResponse:
-        request = _document_request(self._target, document, variables)
+        request = document_request(self._target, document, variables)
         response = await self._send_with_retries(request)
         if response.status == 401 and isinstance(self._target.endpoint.credentials, TokenExchange):
             return await self._send_with_retries(request)
@@ -325,7 +369,7 @@ class ReadClient:
     def _throttle_error(self, request: OutboundRequest, response: PlatformResponse) -> Throttled | None:
         """Returns the pause the platform asks for, by status or, for documents, in the body."""
         if request.max_cost and response.status in (200, 429):
-            body = _body(response)
+            body = body_of(response)
             if is_throttled(body):
                 return Throttled(throttle_wait(reported_cost(body), jitter=self._jitter()))
         return throttled(response, self._transport.clock) if response.status == 429 else None
@@ -363,17 +407,29 @@ class WriteClient:
         `max_cost` is the highest query cost of the call, where calls are counted so. Raises NotSent when no
         byte was sent or the platform did nothing (429), OutcomeUnknown otherwise.
         """
-        if self._target.integration_id is None:
-            raise NotSent(CallRefused("a write goes to a kept connection"))
         try:
-            self._grant.check(effect_keys, key, connection=self._target.integration_id)
-            if self._used & set(effect_keys):
-                raise CallRefused("an attempt is sent once")
-            if method not in _WRITE_METHODS:
-                raise CallRefused("a write is a POST, PUT, PATCH or DELETE")
             request = replace(self._request(method, path, body, params, key, operation), max_cost=max_cost)
         except CallRefused as refusal:
             raise NotSent(refusal) from None
+        return await self._send_once(request, effect_keys, key)
+
+    async def _send_once(
+        self, request: OutboundRequest, effect_keys: Sequence[str], key: str
+    ) -> PlatformResponse:
+        """Checks the grant and sends. Raises NotSent, OutcomeUnknown."""
+        if self._target.integration_id is None:
+            raise NotSent(CallRefused("a write goes to a kept connection"))
+        now = self._transport.clock.now()
+        try:
+            self._grant.check(effect_keys, key, connection=self._target.integration_id)
+            self._grant.check_time(now)
+            if self._used & set(effect_keys):
+                raise CallRefused("an attempt is sent once")
+            if request.method not in _WRITE_METHODS:
+                raise CallRefused("a write is a POST, PUT, PATCH or DELETE")
+        except CallRefused as refusal:
+            raise NotSent(refusal) from None
+        request = replace(request, max_wait_s=max((self._grant.send_by - now).total_seconds(), 0.0))
         self._used |= set(effect_keys)
         try:
             response = await self._transport.send(self._target, request)
@@ -381,9 +437,42 @@ class WriteClient:
             raise (NotSent if failure.not_sent else OutcomeUnknown)(failure.cause) from None
         if response.status == 429:
             raise NotSent(throttled(response, self._transport.clock))
-        if max_cost and is_throttled(decoded := _body(response)):
+        if request.max_cost and is_throttled(decoded := body_of(response)):
             raise NotSent(Throttled(throttle_wait(reported_cost(decoded), jitter=0.5)))
         return response
+
+    async def send_request(
+        self,
+        method: str,
+        url: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str],
+        effect_keys: Sequence[str],
+        key: str,
+    ) -> PlatformResponse:
+        """Returns the response of a whole address on one of the connection's own hosts, also a refusal.
+
+        Never retried, and no redirect is followed. Raises NotSent, OutcomeUnknown.
+        """
+        try:
+            target = target_at(self._transport, self._target, url)
+        except CallRefused as refusal:
+            raise NotSent(refusal) from None
+        client = WriteClient(self._transport, target, self._grant)
+        client._used = self._used
+        request = OutboundRequest(
+            method,
+            url,
+            "http.send",
+            content=body,
+            headers={**headers, "idempotency-key": key},
+            credentials=target.endpoint.credentials,
+            timeout_s=target.endpoint.timeouts.write_s,
+            write=True,
+            check_allowed=self._grant.check_time,
+        )
+        return await client._send_once(request, effect_keys, key)
 
     def _request(
         self,
@@ -394,17 +483,14 @@ class WriteClient:
         key: str,
         operation: str,
     ) -> OutboundRequest:
-        now = self._transport.clock.now()
-        self._grant.check_time(now)
         return OutboundRequest(
             method,
-            _url(self._target, path, params),
+            url_of(self._target, path, params),
             operation,
             content=msgspec.json.encode(body),
             headers={"content-type": "application/json", "idempotency-key": key},
             credentials=self._target.endpoint.credentials,
             timeout_s=self._target.endpoint.timeouts.write_s,
-            max_wait_s=max((self._grant.send_by - now).total_seconds(), 0.0),
             write=True,
             check_allowed=self._grant.check_time,
         )
@@ -431,9 +517,13 @@ class ManagementClient:
         documents = self._target.endpoint.documents
         if documents is None or documents.only_reads(documents.all[name]):
             return await self._reads.execute(name, variables)
-        request = _document_request(self._target, documents.all[name], variables)
+        request = document_request(self._target, documents.all[name], variables)
         keyed = {**(request.headers or {}), "idempotency-key": str(uuid.uuid4())}
         return await self._send_once(replace(request, headers=keyed))
+
+    async def fetch(self, url: str) -> PlatformResponse:
+        """As ReadClient.fetch."""
+        return await self._reads.fetch("GET", url, {})
 
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"
@@ -456,7 +546,7 @@ class ManagementClient:
         endpoint = self._target.endpoint
         request = OutboundRequest(
             method,
-            _url(self._target, path, params),
+            url_of(self._target, path, params),
             operation,
             content=b"" if body is None else msgspec.json.encode(body),
             headers=headers,
@@ -472,7 +562,7 @@ class ManagementClient:
             raise failure.cause from None
         if response.status == 429:
             raise throttled(response, self._transport.clock)
-        if request.max_cost and is_throttled(body := _body(response)):
+        if request.max_cost and is_throttled(body := body_of(response)):
             raise Throttled(throttle_wait(reported_cost(body), jitter=0.5))
         if response.status in _REDIRECT_STATUSES:
             raise WrongAddress
@@ -502,46 +592,3 @@ class ManagementClient:
             return await self._transport.send(self._target, replace(request, urgency=Urgency.MANAGEMENT))
         except RequestFailed as failure:
             raise failure.cause from None
-
-
-def _document_request(
-    target: Target, document: Document, variables: Mapping[str, JsonValue]
-) -> OutboundRequest:
-    """Returns the request that sends a document with its variables."""
-    endpoint = target.endpoint
-    assert endpoint.documents is not None
-    return OutboundRequest(
-        "POST",
-        _url(target, endpoint.documents.path, None),
-        document.name,
-        content=msgspec.json.encode({"query": document.text, "variables": variables}),
-        headers={"content-type": "application/json"},
-        credentials=endpoint.credentials,
-        timeout_s=endpoint.timeouts.read_s,
-        max_cost=document.max_cost,
-    )
-
-
-def _body(response: PlatformResponse) -> Decoded:
-    try:
-        return response.json()
-    except UnusableResponse:
-        return None
-
-
-def _url(target: Target, path: str, params: Mapping[str, str] | None) -> str:
-    """Returns the URL of a call; with a SecretUrl there is no path to choose.
-
-    Raises CallRefused for a path that would leave the connection's base URL.
-    """
-    credentials = target.endpoint.credentials
-    if isinstance(credentials, SecretUrl):
-        if path or params:
-            raise CallRefused("the address of the connection is called as it is")
-        return credentials.url.reveal()
-    if not path.startswith("/") or any(mark in path for mark in ("?", "#", "\\", "//")):
-        raise CallRefused("a path is relative to the connection's address")
-    if any(segment in (".", "..") for segment in path.split("/")):
-        raise CallRefused("a path stays under the connection's address")
-    query = f"?{urlencode(params)}" if params else ""
-    return f"{target.endpoint.base_url.rstrip('/')}{path}{query}"

@@ -38,6 +38,14 @@ class HeaderSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedSecrets:
+    """Fixed secrets in headers and in the query, by name; each replaces what a request has there."""
+
+    headers: tuple[tuple[str, Secret], ...] = ()
+    query: tuple[tuple[str, Secret], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceAccount:
     """A key that signs an assertion (RS256), exchanged for short-lived tokens at `token_url`."""
 
@@ -50,15 +58,18 @@ class ServiceAccount:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """An app's id and secret, exchanged at `token_url` for tokens sent in `header`.
+    """An app's id and secret, exchanged at `token_url` for tokens sent in `header`, without refresh tokens.
 
-    without refresh tokens.
+    `parameters` are further fields of the exchange, such as a scope. `has_basic_auth`: the id and the secret
+    are sent in `Authorization` and not in the form (RFC 6749, 2.3.1).
     """
 
     client_id: str
     client_secret: Secret
     token_url: str
     header: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    has_basic_auth: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,7 @@ class UserSignIn:
     client_secret: Secret
     refresh_token: Secret
     token_url: str
+    has_basic_auth: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +112,9 @@ class RequestSigner:
 
 
 TokenExchange: TypeAlias = ServiceAccount | ClientCredentials | UserSignIn
-Credentials: TypeAlias = Basic | Bearer | HeaderSecret | TokenExchange | SecretUrl | RequestSigner | None
+Credentials: TypeAlias = (
+    Basic | Bearer | HeaderSecret | PlacedSecrets | TokenExchange | SecretUrl | RequestSigner | None
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +173,8 @@ class PlatformEndpoint:
     shares one rate limiter: the connection, or an account that several connections use. `documents` are the
     GraphQL documents that may be sent. `result_hosts` are suffixes of the hosts where the platform stores
     large results, which are fetched without credentials. `public_only`: the address comes from a workflow and
-    not from an operator, so the operator's private hosts are refused as well.
+    not from an operator, so the operator's private hosts are refused as well. `hosts`: a request names its
+    whole address, on one of these hosts; `*.` before a name stands for every name below it.
     """
 
     connector: str
@@ -171,6 +186,7 @@ class PlatformEndpoint:
     documents: DocumentRegistry | None = None
     result_hosts: tuple[str, ...] = ()
     public_only: bool = False
+    hosts: tuple[str, ...] = ()
 
     @property
     def host(self) -> str:

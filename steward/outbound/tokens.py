@@ -1,17 +1,18 @@
 """Short-lived tokens of accounts and apps: one exchange at a time, cached for 80 % of their lifetime."""
 
 import asyncio
+import base64
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import jwt
 
 from steward.clock import Clock
 from steward.outbound.endpoint import ClientCredentials, ServiceAccount, TokenExchange, UserSignIn
 from steward.outbound.errors import CallRefused, PlatformUnavailable, Unauthorized, UnusableResponse
-from steward.outbound.response import PlatformResponse
+from steward.outbound.response import Decoded, PlatformResponse
 from steward.telemetry.redact import Register, Secret
 
 _MAX_TOKENS = 1_000
@@ -23,13 +24,22 @@ _REFUSED = {
     " installed in this store, or its secret was changed.",
     UserSignIn: "The sign-in is no longer accepted. It may have been revoked. Sign in again.",
 }
-Post = Callable[[str, bytes], Awaitable[PlatformResponse]]
+Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[PlatformResponse]]
+_UNNAMED_LIFETIME_S = 3600  # of a token whose answer names none (RFC 6749, 5.1)
 
 
 @dataclass(slots=True)
 class _Token:
     value: Secret
     valid_until: float
+
+
+def _lifetime(answer: Mapping[str, Decoded]) -> int | None:
+    """Returns the seconds a token is valid; None if what is named is no number."""
+    lifetime_s = answer.get("expires_in", _UNNAMED_LIFETIME_S)
+    if isinstance(lifetime_s, str) and lifetime_s.isdecimal():
+        return int(lifetime_s)
+    return lifetime_s if isinstance(lifetime_s, int) and not isinstance(lifetime_s, bool) else None
 
 
 class TokenCache:
@@ -42,7 +52,7 @@ class TokenCache:
         self._locks: dict[TokenExchange, asyncio.Lock] = {}
 
     async def get(self, account: TokenExchange, post: Post) -> Secret:
-        """Returns a valid token of `account`; without a cached one it calls `post(token_url, body)`.
+        """Returns a valid token of `account`; without a cached one it calls `post(token_url, body, headers)`.
 
         Raises Unauthorized, PlatformUnavailable, UnusableResponse.
         """
@@ -64,7 +74,12 @@ class TokenCache:
         self._tokens.pop(account, None)
 
     async def _exchange(self, account: TokenExchange, post: Post) -> _Token:
-        answer = await post(account.token_url, urlencode(self._form(account)).encode("ascii"))
+        form, headers = self._form(account), {}
+        if not isinstance(account, ServiceAccount) and account.has_basic_auth:
+            pair = f"{quote_plus(form.pop('client_id'))}:{quote_plus(form.pop('client_secret'))}"
+            headers = {"authorization": "Basic " + base64.b64encode(pair.encode()).decode("ascii")}
+            self._register.add(pair)
+        answer = await post(account.token_url, urlencode(form).encode("ascii"), headers)
         if answer.status in (400, 401, 403):
             raise Unauthorized(
                 _REFUSED[type(account)],
@@ -75,8 +90,8 @@ class TokenCache:
         decoded = answer.json()
         if not isinstance(decoded, dict):
             raise UnusableResponse("the sign-in gave no object")
-        token, lifetime_s = decoded.get("access_token"), decoded.get("expires_in")
-        if not isinstance(token, str) or not token or not isinstance(lifetime_s, int) or lifetime_s < 1:
+        token, lifetime_s = decoded.get("access_token"), _lifetime(decoded)
+        if not isinstance(token, str) or not token or lifetime_s is None or lifetime_s < 1:
             raise UnusableResponse("the sign-in gave no token")
         self._register.add(token)
         return _Token(Secret(token), self._clock.monotonic() + 0.8 * min(lifetime_s, _MAX_LIFETIME_S))
@@ -95,6 +110,7 @@ class TokenCache:
             "grant_type": "client_credentials",
             "client_id": account.client_id,
             "client_secret": account.client_secret.reveal(),
+            **dict(account.parameters),
         }
 
     def _assertion(self, account: ServiceAccount) -> str:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlencode, urlsplit, urlunsplit
 
 import httpx
 
@@ -25,6 +25,7 @@ from steward.outbound.endpoint import (
     ClientCredentials,
     Credentials,
     HeaderSecret,
+    PlacedSecrets,
     PlatformEndpoint,
     RequestSigner,
     SecretUrl,
@@ -323,17 +324,21 @@ class HttpTransport:
             case ServiceAccount() | UserSignIn() as account:
                 headers["authorization"] = f"Bearer {await self._token(target, account)}"
             case ClientCredentials() as app:
-                headers[app.header.lower()] = await self._token(target, app)
+                token_text = await self._token(target, app)
+                is_standard = app.header.lower() == "authorization"
+                headers[app.header.lower()] = f"Bearer {token_text}" if is_standard else token_text
+            case PlacedSecrets(placed):
+                headers |= {name.lower(): secret.reveal() for name, secret in placed}
             case RequestSigner(secret, sign):
                 unsigned = UnsignedRequest(request.method, request.url, headers, self.clock.now())
                 headers |= sign(secret.reveal(), unsigned)
         return headers
 
     async def _token(self, target: Target, account: TokenExchange) -> str:
-        async def post(url: str, content: bytes) -> PlatformResponse:
+        async def post(url: str, content: bytes, own_headers: Mapping[str, str]) -> PlatformResponse:
             endpoint = replace(target.endpoint, base_url=url, credentials=None)
             other = replace(target, endpoint=endpoint, origin=origin_of(url, target.private_hosts))
-            form = {"content-type": "application/x-www-form-urlencoded"}
+            form = {"content-type": "application/x-www-form-urlencoded", **own_headers}
             request = OutboundRequest(
                 "POST", url, "token", content=content, headers=form, timeout_s=target.endpoint.timeouts.read_s
             )
@@ -360,7 +365,7 @@ class HttpTransport:
         mark = SendTracker()
         http_request = httpx.Request(
             request.method,
-            httpx.URL(request.url),
+            httpx.URL(_with_query_secrets(request)),
             headers=headers,
             content=request.content or None,
             extensions=_limits(target.endpoint.timeouts, request, mark),
@@ -483,6 +488,20 @@ def _is_timeout(error: BaseException) -> bool:
     return isinstance(error, TimeoutError | httpx.TimeoutException) or "Timeout" in type(error).__name__
 
 
+def _with_query_secrets(request: OutboundRequest) -> str:
+    """Returns the address with the secrets that belong into its query, in place of values of these names."""
+    if not isinstance(request.credentials, PlacedSecrets) or not request.credentials.query:
+        return request.url
+    secrets = request.credentials.query
+    parts = urlsplit(request.url)
+    names = {name for name, _ in secrets}
+    pairs = [
+        pair for pair in parts.query.split("&") if pair and unquote_plus(pair.partition("=")[0]) not in names
+    ]
+    pairs += [urlencode({name: secret.reveal()}) for name, secret in secrets]
+    return urlunsplit(parts._replace(query="&".join(pairs)))
+
+
 def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
     match credentials:
         case Basic(user, password):
@@ -491,6 +510,8 @@ def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
             return (token.reveal(),)
         case HeaderSecret(_, value):
             return (value.reveal(),)
+        case PlacedSecrets(headers, query):
+            return tuple(secret.reveal() for _, secret in (*headers, *query))
         case SecretUrl(url):
             return _secret_url_texts(url.reveal())
         case UserSignIn() as person:

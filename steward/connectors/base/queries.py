@@ -126,6 +126,19 @@ class PathQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class HttpQuery:
+    """The response to one request of an imported workflow at an account, by its whole address.
+
+    `content` is the body of a GraphQL query that changes nothing; without one it is a GET or HEAD.
+    """
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...] = ()
+    content: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class FlowObjectQuery:
     """One object as Shopify Flow sees it: the values at `paths`, which begin with `root`."""
 
@@ -237,6 +250,7 @@ DRAFT_ORDER = ReadOp("draft_order", ById, DraftOrder, paged=False)
 CATEGORIES = ReadOp("categories", NoParameters, Tag)
 OBJECTS: ReadOp[ObjectsQuery, dict[str, JsonValue]] = ReadOp("objects", ObjectsQuery, dict)
 PATH = ReadOp("path", PathQuery, PlatformResponse, paged=False)
+HTTP = ReadOp("http", HttpQuery, PlatformResponse, paged=False)
 FLOW_OBJECT: ReadOp[FlowObjectQuery, dict[str, JsonValue]] = ReadOp(
     "flow.object", FlowObjectQuery, dict, paged=False
 )

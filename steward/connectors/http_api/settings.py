@@ -1,0 +1,223 @@
+"""The connection form of an account of an HTTP API: one of several sign-ins, and the hosts it is for."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
+
+from steward.connectors.base.settings import BadSettings, ConnectionSettings, unknown_settings
+from steward.model.connection import Auth
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.address import origin_of
+from steward.outbound.endpoint import (
+    Basic,
+    Bearer,
+    ClientCredentials,
+    Credentials,
+    PlacedSecrets,
+)
+from steward.outbound.errors import CallRefused
+from steward.outbound.hosts import is_among, is_host_entry
+from steward.telemetry.redact import Secret
+
+MOST_HOSTS = 20
+_TEXT, _LONG = 500, 8_000
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OF_TRANSPORT = frozenset(("host", "content-length", "connection", "transfer-encoding", "content-type"))
+# By sign-in: the fields that are needed, the secret last.
+SIGN_INS: Mapping[str, tuple[str, ...]] = {
+    "bearer": ("token",),
+    "header": ("header_name", "header_value"),
+    "query": ("query_name", "query_value"),
+    "basic": ("username", "password"),
+    "client_credentials": ("client_id", "token_url", "client_secret"),
+    "custom": ("custom",),
+}
+_SECRET = frozenset(("token", "header_value", "query_value", "password", "client_secret", "custom"))
+_OPTIONAL = ("scope", "audience", "client_in", "test_url", "account")
+_FIELDS: Mapping[str, JsonObject] = {
+    "hosts": {"type": "string", "title": "Hosts the key may be sent to", "maxLength": 2000},
+    "token": {"type": "string", "title": "Token", "maxLength": _LONG, "secret": True},
+    "header_name": {"type": "string", "title": "Name of the header", "maxLength": 100},
+    "header_value": {"type": "string", "title": "Value of the header", "maxLength": _LONG, "secret": True},
+    "query_name": {"type": "string", "title": "Name of the query parameter", "maxLength": 100},
+    "query_value": {
+        "type": "string",
+        "title": "Value of the query parameter",
+        "maxLength": _LONG,
+        "secret": True,
+    },
+    "username": {"type": "string", "title": "User name", "maxLength": _TEXT},
+    "password": {"type": "string", "title": "Password", "maxLength": _LONG, "secret": True},
+    "client_id": {"type": "string", "title": "Client ID", "maxLength": _TEXT},
+    "client_secret": {"type": "string", "title": "Client secret", "maxLength": _LONG, "secret": True},
+    "token_url": {"type": "string", "title": "Address that gives tokens", "maxLength": _TEXT},
+    "scope": {"type": "string", "title": "Scope", "maxLength": _TEXT},
+    "audience": {"type": "string", "title": "Audience", "maxLength": _TEXT},
+    "client_in": {
+        "type": "string",
+        "title": "How the client signs in",
+        "enum": ["body", "header"],
+        "default": "body",
+    },
+    "custom": {
+        "type": "string",
+        "title": "Headers and query parameters, as JSON",
+        "maxLength": _LONG,
+        "secret": True,
+    },
+    "test_url": {"type": "string", "title": "Address to try the key with", "maxLength": 2000},
+    "account": {"type": "string", "title": "Which account, if you connect several", "maxLength": 100},
+}
+SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["hosts"],
+    "properties": dict(_FIELDS),
+    "oneOf": [{"required": list(names)} for names in SIGN_INS.values()],
+}
+
+
+def settings_of(form: JsonObject, private_hosts: Collection[str]) -> ConnectionSettings:
+    """Validates the form. Raises BadSettings, naming every field that is wrong."""
+    errors = unknown_settings(form, _FIELDS, "This is no setting of an HTTP API.")
+    texts = {name: _text(name, form[name], errors) for name in _FIELDS if form.get(name) not in (None, "")}
+    hosts = _hosts(texts.get("hosts", ""), private_hosts, errors)
+    sign_in = _sign_in(texts, errors)
+    needed = SIGN_INS.get(sign_in, ())
+    for name in needed:
+        if name not in texts:
+            errors.setdefault(name, ["This is needed."])
+    _check_values(texts, hosts, private_hosts, errors)
+    if errors:
+        raise BadSettings(errors)
+    names = (*needed, *_OPTIONAL)
+    plain = {name: texts[name] for name in names if name in texts and name not in _SECRET}
+    plain |= {"hosts": " ".join(hosts), "sign_in": sign_in}
+    sealed = {name: Secret(texts[name]) for name in needed if name in _SECRET}
+    parts = [sign_in, plain["hosts"], *(plain.get(name, "") for name in (*needed, "account"))]
+    return ConnectionSettings(plain, sealed, Auth.KEY, subject=" ".join(parts), domain=hosts[0])
+
+
+def _text(name: str, value: JsonValue, errors: dict[str, list[str]]) -> str:
+    longest = int(str(_FIELDS[name]["maxLength"])) if "maxLength" in _FIELDS[name] else 20
+    if not isinstance(value, str) or len(value) > longest:
+        errors[name] = [f"Give a text of at most {longest} characters."]
+        return ""
+    text = value.strip()
+    if not text.isprintable() and name != "custom":
+        errors[name] = ["It contains characters that cannot be sent."]
+    return text
+
+
+def _hosts(text: str, private_hosts: Collection[str], errors: dict[str, list[str]]) -> list[str]:
+    entries = [_host(entry) for entry in re.split(r"[\s,;]+", text) if entry]
+    hosts = list(dict.fromkeys(entries))
+    if not hosts:
+        errors.setdefault("hosts", ["Name the host of the API, such as api.example.com."])
+    if len(hosts) > MOST_HOSTS:
+        errors["hosts"] = [f"Name at most {MOST_HOSTS} hosts."]
+    for entry in hosts:
+        if entry not in private_hosts and not is_host_entry(entry):
+            errors["hosts"] = [f"“{entry[:80]}” is not the name of a host, such as api.example.com."]
+    return hosts
+
+
+def _host(entry: str) -> str:
+    """Returns the host of an entry, which may be a whole address."""
+    bare = entry.partition("://")[2] or entry
+    return bare.partition("/")[0].lower()
+
+
+def _sign_in(texts: Mapping[str, str], errors: dict[str, list[str]]) -> str:
+    """Returns the one sign-in whose fields are given."""
+    begun = [name for name, fields in SIGN_INS.items() if any(field in texts for field in fields)]
+    if len(begun) == 1:
+        return begun[0]
+    if not begun:
+        errors.setdefault("token", ["Give a token, or choose another sign-in."])
+        return "bearer"
+    for name in begun:
+        errors.setdefault(SIGN_INS[name][-1], ["Give the fields of one sign-in only."])
+    return begun[0]
+
+
+def _check_values(
+    texts: Mapping[str, str], hosts: list[str], private_hosts: Collection[str], errors: dict[str, list[str]]
+) -> None:
+    header = texts.get("header_name")
+    if header is not None and not _is_header(header):
+        errors["header_name"] = ["This is not the name of a header that can be sent."]
+    for name in ("token_url", "test_url"):
+        if name in texts and not _is_address(texts[name], private_hosts):
+            errors[name] = ["Give a complete https address."]
+    if "test_url" in texts and "test_url" not in errors and "hosts" not in errors:
+        parts = urlsplit(texts["test_url"])
+        if not is_among(parts.hostname or "", hosts) and parts.netloc not in hosts:
+            errors["test_url"] = ["The address must be on one of the hosts above."]
+    if texts.get("client_in", "body") not in ("body", "header"):
+        errors["client_in"] = ["Choose body or header."]
+    if "custom" in texts and "custom" not in errors:
+        try:
+            placed(texts["custom"])
+        except ValueError as error:
+            errors["custom"] = [str(error)]
+
+
+def _is_address(url: str, private_hosts: Collection[str]) -> bool:
+    try:
+        origin_of(url, private_hosts)
+    except CallRefused:
+        return False
+    return True
+
+
+def _is_header(name: str) -> bool:
+    return _HEADER.fullmatch(name) is not None and name.lower() not in _OF_TRANSPORT
+
+
+def placed(text: str) -> PlacedSecrets:
+    """Returns the headers and query parameters of a custom sign-in. Raises ValueError with words."""
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError("This is not JSON.") from None
+    if not isinstance(fields, dict) or not set(fields) <= {"headers", "qs"} or not any(fields.values()):
+        raise ValueError('Give an object with "headers" and "qs", each an object of names and texts.')
+    pairs: dict[str, tuple[tuple[str, Secret], ...]] = {}
+    for name in ("headers", "qs"):
+        values = fields.get(name, {})
+        if not isinstance(values, dict) or any(
+            not isinstance(value, str | int) or isinstance(value, bool) or not str(value).isprintable()
+            for value in values.values()
+        ):
+            raise ValueError(f'“{name}” must be an object of names and texts.')
+        pairs[name] = tuple((key, Secret(str(value))) for key, value in values.items())
+    if any(not _is_header(key) for key, _ in pairs["headers"]):
+        raise ValueError("One of the headers has a name that cannot be sent.")
+    return PlacedSecrets(pairs["headers"], pairs["qs"])
+
+
+def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Credentials:
+    """Returns what authenticates the account's requests. Raises BadSettings for an unknown sign-in."""
+    match plain.get("sign_in"):
+        case "bearer":
+            return Bearer(sealed["token"])
+        case "header":
+            return PlacedSecrets(headers=((plain["header_name"], sealed["header_value"]),))
+        case "query":
+            return PlacedSecrets(query=((plain["query_name"], sealed["query_value"]),))
+        case "basic":
+            return Basic(Secret(plain["username"]), sealed["password"])
+        case "custom":
+            return placed(sealed["custom"].reveal())
+        case "client_credentials":
+            return ClientCredentials(
+                plain["client_id"],
+                sealed["client_secret"],
+                plain["token_url"],
+                "Authorization",
+                tuple((name, plain[name]) for name in ("scope", "audience") if name in plain),
+                plain.get("client_in") == "header",
+            )
+    raise BadSettings({"": ["This sign-in is no longer known. Reconnect the account."]})
