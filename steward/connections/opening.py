@@ -8,8 +8,9 @@ from typing import Any
 from steward.clock import Clock
 from steward.connections.vault import Vault, open_secrets
 from steward.connectors.base.connector import Connector, Reader, WriteOperation
+from steward.connectors.base.requests import RequestWriter
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
-from steward.connectors.web_request.connector import CHANGES, RequestWriter
+from steward.connectors.web_request.connector import CHANGES
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.model.connection import Connection, ConnectionState
@@ -54,7 +55,7 @@ class RunAccess:
     async def writer(self, org: OrgId, connection: Connection, grant: WriteGrant) -> Any:
         """A writer bound to `grant`; only runs/apply.py asks for one. Raises NotConnected."""
         if connection.kind == web.KIND:
-            return RequestWriter(self.vault.outbound.web_write_client(grant))
+            return RequestWriter(self.vault.outbound.web_write_client(grant).send)
         connector, secrets = await self._open(org, connection)
         try:
             link = connector.endpoint(secrets)

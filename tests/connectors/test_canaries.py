@@ -27,8 +27,9 @@ from steward.connectors.base.queries import (
     TabsQuery,
     ValuesQuery,
 )
+from steward.connectors.base.requests import RequestWriter, SendRequest
 from steward.connectors.base.settings import BadSettings
-from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
+from steward.connectors.web_request.connector import CHANGES
 from steward.model.change import Batch, Part, batch_key
 from steward.outbound.client import Outbound
 from steward.outbound.errors import CallError
@@ -172,7 +173,7 @@ async def test_an_address_without_a_connection_has_what_it_was_sent_told_nowhere
     url, headers = f"https://api.example/?key={canary}", {"authorization": f"Bearer {canary}"}
     ask = SendRequest("POST", url, headers, canary.encode())
     [planned] = CHANGES["http.send"].plan([ask], integration_id=NO_CONNECTION).proposals
-    writer = RequestWriter(outbound.web_write_client(grant))
+    writer = RequestWriter(outbound.web_write_client(grant).send)
     said = [repr(await writer.apply(Batch(planned.parts, ("mine",), batch_key(["mine"]))))]
 
     async def read() -> str:

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from steward.connectors import ALL, build
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import ReadOp
+from steward.connectors.base.requests import RequestWriter, SendRequest
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteState
-from steward.connectors.web_request.connector import CHANGES, RequestWriter, SendRequest
+from steward.connectors.web_request.connector import CHANGES
 from steward.model.change import Batch, Part
 from steward.model.ids import IntegrationId, OrgId, RunId
 from steward.outbound.client import Outbound, ReadClient, WriteClient
@@ -190,7 +191,7 @@ async def test_nothing_but_reads_leaves_for_addresses_without_a_connection(
     later = clock.now() + timedelta(seconds=5)
     of_another = {"another": NO_CONNECTION}
     grant = WriteGrant(OrgId(1), RunId("R"), 1, "0" * 64, of_another, lambda: later, later)
-    writer = RequestWriter(Outbound(wire).web_write_client(grant))
+    writer = RequestWriter(Outbound(wire).web_write_client(grant).send)
     [outcome] = await writer.apply(Batch(planned.parts, ("mine",), "mine"))
     assert (outcome.state, len(transport.sent)) == (WriteState.NOT_SENT, before)
 

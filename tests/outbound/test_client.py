@@ -116,7 +116,7 @@ def test_a_reading_client_has_no_way_to_send_anything_but_reads() -> None:
     """Refusing is the absence of a method. See docs/design/connectors.md#test-mode."""
     public = {name for name in dir(ReadClient) if not name.startswith("_")}
     # ask: registered documents that only read; ask_made: queries the platform's own compiler makes
-    assert public == {"get", "head", "execute", "execute_compiled", "lines", "pause"}
+    assert public == {"get", "head", "execute", "execute_compiled", "fetch", "lines", "pause"}
     assert not issubclass(ReadClient, WriteClient)
     assert not issubclass(ManagementClient, WriteClient)
 

@@ -126,10 +126,10 @@ class HttpApiConnector:
         except CallError as error:
             named = field if isinstance(error, Unauthorized) else "test_url" if test_url else None
             return Health(ok=False, account_label=label, error=error, error_field=named)
-        error = None if test_url is None else _error_of(response)
-        if error is not None:
-            named = field if isinstance(error, Unauthorized) else "test_url"
-            return Health(ok=False, account_label=label, error=error, error_field=named)
+        fault = None if test_url is None else _error_of(response)
+        if fault is not None:
+            named = field if isinstance(fault, Unauthorized) else "test_url"
+            return Health(ok=False, account_label=label, error=fault, error_field=named)
         return _healthy(label, was_tried=True)
 
     async def destinations(

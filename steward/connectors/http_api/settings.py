@@ -191,7 +191,7 @@ def placed(text: str) -> PlacedSecrets:
             not isinstance(value, str | int) or isinstance(value, bool) or not str(value).isprintable()
             for value in values.values()
         ):
-            raise ValueError(f'“{name}” must be an object of names and texts.')
+            raise ValueError(f"“{name}” must be an object of names and texts.")
         pairs[name] = tuple((key, Secret(str(value))) for key, value in values.items())
     if any(not _is_header(key) for key, _ in pairs["headers"]):
         raise ValueError("One of the headers has a name that cannot be sent.")

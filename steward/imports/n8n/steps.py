@@ -115,7 +115,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
         )
     elif needs not in (None, "store"):
-        words = f"It signs in with an account ({needs}). Connect the account, and choose it for this step."
+        words = _account_words(needs, kind.account(definition))
         step_findings.add(FindingLevel.WARNING, "credential", words)
     if node.disabled:
         step_findings.add(
@@ -142,6 +142,13 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
         node.name, _title(kind.title(definition), node), step_kind, kind.operation(definition), config, origin
     )
     return step, step_findings.findings
+
+
+def _account_words(needs: str, account: JsonObject | None) -> str:
+    """What a person binds to the step."""
+    hosts = (account or {}).get("hosts")
+    at = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
+    return f"It signs in{at} with an account ({needs}). Connect the account, and choose it for this step."
 
 
 def _ports(kind: StepType, definition: NodeDefinition, on_error: OnError) -> tuple[str, ...]:

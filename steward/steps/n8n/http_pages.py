@@ -8,7 +8,6 @@ from urllib.parse import urljoin, urlsplit
 
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
-from steward.outbound.web import WebReadClient
 from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
 from steward.steps.workflow.answers import full_response, is_tolerant, response_body, response_items
 from steward.steps.workflow.effects import as_item_failure
@@ -25,6 +24,7 @@ from steward.steps.workflow.step_types import (
     StepProblem,
     is_expression,
 )
+from steward.steps.workflow.web_access import WebAccess
 
 MOST_PAGES = 100
 _SAME_AT_MOST = 5
@@ -91,7 +91,7 @@ class _Pages:
 
     call: StepCall
     index: int
-    web: WebReadClient
+    web: WebAccess
     first: PageRequest
     params: Params
     pagination: Mapping[str, Any]  # as the plan keeps it: expressions are worked out page by page
@@ -180,9 +180,7 @@ class _Pages:
             self.items += objects
 
 
-async def all_pages(
-    call: StepCall, index: int, web: WebReadClient, first: PageRequest
-) -> list[dict[str, Any]]:
+async def all_pages(call: StepCall, index: int, web: WebAccess, first: PageRequest) -> list[dict[str, Any]]:
     """Returns the items of all pages in order. Raises ItemFailed, MemoryBudgetExceeded."""
     params = call.params(index)
     options: Any = call.step.config.get("options", {})

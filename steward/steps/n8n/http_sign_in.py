@@ -1,19 +1,49 @@
-"""The authentication of httpRequest: only the connected store's, and only to read."""
+"""How httpRequest and graphql sign in: with an account that a person binds, or as the connected store.
 
-from collections.abc import Iterable, Mapping
+See docs/design/imports-accounts.md#http-steps.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import PATH, PathQuery
+from steward.model.json import JsonObject
 from steward.outbound.errors import CallError
+from steward.outbound.hosts import is_among
 from steward.outbound.response import PlatformResponse
+from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
+from steward.steps.workflow.addresses import is_removed_key, removed_in_address
 from steward.steps.workflow.effects import as_item_failure, read_all, store_of
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
+from steward.steps.workflow.web_access import KIND
 
-_NONE = ("none", "")
-_PREDEFINED = "predefinedCredentialType"
+_NONE = ("none", "", None)
+_PREDEFINED, _GENERIC = "predefinedCredentialType", "genericCredentialType"
 _WOO = "wooCommerceApi"
+# What older versions of the nodes call the generic sign-ins.
+_OLDER = {
+    "basicAuth": "httpBasicAuth",
+    "bearerAuth": "httpBearerAuth",
+    "customAuth": "httpCustomAuth",
+    "digestAuth": "httpDigestAuth",
+    "headerAuth": "httpHeaderAuth",
+    "queryAuth": "httpQueryAuth",
+    "oAuth1": "oAuth1Api",
+    "oAuth2": "oAuth2Api",
+}
+_NOT_OFFERED = {
+    "httpDigestAuth": "HTTP Digest",
+    "oAuth1Api": "OAuth 1",
+    "twitterOAuth1Api": "OAuth 1",
+    "aws": "signatures of AWS",
+    "googleApi": "the key of a Google service account",
+    "httpSslAuth": "a certificate of its own",
+}
+_HEADER_ROWS = ("headerParameters.parameters", "headerParametersUi.parameter")
+_QUERY_ROWS = ("queryParameters.parameters", "queryParametersUi.parameter")
 
 
 def signs_in_to_store(node: NodeDefinition) -> bool:
@@ -21,23 +51,107 @@ def signs_in_to_store(node: NodeDefinition) -> bool:
     return bool(node.get("authentication") == _PREDEFINED and node.get("nodeCredentialType") == _WOO)
 
 
-def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
-    """Yields the problems of authentication that is not supported."""
-    authentication, kind = node.get("authentication", "none"), str(node.get("nodeCredentialType", ""))
+def credential_of(node: NodeDefinition) -> str | None:
+    """Returns the type of credential the node signs in with; None without a sign-in."""
+    authentication = node.get("authentication")
     if authentication in _NONE:
-        return
+        return None
+    if authentication == _PREDEFINED:
+        return str(node.get("nodeCredentialType", "") or next(iter(node.credentials), "unknown"))
+    if authentication == _GENERIC:
+        return str(node.get("genericAuthType", "") or next(iter(node.credentials), "unknown"))
+    return _OLDER.get(str(authentication), str(authentication))
+
+
+def needs_account(node: NodeDefinition) -> bool:
+    """Whether the node signs in with an account that a person binds."""
+    credential = credential_of(node)
+    if credential is None:
+        return bool(_removed_keys(node))
+    return credential not in _NOT_OFFERED and not _is_store(credential)
+
+
+def account_to_bind(node: NodeDefinition) -> JsonObject | None:
+    """Returns what is proposed for the account: credential type, sign-in, name of the place, hosts."""
+    if not needs_account(node):
+        return None
+    host = literal_host(str(node.get("url", node.get("endpoint", ""))))
+    credential = credential_of(node)
+    if credential is None:
+        sign_in, parameter = _sign_in_of_keys(_removed_keys(node))
+        known = CredentialType("", sign_in, parameter, ())
+    else:
+        known = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
+    hosts = list(known.hosts) or ([] if host is None else [host])
+    return {
+        "credential": credential,
+        "sign_in": known.sign_in or None,
+        "name": known.parameter,
+        "hosts": list(hosts),
+    }
+
+
+def _removed_keys(node: NodeDefinition) -> list[tuple[str, str]]:
+    """The headers and query parameters whose value was a key in the file, which was not imported."""
+    keys = [("header", name) for name in _removed_in(node, _HEADER_ROWS)]
+    keys += [("query", name) for name in _removed_in(node, _QUERY_ROWS)]
+    return keys + [("query", name) for name in removed_in_address(str(node.get("url", "")))]
+
+
+def _removed_in(node: NodeDefinition, paths: Sequence[str]) -> Iterable[str]:
+    for path in paths:
+        rows = node.get(path, [])
+        for row in rows if isinstance(rows, list) else ():
+            if isinstance(row, Mapping) and is_removed_key(str(row.get("name", "")), row.get("value")):
+                yield str(row.get("name", "")).strip()
+
+
+def _sign_in_of_keys(keys: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
+    """Returns the sign-in that puts the removed keys back where they were."""
+    places = {(place, name.lower()): name for place, name in keys}
+    if len(places) > 1:
+        return "custom", None
+    [((place, lowered), name)] = places.items()
+    return ("bearer", None) if (place, lowered) == ("header", "authorization") else (place, name)
+
+
+def literal_host(url: str) -> str | None:
+    """Returns the host of an address, if no expression is in it."""
+    match = re.match(r"=?\s*https?://([A-Za-z0-9._-]+)(?=[/?:#]|\s*\Z)", url)
+    return match[1].lower() if match else None
+
+
+def _is_store(credential: str) -> bool:
+    return credential.startswith(("shopify", "wooCommerce"))
+
+
+def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
+    """Yields the problems of authentication that is not supported, or of an address that it is not for."""
     if signs_in_to_store(node):
         yield from _store_problems(node, reads=reads)
         return
-    words = "It signs in with a credential of n8n, which is not there. Remove the sign-in or the step."
-    if authentication == _PREDEFINED:
-        if kind.startswith(("shopify", "wooCommerce")):
-            words = "It signs in to the store itself. Use a store step instead."
-        elif kind.startswith("google"):
-            words = "It signs in to Google itself. Use a spreadsheet step instead."
-        else:
-            words = f"It signs in with a credential of n8n ({kind[:40]}), which is not there. Remove it."
-    yield StepProblem("error", "credential", words)
+    credential = credential_of(node)
+    if credential is None:
+        return
+    if _is_store(credential):
+        yield StepProblem("error", "credential", "It signs in to the store itself. Use a store step instead.")
+        return
+    if credential in _NOT_OFFERED:
+        words = f"It signs in with {_NOT_OFFERED[credential]}, which is not offered here."
+        yield StepProblem("error", "credential", f"{words} Use another sign-in of the service.")
+        return
+    known = CREDENTIAL_TYPES.get(credential)
+    host = literal_host(str(node.get("url", node.get("endpoint", ""))))
+    if known is not None and known.hosts and host is not None and not is_among(host, known.hosts):
+        words = f"Its address is on {host[:100]}, which is not known as a host of its sign-in."
+        yield StepProblem("warning", "credential", f"{words} Check where the key is sent.")
+
+
+def uses_account(node: NodeDefinition) -> str | None:
+    """Returns the kind of connection the node needs."""
+    if signs_in_to_store(node):
+        return "store"
+    return KIND if needs_account(node) else None
 
 
 def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:

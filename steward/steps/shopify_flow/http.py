@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.connectors.base.requests import SendRequest
+from steward.connectors.web_request.connector import CHANGES
 from steward.model.answer import parse_storable_json
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind

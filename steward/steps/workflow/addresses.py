@@ -48,16 +48,25 @@ def sendable_headers(headers: Mapping[str, Any]) -> dict[str, str]:
     return sendable
 
 
+def is_removed_key(name: str, value: object) -> bool:
+    """Whether a header or query parameter held a key in the file, which was not imported."""
+    return _KEYS.match(name.strip()) is not None and value in ("", None)
+
+
+def removed_in_address(url: str) -> list[str]:
+    """The query parameters of an address that held a key in the file, which was not imported."""
+    return [name for name in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url) if _KEYS.match(name)]
+
+
 def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
     """Yields a problem for a secret in a header or in the query, whose value was not imported."""
-    if _KEYS.match(name.strip()) and value in ("", None):
+    if is_removed_key(name, value):
         words = f"It sends a key in “{name[:60]}”, which is not taken from a file. Remove it or the step."
         yield StepProblem("error", "credential", words)
 
 
 def removed_address_problems(url: str) -> Iterable[StepProblem]:
     """Yields a problem for each secret in an address, whose value was not imported."""
-    for part in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url):
-        if _KEYS.match(part):
-            words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
-            yield StepProblem("error", "credential", words)
+    for part in removed_in_address(url):
+        words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
+        yield StepProblem("error", "credential", words)

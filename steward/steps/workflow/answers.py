@@ -6,11 +6,10 @@ See docs/design/imports-n8n.md#http-steps.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from steward.connectors.web_request.connector import CHANGES, SendRequest
+from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer, parse_storable_json
 from steward.model.json import JsonObject
 from steward.outbound.response import PlatformResponse
-from steward.outbound.web import NO_CONNECTION
 from steward.steps.workflow.addresses import removed_address_problems, removed_header_problems
 from steward.steps.workflow.effects import Effects
 from steward.steps.workflow.items import Item
@@ -24,6 +23,7 @@ from steward.steps.workflow.step_types import (
     StepProblem,
     paired_with,
 )
+from steward.steps.workflow.web_access import web_access_of
 
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
 _PAIRS = (
@@ -85,15 +85,16 @@ def send_each_item(
 
     `settings_of` returns what `answered_item` needs of the parameters.
     """
-    effects, operation = Effects(call), CHANGES["http.send"]
+    effects, access = Effects(call), web_access_of(call)
     for index in range(len(call.items)):
         try:
             request, settings = build_request(index), settings_of(index)
+            access.check_host(request.url)
         except ItemFailed as failure:
             effects.fail_item(index, failure.message)
             continue
-        planned = operation.plan([request], integration_id=NO_CONNECTION)
-        effects.add_plan(index, planned, Item({}, paired_with(index)), operation, settings)
+        planned = access.operation.plan([request], integration_id=access.integration_id)
+        effects.add_plan(index, planned, Item({}, paired_with(index)), access.operation, settings)
     return effects.result()
 
 

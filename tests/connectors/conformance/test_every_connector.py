@@ -43,10 +43,13 @@ PLAIN = {
     "access_key_id": "key",
     "host": "api.example",
     "origin": "https://api.example",
+    "hosts": "api.example",
+    "sign_in": "bearer",
+    "test_url": "https://api.example/me",
 }
 SEALED = {
     name: Secret(f"secret {name}")
-    for name in ("access_token", "consumer_key", "consumer_secret", "secret_access_key")
+    for name in ("access_token", "consumer_key", "consumer_secret", "secret_access_key", "token")
 } | {"webhook_url": Secret("https://api.example/hook?sig=1"), "private_key": Secret("key")}
 SECRETS = ConnectionSecrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
 

@@ -96,6 +96,7 @@ export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
   spreadsheet: { name: "Google Sheets", one: "spreadsheet" },
   teams: { name: "Microsoft Teams", one: "Teams channel" },
   cloud_s3: { name: "Cloud storage", one: "cloud storage" },
+  http_api: { name: "HTTP API", one: "account of an HTTP API" },
   store: { name: "Store", one: "store" },
 };
 

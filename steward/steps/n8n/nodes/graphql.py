@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from steward.connectors.web_request.connector import SendRequest
+from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
+from steward.steps.n8n.http_sign_in import account_to_bind, authentication_problems, uses_account
 from steward.steps.workflow.addresses import https_address, sendable_headers
 from steward.steps.workflow.answers import (
     JSON,
@@ -21,7 +22,7 @@ from steward.steps.workflow.answers import (
     run_data_in_read_problems,
     send_each_item,
 )
-from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.effects import as_item_failure, read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -36,6 +37,7 @@ from steward.steps.workflow.step_types import (
     StepType,
     is_expression,
 )
+from steward.steps.workflow.web_access import KIND, web_access_of
 
 
 class GraphQlNode(StepType):
@@ -69,15 +71,22 @@ class GraphQlNode(StepType):
         query = node.get("query", "")
         return StepKind.READ if isinstance(query, str) and only_asks(query) else StepKind.SEND
 
+    def required_connection(self, node: NodeDefinition) -> str | None:
+        """Returns http_api if it signs in."""
+        return uses_account(node)
+
+    def account(self, node: NodeDefinition) -> JsonObject | None:
+        """Returns how it signs in, and where."""
+        return account_to_bind(node)
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields problems of the document, the address and authentication."""
         if is_expression(node.get("query", "")) and "{{" in str(node.get("query")):
             words = "Its document is put together by an expression. Write it out, and use variables."
             yield StepProblem("error", "parameter", words)
-        if node.get("authentication", "none") != "none":
-            words = "It signs in with a credential of n8n, which is not there. Remove it or the step."
-            yield StepProblem("error", "credential", words)
-        yield from removed_key_problems(node)
+        yield from authentication_problems(node, reads=self.kind_of(node) is StepKind.READ)
+        if uses_account(node) != KIND:
+            yield from removed_key_problems(node)
         if self.kind_of(node) is StepKind.READ:
             yield from run_data_in_read_problems(node, "endpoint", "variables", "headerParametersUi")
 
@@ -161,7 +170,7 @@ def _refuse_errors(objects: Sequence[JsonObject], response_format: object) -> No
 
 
 async def _questions(call: StepCall) -> NodeResult:
-    web = web_of(call)
+    web = web_access_of(call)
 
     async def query(index: int) -> list[dict[str, Any]]:
         params = call.params(index)

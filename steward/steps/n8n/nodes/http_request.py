@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-from steward.connectors.web_request.connector import SendRequest
+from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.steps.n8n.http_pages import PageRequest, all_pages, asks_pages, pages_problems
-from steward.steps.n8n.http_sign_in import authentication_problems, signs_in_to_store, store_answer
+from steward.steps.n8n.http_sign_in import (
+    account_to_bind,
+    authentication_problems,
+    signs_in_to_store,
+    store_answer,
+    uses_account,
+)
 from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
 from steward.steps.workflow.answers import (
     FORM,
@@ -26,7 +32,7 @@ from steward.steps.workflow.answers import (
     run_data_in_read_problems,
     send_each_item,
 )
-from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.effects import as_item_failure, read_each_item
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -40,6 +46,7 @@ from steward.steps.workflow.step_types import (
     StepProblem,
     StepType,
 )
+from steward.steps.workflow.web_access import KIND, web_access_of
 
 _READS = frozenset(("GET", "HEAD"))
 _NAMES = (
@@ -100,8 +107,12 @@ class HttpRequestNode(StepType):
         return StepKind.READ if _method(node) in _READS else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
-        """Returns store if it uses a store's credentials."""
-        return "store" if signs_in_to_store(node) else None
+        """Returns store if it uses a store's credentials, http_api if it signs in elsewhere."""
+        return uses_account(node)
+
+    def account(self, node: NodeDefinition) -> JsonObject | None:
+        """Returns how it signs in, and where."""
+        return account_to_bind(node)
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported addresses, methods, secrets and options."""
@@ -116,7 +127,8 @@ class HttpRequestNode(StepType):
                 "error", "parameter", "It calls an http address. Only https is called: change it."
             )
         yield from authentication_problems(node, reads=method in _READS)
-        yield from removed_key_problems(node)
+        if uses_account(node) != KIND:
+            yield from removed_key_problems(node)
         options = node.get("options", {})
         yield from _option_problems(options if isinstance(options, Mapping) else {})
         yield from _format_problems(node)
@@ -300,7 +312,7 @@ def _sends(call: StepCall) -> NodeResult:
 
 
 async def _reads(call: StepCall) -> NodeResult:
-    web = web_of(call)
+    web = web_access_of(call)
 
     async def read(index: int) -> list[dict[str, Any]]:
         params = _shaped(call.params(index), call.version)

@@ -1,0 +1,146 @@
+"""Requests of imported workflows that change something elsewhere, sent at most once.
+
+They go to addresses of their own (`http.send`) or to the hosts of an account (`http_api.send`).
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from steward.connectors.base.connector import Guard, PlannedChanges
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.answer import WriteAnswer
+from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.errors import Invalid, PlatformUnavailable, WriteFailed
+from steward.outbound.response import PlatformResponse
+from steward.outbound.web import NO_CONNECTION
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Commands one request as a step prepared it; `body_text` is its body as people read it.
+
+    `accepts_any_status`: an error status is an answer like any other, so the request counts as made.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    body_text: str = ""
+    message: str | None = None
+    accepts_any_status: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequestOperation:
+    """Sends a request: nothing can be read back, so it is sent at most once. Only a person may repeat it."""
+
+    name: str = "http.send"
+    action: Action = Action.SEND
+    recovery: Recovery = Recovery.AT_MOST_ONCE
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Returns `at_most_once` for every part."""
+        return self.recovery
+
+    def plan(self, commands: Sequence[SendRequest], *, integration_id: IntegrationId) -> PlannedChanges:
+        """Plans one request per command."""
+        return PlannedChanges(tuple(self._proposal(command, integration_id) for command in commands), ())
+
+    def _proposal(self, command: SendRequest, integration_id: IntegrationId) -> Proposal:
+        host = urlsplit(command.url).netloc
+        arguments: JsonObject = {
+            "method": command.method,
+            "url": command.url,
+            "headers": dict(command.headers),
+            "body": base64.b64encode(command.body).decode(),
+        }
+        if command.accepts_any_status:
+            arguments = {**arguments, "accepts_any_status": True}
+        part = Part(self.name, integration_id, host, arguments, None, None)
+        header_lines = "\n".join(f"{name}: {value}" for name, value in sorted(command.headers.items()))
+        fields = (
+            FieldChange("request", "Request", None, f"{command.method} {command.url}"[:2000], FieldKind.TEXT),
+            FieldChange("headers", "Headers", None, header_lines, FieldKind.TEXT),
+            FieldChange("body", "Body", None, command.body_text, FieldKind.TEXT),
+        )
+        account = None if integration_id == NO_CONNECTION else integration_id
+        ref = ObjectRef("request", None, f"{command.method} {host}"[:200])
+        return Proposal(ref, self.action, fields, (part,), account, False, command.message)
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """Predicts nothing: the answer of the address is unknown."""
+        return {}, ("",)
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """Sends each request in a call of its own."""
+        return [(part,) for part in parts]
+
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
+        """Returns false: nothing can be read back."""
+        return False
+
+
+def _headers(stored: JsonValue) -> dict[str, str]:
+    return {name: str(text) for name, text in stored.items()} if isinstance(stored, Mapping) else {}
+
+
+class RequestSender(Protocol):
+    """Sends one granted request and returns its response. Raises NotSent, OutcomeUnknown."""
+
+    async def __call__(
+        self,
+        method: str,
+        url: str,
+        body: bytes,
+        *,
+        headers: Mapping[str, str],
+        effect_keys: Sequence[str],
+        key: str,
+    ) -> PlatformResponse:
+        """Sends it."""
+        ...
+
+
+@dataclass(slots=True)
+class RequestWriter:
+    """Sends the one request of a batch."""
+
+    send: RequestSender
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Returns applied when the address answers 2xx, or anything to a request that accepts it.
+
+        Never raises a call's error.
+        """
+        [part] = batch.parts
+        try:
+            response = await self.send(
+                str(part.arguments["method"]),
+                str(part.arguments["url"]),
+                base64.b64decode(str(part.arguments["body"])),
+                headers=_headers(part.arguments["headers"]),
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+            )
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
+        return [web_outcome(response, accepts_any_status=bool(part.arguments.get("accepts_any_status")))]
+
+
+def web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
+    """Returns the outcome of a request by its response, with the answer."""
+    answer = WriteAnswer.of_body(response.status, response.headers, response.body)
+    if response.ok or accepts_any_status:
+        return WriteOutcome(WriteState.APPLIED, answer=answer)
+    words = f"The address refused the request (status {response.status})."
+    if response.status < 500:
+        return WriteOutcome.of_error(WriteState.REFUSED, Invalid([], words), answer)
+    return WriteOutcome.of_error(WriteState.UNKNOWN, PlatformUnavailable(words), answer)

@@ -1,0 +1,140 @@
+"""How the services sign in that public workflows use most: by credential type, as the services document it.
+
+A line is the credential type, the sign-in, the name of the header or query parameter (`-` for none) and the
+hosts. `oauth2` is a person's or an app's OAuth 2 sign-in. A service that runs on the merchant's own host has
+`-`: then it is the host of the step's address.
+"""
+
+from dataclasses import dataclass
+
+_TABLE = """
+httpBearerAuth bearer - -
+httpHeaderAuth header - -
+httpQueryAuth query - -
+httpBasicAuth basic - -
+httpCustomAuth custom - -
+oAuth2Api oauth2 - -
+activeCampaignApi header Api-Token *.api-us1.com
+airtableApi bearer - api.airtable.com
+airtableTokenApi bearer - api.airtable.com
+airtableOAuth2Api oauth2 - api.airtable.com
+anthropicApi header x-api-key api.anthropic.com
+apifyApi bearer - api.apify.com
+asanaApi bearer - app.asana.com
+asanaOAuth2Api oauth2 - app.asana.com
+azureOpenAiApi header api-key *.openai.azure.com
+baserowApi header Authorization api.baserow.io
+bitlyApi bearer - api-ssl.bitly.com
+boxOAuth2Api oauth2 - api.box.com upload.box.com
+calendlyApi bearer - api.calendly.com
+clearbitApi bearer - *.clearbit.com
+clickUpApi header Authorization api.clickup.com
+cloudflareApi bearer - api.cloudflare.com
+cohereApi bearer - api.cohere.ai api.cohere.com
+deepLApi header Authorization api.deepl.com api-free.deepl.com
+deepSeekApi bearer - api.deepseek.com
+discordBotApi header Authorization discord.com
+discordOAuth2Api oauth2 - discord.com
+dropboxApi bearer - api.dropboxapi.com content.dropboxapi.com
+dropboxOAuth2Api oauth2 - api.dropboxapi.com content.dropboxapi.com
+elevenLabsApi header xi-api-key api.elevenlabs.io
+facebookGraphApi query access_token graph.facebook.com
+facebookGraphAppApi query access_token graph.facebook.com
+firecrawlApi bearer - api.firecrawl.dev
+freshdeskApi basic - *.freshdesk.com
+getResponseApi header X-Auth-Token api.getresponse.com
+githubApi bearer - api.github.com
+githubOAuth2Api oauth2 - api.github.com
+gitlabApi header Private-Token gitlab.com
+gitlabOAuth2Api oauth2 - gitlab.com
+gmailOAuth2 oauth2 - gmail.googleapis.com www.googleapis.com
+googleAdsOAuth2Api oauth2 - googleads.googleapis.com
+googleAnalyticsOAuth2 oauth2 - analyticsdata.googleapis.com analyticsreporting.googleapis.com
+googleCalendarOAuth2Api oauth2 - www.googleapis.com
+googleDocsOAuth2Api oauth2 - docs.googleapis.com
+googleDriveOAuth2Api oauth2 - www.googleapis.com
+googleOAuth2Api oauth2 - *.googleapis.com
+googlePalmApi header x-goog-api-key generativelanguage.googleapis.com
+googleSheetsOAuth2Api oauth2 - sheets.googleapis.com
+groqApi bearer - api.groq.com
+hubspotApi query hapikey api.hubapi.com
+hubspotAppToken bearer - api.hubapi.com
+hubspotDeveloperApi oauth2 - api.hubapi.com
+hubspotOAuth2Api oauth2 - api.hubapi.com
+huggingFaceApi bearer - api-inference.huggingface.co huggingface.co router.huggingface.co
+hunterApi query api_key api.hunter.io
+intercomApi bearer - api.intercom.io
+jinaAiApi bearer - *.jina.ai
+jiraSoftwareCloudApi basic - *.atlassian.net
+linkedInOAuth2Api oauth2 - api.linkedin.com
+mailchimpApi header Authorization *.api.mailchimp.com
+mailchimpOAuth2Api oauth2 - *.api.mailchimp.com
+mailerLiteApi bearer - connect.mailerlite.com api.mailerlite.com
+mailgunApi basic - api.mailgun.net api.eu.mailgun.net
+mailjetEmailApi basic - api.mailjet.com
+microsoftExcelOAuth2Api oauth2 - graph.microsoft.com
+microsoftGraphSecurityOAuth2Api oauth2 - graph.microsoft.com
+microsoftOAuth2Api oauth2 - graph.microsoft.com
+microsoftOneDriveOAuth2Api oauth2 - graph.microsoft.com
+microsoftOutlookOAuth2Api oauth2 - graph.microsoft.com
+microsoftSharePointOAuth2Api oauth2 - graph.microsoft.com *.sharepoint.com
+microsoftTeamsOAuth2Api oauth2 - graph.microsoft.com
+mistralCloudApi bearer - api.mistral.ai
+mondayComApi header Authorization api.monday.com
+nocoDbApiToken header xc-token -
+notionApi bearer - api.notion.com
+notionOAuth2Api oauth2 - api.notion.com
+openAiApi bearer - api.openai.com
+openRouterApi bearer - openrouter.ai
+pagerDutyApi header Authorization api.pagerduty.com
+perplexityApi bearer - api.perplexity.ai
+pineconeApi header Api-Key *.pinecone.io
+pipedriveApi query api_token api.pipedrive.com *.pipedrive.com
+postmarkApi header X-Postmark-Server-Token api.postmarkapp.com
+quickBooksOAuth2Api oauth2 - quickbooks.api.intuit.com
+redditOAuth2Api oauth2 - oauth.reddit.com
+salesforceOAuth2Api oauth2 - *.salesforce.com
+sendGridApi bearer - api.sendgrid.com
+sendInBlueApi header api-key api.brevo.com api.sendinblue.com
+serpApi query api_key serpapi.com
+slackApi bearer - slack.com files.slack.com
+slackOAuth2Api oauth2 - slack.com files.slack.com
+spotifyOAuth2Api oauth2 - api.spotify.com
+stripeApi bearer - api.stripe.com
+supabaseApi header apikey *.supabase.co
+todoistApi bearer - api.todoist.com
+todoistOAuth2Api oauth2 - api.todoist.com
+trelloApi custom - api.trello.com
+twilioApi basic - api.twilio.com
+twitterOAuth2Api oauth2 - api.twitter.com api.x.com
+typeformApi bearer - api.typeform.com
+urlScanIoApi header API-KEY urlscan.io
+virusTotalApi header x-apikey www.virustotal.com
+webflowOAuth2Api oauth2 - api.webflow.com
+whatsAppApi bearer - graph.facebook.com
+wordpressApi basic - -
+xeroOAuth2Api oauth2 - api.xero.com
+youTubeOAuth2Api oauth2 - www.googleapis.com youtube.googleapis.com
+zendeskApi basic - *.zendesk.com
+zohoOAuth2Api oauth2 - *.zohoapis.com *.zohoapis.eu
+zoomOAuth2Api oauth2 - api.zoom.us
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialType:
+    """How a service signs in: the sign-in, the header or parameter, and the hosts, where they are fixed."""
+
+    name: str
+    sign_in: str
+    parameter: str | None
+    hosts: tuple[str, ...]
+
+
+def _read(line: str) -> CredentialType:
+    name, sign_in, parameter, *hosts = line.split()
+    fixed = tuple(host for host in hosts if host != "-")
+    return CredentialType(name, sign_in, None if parameter == "-" else parameter, fixed)
+
+
+CREDENTIAL_TYPES = {entry.name: entry for entry in map(_read, _TABLE.strip().splitlines())}

@@ -1,0 +1,78 @@
+"""Where the requests of a workflow's step go: an address of its own, or one of the hosts of its account."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.queries import HTTP, HttpQuery
+from steward.connectors.web_request.connector import CHANGES
+from steward.model.ids import IntegrationId
+from steward.outbound.hosts import is_among
+from steward.outbound.response import PlatformResponse
+from steward.outbound.web import NO_CONNECTION, WebReadClient
+from steward.steps.base import AccountAccess
+from steward.steps.workflow.effects import account_of, web_of
+from steward.steps.workflow.step_types import ItemFailed, StepCall
+
+KIND = "http_api"
+
+
+@dataclass(frozen=True, slots=True)
+class WebAccess:
+    """Reads addresses and names the operation that sends; `account` is None for addresses of its own."""
+
+    account: AccountAccess | None
+    web: WebReadClient | None
+
+    async def read(self, method: str, url: str, headers: Mapping[str, str]) -> PlatformResponse:
+        """Returns the response to a GET or HEAD. Raises CallError, ItemFailed."""
+        if self.account is not None:
+            return await self._ask(self.account, HttpQuery(method, url, tuple(headers.items())))
+        assert self.web is not None
+        return await self.web.read(method, url, headers)
+
+    async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
+        """Returns the response to a GraphQL query that changes nothing. Raises CallError, ItemFailed."""
+        if self.account is not None:
+            return await self._ask(self.account, HttpQuery("POST", url, tuple(headers.items()), body))
+        assert self.web is not None
+        return await self.web.query(url, body, headers)
+
+    async def _ask(self, account: AccountAccess, query: HttpQuery) -> PlatformResponse:
+        self.check_host(query.url)
+        [page] = [page async for page in account.reader.read(HTTP, query)]
+        [response] = page.items
+        return response
+
+    def check_host(self, url: str) -> None:
+        """Raises ItemFailed for an address that is on none of the account's hosts."""
+        if self.account is None:
+            return
+        settings: Any = self.account.connection.facts.get("settings")
+        hosts = str(settings.get("hosts", "") if isinstance(settings, Mapping) else "").split()
+        parts = urlsplit(url)
+        if not is_among((parts.hostname or "").lower(), hosts) and parts.netloc.lower() not in hosts:
+            name = self.account.connection.name
+            raise ItemFailed(
+                f"The address is on {(parts.hostname or '')[:100]}, and the key of {name} is sent to its own "
+                f"hosts alone ({', '.join(hosts)[:200]}). Choose another account, or change the address."
+            )
+
+    @property
+    def operation(self) -> WriteOperation[Any]:
+        """The operation that sends."""
+        return CHANGES["http.send"] if self.account is None else self.account.changes["http_api.send"]
+
+    @property
+    def integration_id(self) -> IntegrationId:
+        """The connection that what is sent belongs to."""
+        return NO_CONNECTION if self.account is None else self.account.connection.integration_id
+
+
+def web_access_of(call: StepCall) -> WebAccess:
+    """Returns the account that the step is bound to, or the open web. Raises WorkflowStepFailed."""
+    if call.step.origin is not None and call.step.origin.needs == KIND:
+        return WebAccess(account_of(call), None)
+    return WebAccess(None, web_of(call))

@@ -1,0 +1,290 @@
+"""Accounts of HTTP APIs: the form, the five sign-ins, and the hosts a key is sent to."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.connectors.base.options import Options
+from steward.connectors.base.queries import HTTP, HttpQuery
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
+from steward.connectors.http_api.connector import CONNECTOR, HttpApiConnector
+from steward.connectors.http_api.settings import MOST_HOSTS
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.client import Outbound
+from steward.outbound.errors import CallError, CallRefused, Unauthorized, UnusableResponse, WrongResponder
+from steward.outbound.hosts import is_among, is_host_entry
+from steward.outbound.response import PlatformResponse
+from steward.outbound.transport import HttpTransport
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.fake_clock import FakeClock
+from tests.fakes.partner_api import API, AUTH, CLIENT_ID, CLIENT_SECRET, ELSEWHERE, KEY, PartnerApi
+
+ME = f"https://{API}/me"
+TOKENS = f"https://{AUTH}/token"
+SIGN_INS: dict[str, dict[str, Any]] = {
+    "bearer": {"token": KEY},
+    "header": {"header_name": "X-Api-Key", "header_value": KEY},
+    "query": {"query_name": "api_key", "query_value": KEY},
+    "basic": {"username": "ann", "password": KEY},
+    "custom": {"custom": json.dumps({"headers": {"X-Api-Key": KEY}, "qs": {"v": 2}})},
+    "client_credentials": {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "token_url": TOKENS},
+}
+every_sign_in = pytest.mark.parametrize("sign_in", SIGN_INS)
+
+
+def connector() -> HttpApiConnector:
+    """The connector as an operator without private hosts has it."""
+    options = Options(frozenset(), 20.0, "https://sheets.example", "https://token.example", ())
+    return CONNECTOR.from_options(options)
+
+
+def connected(fields: dict[str, Any], hosts: str = API) -> ConnectionSecrets:
+    """The account as it is stored."""
+    settings = connector().settings({"hosts": hosts, **fields})
+    return ConnectionSecrets(IntegrationId(7), settings.plain, settings.sealed)
+
+
+class World:
+    """The clients over a partner's API, without sockets."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.api = PartnerApi()
+        self.lines: list[str] = []
+        self.clock = clock
+        register = Register()
+        log = Log(self.lines.append, clock, register)
+        wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(self.api.answer))
+        self.outbound = Outbound(wire, jitter=lambda: 0.0)
+
+    async def read(self, secrets: ConnectionSecrets, url: str = ME, **headers: str) -> PlatformResponse:
+        """Reads an address with the account."""
+        http = self.outbound.read_client(OrgId(1), IntegrationId(7), connector().endpoint(secrets))
+        query = HttpQuery("GET", url, tuple(headers.items()))
+        [page] = [page async for page in connector().reader(http, secrets).read(HTTP, query)]
+        return page.items[0]
+
+
+@pytest.fixture
+def world(clock: FakeClock) -> World:
+    """A partner's API."""
+    return World(clock)
+
+
+@every_sign_in
+async def test_every_sign_in_is_accepted_by_the_api(world: World, sign_in: str) -> None:
+    """The key is in its place, and in no line of the log."""
+    secrets = connected(SIGN_INS[sign_in])
+    assert secrets.plain["sign_in"] == sign_in
+    response = await world.read(secrets)
+    assert (response.status, response.json()) == (200, {"path": "/me", "method": "GET"})
+    assert world.lines
+    assert not any(KEY in line or CLIENT_SECRET in line for line in world.lines)
+
+
+@every_sign_in
+async def test_a_key_is_sent_to_the_hosts_of_its_account_alone(world: World, sign_in: str) -> None:
+    """Neither an address of a step nor a redirect takes it elsewhere."""
+    secrets = connected(SIGN_INS[sign_in])
+    with pytest.raises(CallRefused, match=r"thief\.example"):
+        await world.read(secrets, f"https://{ELSEWHERE}/me")
+    assert world.api.seen == []
+    away = httpx.Response(302, headers={"location": f"https://{ELSEWHERE}/me"}, stream=httpx.ByteStream(b""))
+    world.api.respond = lambda request: away
+    with pytest.raises(CallRefused, match=r"thief\.example"):
+        await world.read(secrets)
+    assert {request.url.host for request in world.api.seen} == {API}
+
+
+async def test_a_redirect_within_the_accounts_hosts_is_followed(world: World) -> None:
+    """With the key, and at most three times."""
+    world.api.respond = lambda request: _redirect("/me") if request.url.path == "/old" else None
+    assert (await world.read(connected(SIGN_INS["bearer"]), f"https://{API}/old")).status == 200
+    world.api.respond = lambda request: _redirect("/old")
+    with pytest.raises(WrongResponder):
+        await world.read(connected(SIGN_INS["bearer"]))
+    assert len(world.api.seen) == 2 + 4
+
+
+def _redirect(path: str) -> httpx.Response:
+    return httpx.Response(307, headers={"location": path}, stream=httpx.ByteStream(b""))
+
+
+async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world: World) -> None:
+    """An emptied header or parameter of an import gets its value back, once."""
+    await world.read(connected(SIGN_INS["header"]), **{"X-Api-Key": ""})
+    await world.read(connected(SIGN_INS["query"]), f"{ME}?api_key=&page=2")
+    first, second = world.api.seen
+    assert first.headers.get_list("x-api-key") == [KEY]
+    assert second.url.params.multi_items() == [("page", "2"), ("api_key", KEY)]
+
+
+@pytest.mark.parametrize("place", ["body", "header"])
+async def test_a_token_is_fetched_once_and_again_when_it_is_no_longer_accepted(
+    world: World, place: str
+) -> None:
+    """RFC 6749, 4.4: the client in the body or in the header; a refused token is exchanged anew, once."""
+    fields = {**SIGN_INS["client_credentials"], "client_in": place, "scope": "read write"}
+    secrets = connected(fields)
+    await world.read(secrets)
+    await world.read(secrets)
+    [grant] = world.api.grants
+    assert (grant["by"], grant["grant_type"], grant["scope"]) == (place, "client_credentials", "read write")
+    world.api.tokens.clear()
+    assert (await world.read(secrets)).status == 200
+    assert len(world.api.grants) == 2
+
+
+@pytest.mark.parametrize(("lifetime", "seconds"), [(None, 2880.0), ("600", 480.0), (600, 480.0)])
+async def test_a_token_is_used_for_most_of_its_lifetime(
+    world: World, lifetime: object, seconds: float
+) -> None:
+    """80 % of what the answer names, which may be text; of an hour when it names nothing."""
+    world.api.lifetime_s = lifetime
+    secrets = connected(SIGN_INS["client_credentials"])
+    await world.read(secrets)
+    await world.clock.advance(seconds - 1)
+    await world.read(secrets)
+    assert len(world.api.grants) == 1
+    await world.clock.advance(2)
+    await world.read(secrets)
+    assert len(world.api.grants) == 2
+
+
+async def test_a_refused_client_and_an_unusable_token_are_told_apart(world: World) -> None:
+    """What the OAuth server answers decides the words."""
+    with pytest.raises(Unauthorized):
+        await world.read(connected({**SIGN_INS["client_credentials"], "client_secret": "wrong"}))
+    world.api.lifetime_s = "soon"
+    with pytest.raises(UnusableResponse):
+        await world.read(connected(SIGN_INS["client_credentials"]))
+
+
+@every_sign_in
+async def test_the_test_request_tells_a_good_key_from_a_bad_one(world: World, sign_in: str) -> None:
+    """A refused key is reported at the field of its secret."""
+    secrets = connected({**SIGN_INS[sign_in], "test_url": ME})
+    http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))
+    assert (await connector().check(http, secrets)).ok
+    world.api.respond = lambda request: httpx.Response(401, stream=httpx.ByteStream(b"no"))
+    health = await connector().check(http, secrets)
+    assert not health.ok
+    assert health.error_field in secrets.sealed
+
+
+async def test_without_a_test_address_the_check_says_that_nothing_was_tried(world: World) -> None:
+    """Nothing is called, and the report warns."""
+    secrets = connected(SIGN_INS["bearer"])
+    http = world.outbound.management_client(OrgId(1), None, connector().endpoint(secrets))
+    health = await connector().check(http, secrets)
+    assert health.ok
+    assert [warning.code for warning in health.warnings] == ["not_tried"]
+    assert world.api.seen == []
+
+
+async def test_a_client_is_tried_without_a_test_address(world: World) -> None:
+    """Its token is fetched, whatever the host's front page answers."""
+    good = connected(SIGN_INS["client_credentials"])
+    world.api.respond = lambda request: httpx.Response(404, stream=httpx.ByteStream(b""))
+    http = world.outbound.management_client(OrgId(1), None, connector().endpoint(good))
+    assert (await connector().check(http, good)).ok
+    bad = connected({**SIGN_INS["client_credentials"], "client_secret": "wrong"})
+    http = world.outbound.management_client(OrgId(1), None, connector().endpoint(bad))
+    health = await connector().check(http, bad)
+    assert (health.ok, health.error_field) == (False, "client_secret")
+
+
+@pytest.mark.parametrize(
+    ("respond", "error"),
+    [
+        (lambda request: httpx.Response(200, stream=httpx.ByteStream(b"x" * (16 * 1024 * 1024))), CallError),
+        (lambda request: (_ for _ in ()).throw(httpx.ReadTimeout("slow")), CallError),
+        (lambda request: (_ for _ in ()).throw(httpx.RemoteProtocolError("cut")), CallError),
+    ],
+    ids=["too large", "slow", "cut"],
+)
+async def test_a_server_that_misbehaves_ends_in_an_error(world: World, respond: Any, error: type) -> None:
+    """A slow server, a cut body and one without end are errors of the call, never hangs or crashes."""
+    world.api.respond = respond
+    secrets = connected(SIGN_INS["bearer"])
+    with pytest.raises(error):
+        await world.clock.through(world.read(secrets))
+
+
+@pytest.mark.parametrize(
+    ("fields", "errors"),
+    [
+        ({}, {"token"}),
+        ({"token": "a", "password": "b"}, {"token", "password"}),
+        ({"username": "ann"}, {"password"}),
+        ({"header_name": "Host", "header_value": "x"}, {"header_name"}),
+        ({"header_name": "A B", "header_value": "x"}, {"header_name"}),
+        ({"token": "a\nb"}, {"token"}),
+        ({"token": 7}, {"token"}),
+        ({"token": "a" * 8001}, {"token"}),
+        ({"token": "a", "test_url": "http://api.partner.example/"}, {"test_url"}),
+        ({"token": "a", "test_url": "https://other.example/"}, {"test_url"}),
+        ({"token": "a", "hosts": ""}, {"hosts"}),
+        ({"token": "a", "hosts": "localhost"}, {"hosts"}),
+        ({"token": "a", "hosts": "*.com"}, {"hosts"}),
+        ({"token": "a", "hosts": "127.0.0.1:80"}, {"hosts"}),
+        ({"token": "a", "hosts": " ".join(f"h{n}.example" for n in range(MOST_HOSTS + 1))}, {"hosts"}),
+        ({"client_id": "a", "client_secret": "b", "token_url": "x"}, {"token_url"}),
+        ({**SIGN_INS["client_credentials"], "client_in": "query"}, {"client_in"}),
+        ({"custom": "x"}, {"custom"}),
+        ({"custom": '{"body": {"a": "b"}}'}, {"custom"}),
+        ({"custom": '{"headers": {"Content-Length": "1"}}'}, {"custom"}),
+        ({"custom": '{"headers": {"A": {}}}'}, {"custom"}),
+        ({"token": "a", "colour": "red"}, {"colour"}),
+    ],
+)
+def test_a_form_that_cannot_be_used_is_refused_by_field(fields: dict[str, Any], errors: set[str]) -> None:
+    """Every fault names the field of the form."""
+    with pytest.raises(BadSettings) as refused:
+        connector().settings({"hosts": API, **fields})
+    assert set(refused.value.errors) == errors
+
+
+def test_hosts_are_read_from_names_and_addresses() -> None:
+    """Separated by spaces, commas or lines; twenty at most."""
+    settings = connector().settings(
+        {"hosts": f"https://{API}/v1/, *.partner.example;API.PARTNER.EXAMPLE", "token": "a"}
+    )
+    assert settings.plain["hosts"] == f"{API} *.partner.example"
+    most = " ".join(f"h{number}.example" for number in range(MOST_HOSTS))
+    assert connector().settings({"hosts": most, "token": "a"}).domain == "h0.example"
+
+
+def test_new_keys_are_the_same_account_and_other_hosts_another() -> None:
+    """Reconnecting with a new key leads to the same account; a second one on the host has a name."""
+    subjects = {
+        connector().settings({"hosts": API, **fields}).subject
+        for fields in (
+            {"token": "a"},
+            {"token": "b"},
+            {"token": "a", "account": "second"},
+            {"token": "a", "hosts": AUTH},
+            {"username": "ann", "password": "a"},
+        )
+    }
+    assert len(subjects) == 4
+
+
+@pytest.mark.parametrize(
+    ("host", "entry", "is_one"),
+    [
+        ("api.example.com", "api.example.com", True),
+        ("api.example.com", "*.example.com", True),
+        ("a.b.example.com", "*.example.com", True),
+        ("example.com", "*.example.com", False),
+        ("evilexample.com", "*.example.com", False),
+        ("example.com.evil.com", "*.example.com", False),
+        ("api.example.com", "example.com", False),
+    ],
+)
+def test_a_star_stands_for_names_below(host: str, entry: str, is_one: bool) -> None:
+    """Never for the name itself, nor for one that only ends alike."""
+    assert is_host_entry(entry)
+    assert is_among(host, [entry]) is is_one

@@ -1,0 +1,201 @@
+"""HTTP steps that sign in: which account the import asks for, and runs with the account that is bound."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.automations import change
+from steward.automations.change import UpdateAsk
+from steward.imports.n8n.read import read_value
+from steward.model import kept_plan
+from steward.model.refusals import NotReady, ValidationFailed
+from steward.model.run import RunStatus
+from tests.fake_clock import FakeClock
+from tests.fakes.partner_api import API, ELSEWHERE, KEY, PartnerApi
+from tests.imports.exports import automated, chain, node
+from tests.runs.shop import Shop, connect_all, open_shop
+
+ORDERS = f"https://{API}/orders"
+HEADER = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
+
+
+def asking(**parameters: Any) -> dict[str, Any]:
+    """A step that signs in with a header."""
+    return node("Ask", "httpRequest", 4.2, {"url": ORDERS, **HEADER, **parameters, "options": {}})
+
+
+class PartnerShop:
+    """A shop beside a partner's API, whose account is connected."""
+
+    def __init__(self, shop: Shop, api: PartnerApi) -> None:
+        self.shop = shop
+        self.api = api
+
+    @property
+    def account(self) -> dict[str, Any]:
+        """The account as `accounts` names it."""
+        return {"integration_id": self.shop.connections["http_api"].integration_id}
+
+
+@pytest.fixture
+async def partner(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[PartnerShop]:
+    """The service beside the partner's API, on each engine."""
+    api = PartnerApi()
+    shop = await open_shop(database_url, clock, tmp_path, around=api.beside)
+    await connect_all(shop)
+    key = {"hosts": API, "header_name": "X-Api-Key", "header_value": KEY, "test_url": f"https://{API}/me"}
+    await shop.connect("http_api", key)
+    api.seen.clear()
+    yield PartnerShop(shop, api)
+    await shop.service.close()
+
+
+async def test_a_read_is_made_with_the_account_that_is_bound(partner: PartnerShop) -> None:
+    """Without an account the automation is not ready; with one the key is sent, and not kept."""
+    shop = partner.shop
+    automation = await automated(shop, chain(asking()))
+    with pytest.raises(NotReady, match="Ask"):
+        await shop.run_now(automation)
+    rules = shop.service.worker_context.automation_rules
+    ask = UpdateAsk(automation.id, automation.version, accounts={"Ask": partner.account})
+    changed = await shop.write(lambda tx: change.update(tx, shop.owner, ask, rules=rules))
+    assert changed.plan_version == changed.version == automation.version + 1
+    run = await shop.drained(changed)
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    assert (str(request.url), request.headers["x-api-key"]) == (ORDERS, KEY)
+    assert KEY not in repr(await shop.steps(run))
+
+
+async def test_a_send_waits_for_approval_and_goes_once_with_the_key(partner: PartnerShop) -> None:
+    """What is approved shows no key; what is sent has it, and its answer is handed on."""
+    shop = partner.shop
+    step = asking(method="POST", sendBody=True, specifyBody="json", jsonBody='{"a": 1}')
+    automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
+    run = await shop.waiting(automation)
+    assert partner.api.seen == []
+    assert KEY not in repr(await shop.changes(run))
+    await shop.approve(run)
+    await shop.restart()
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    [request] = partner.api.seen
+    assert (request.method, request.headers["x-api-key"], request.content) == ("POST", KEY, b'{"a":1}')
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_key_does_not_follow_the_address_of_a_step(partner: PartnerShop, method: str) -> None:
+    """An address that data lead elsewhere fails its step in words, and nothing is sent there."""
+    shop = partner.shop
+    step = asking(url=f"={{{{ 'https://{ELSEWHERE}/orders' }}}}", method=method)
+    automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.FAILED
+    assert "sent to its own hosts alone" in repr(await shop.steps(run))
+    assert partner.api.seen == []
+
+
+async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) -> None:
+    """The fault names the step; another organization's connection is an unknown one."""
+    shop = partner.shop
+    for number in (shop.connections["teams"].integration_id, 999_999):
+        with pytest.raises(ValidationFailed) as refused:
+            await automated(shop, chain(asking()), accounts={"Ask": {"integration_id": number}})
+        assert list(refused.value.errors) == ["accounts.Ask"]
+
+
+async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: PartnerShop) -> None:
+    """The key of the file is never kept; the bound account fills the same header."""
+    header = {"parameters": [{"name": "X-Api-Key", "value": "an-old-key-4711-of-the-file"}]}
+    step = node("Ask", "httpRequest", 4.2, {"url": ORDERS, "sendHeaders": True, "headerParameters": header})
+    shop = partner.shop
+    automation = await automated(shop, chain(step), accounts={"Ask": partner.account})
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    assert request.headers.get_list("x-api-key") == [KEY]
+
+
+def read(step: dict[str, Any]) -> tuple[str | None, Any, list[tuple[str, str]]]:
+    """What a step needs, what is proposed for its account, and its findings of weight."""
+    export = read_value(chain(step))
+    plan = kept_plan.from_kept(kept_plan.to_kept(export.plan))
+    origin = plan.step("Ask").origin
+    assert origin is not None
+    found = [(str(one.level), one.code) for one in export.findings if one.step == "Ask"]
+    return origin.needs, origin.account, [entry for entry in found if entry[0] != "note"]
+
+
+def http(version: float = 4.2, **parameters: Any) -> dict[str, Any]:
+    """A step without a sign-in."""
+    return node("Ask", "httpRequest", version, {"url": ORDERS, **parameters})
+
+
+def predefined(name: str, **parameters: Any) -> dict[str, Any]:
+    """A step with the sign-in of a service."""
+    return http(authentication="predefinedCredentialType", nodeCredentialType=name, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("step", "account"),
+    [
+        (asking(), ("httpHeaderAuth", "header", None, [API])),
+        (http(1, authentication="basicAuth"), ("httpBasicAuth", "basic", None, [API])),
+        (http(2, authentication="oAuth2"), ("oAuth2Api", "oauth2", None, [API])),
+        (predefined("openAiApi"), ("openAiApi", "bearer", None, ["api.openai.com"])),
+        (
+            predefined("pipedriveApi"),
+            ("pipedriveApi", "query", "api_token", ["api.pipedrive.com", "*.pipedrive.com"]),
+        ),
+        (predefined("someNewApi"), ("someNewApi", None, None, [API])),
+        (predefined("someNewApi", url="={{ $json.url }}"), ("someNewApi", None, None, [])),
+        (http(url=f"{ORDERS}?api_key=&a=1"), (None, "query", "api_key", [API])),
+        (
+            http(sendHeaders=True, headerParameters={"parameters": [{"name": "Authorization", "value": ""}]}),
+            (None, "bearer", None, [API]),
+        ),
+        (
+            http(
+                url=f"{ORDERS}?token=",
+                sendHeaders=True,
+                headerParameters={"parameters": [{"name": "apikey", "value": ""}]},
+            ),
+            (None, "custom", None, [API]),
+        ),
+        (
+            node("Ask", "graphql", 1, {"endpoint": ORDERS, "query": "{ a }", "authentication": "headerAuth"}),
+            ("httpHeaderAuth", "header", None, [API]),
+        ),
+    ],
+)
+def test_a_sign_in_of_the_file_becomes_an_account_to_bind(step: dict[str, Any], account: Any) -> None:
+    """The import proposes how to sign in, and where; it finds no error."""
+    needs, proposed, found = read(step)
+    credential, sign_in, name, hosts = account
+    assert needs == "http_api"
+    assert proposed == {"credential": credential, "sign_in": sign_in, "name": name, "hosts": hosts}
+    assert not [entry for entry in found if entry[0] == "error"]
+    assert ("warning", "credential") in found
+
+
+@pytest.mark.parametrize("name", ["httpDigestAuth", "oAuth1Api"])
+def test_a_sign_in_that_is_not_offered_is_an_error(name: str) -> None:
+    """It cannot be bound, and the finding says so."""
+    needs, account, found = read(http(authentication="genericCredentialType", genericAuthType=name))
+    assert (needs, account, found) == (None, None, [("error", "credential")])
+
+
+@pytest.mark.parametrize("name", ["aws", "googleApi", "shopifyAccessTokenApi"])
+def test_a_service_that_signs_in_another_way_is_an_error(name: str) -> None:
+    """Signed requests, keys of Google's service accounts, and a store beside the automation's."""
+    needs, account, found = read(predefined(name))
+    assert (needs, account, found) == (None, None, [("error", "credential")])
+
+
+def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
+    """A file that would send a known service's key to another host is shown as such."""
+    _, account, found = read(predefined("openAiApi", url=f"https://{ELSEWHERE}/v1"))
+    assert account["hosts"] == ["api.openai.com"]
+    assert found.count(("warning", "credential")) == 2
