@@ -109,11 +109,21 @@ async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) 
 
 async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int, sealed: bytes) -> str:
     """Opens what `seal_text` made. Raises CannotOpen."""
+    data_key = await opening_key(tx, vault, org, key_no)
+    return open_sealed(sealed, data_key, SealContext(org, IntegrationId(0), field, 1, key_no)).decode("utf-8")
+
+
+async def sealing_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:
+    """Returns the number and content of the data key that seals now."""
+    return await _data_key(tx, vault, org)
+
+
+async def opening_key(tx: Tx, vault: Vault, org: OrgId, key_no: int) -> bytes:
+    """Returns the data key of a number. Raises CannotOpen."""
     wrapped = await connections.data_key(tx, org, key_no)
     if wrapped is None:
         raise CannotOpen
-    data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
-    return open_sealed(sealed, data_key, SealContext(org, IntegrationId(0), field, 1, key_no)).decode("utf-8")
+    return unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
 
 
 async def _data_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:

@@ -20,9 +20,10 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Run
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.runs.claim import ClaimedRun, event_of
+from steward.runs.storage.files import StoredRunFiles
 from steward.runs.worker_context import WorkerContext, check_run_wanted
 from steward.scheduling import slots, zones
-from steward.steps.base import AccountAccess, StepContext, StoreAccess
+from steward.steps.base import AccountAccess, RunFiles, StepContext, StoreAccess
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -177,6 +178,11 @@ def step_context(
         automation_created_at=automation.created_at,
         outcomes=outcomes,
     )
+
+
+def run_files(ctx: WorkerContext, run: Run) -> RunFiles:
+    """Returns the storage of a run's files."""
+    return StoredRunFiles(ctx, run.org, run.id)
 
 
 def _web(ctx: WorkerContext, claimed: ClaimedRun) -> WebReadClient:

@@ -1,5 +1,6 @@
 """How long each table keeps its rows (docs/design/storage.md#retention)."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +15,15 @@ from steward.database.engine.base import Engine, Tx
 from steward.database.events import own_changes
 from steward.database.events import retention as events_kept
 from steward.database.operator import partitions, retention
-from steward.database.runs import workers
+from steward.database.runs import file_folder, run_files, workers
 from steward.model.ids import AutomationId, OrgId, RunId
 
 ROWS = 1_000
 # A run takes at least a row of five tables with it; so many a pass keep the writer free for others.
 RUNS = 200
 VALUES_FOR = timedelta(days=30)
+FILES_FOR = timedelta(days=30)
+TEST_FILES_FOR = timedelta(hours=24)
 INVITATIONS_FOR = timedelta(days=30)
 FAILURES_FOR = timedelta(days=1)
 EVENTS_FOR = timedelta(days=30)
@@ -71,6 +74,27 @@ async def _of_runs(
     for org, runs in by_org.items():
         removed += await engine.write(now, partial(remove, org=org, runs=runs, max_rows=ROWS), org=org)
     return removed
+
+
+async def sweep_files(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+    """Removes the files of runs thirty days after their end, of test runs after a day; and orphans."""
+    before, test_before = now - FILES_FOR, now - TEST_FILES_FOR
+    pick = partial(run_files.expired, before=before, test_before=test_before, max_rows=RUNS)
+    removed = 0
+    for org, run in await engine.read(now, pick):
+        removed += await engine.write(now, partial(run_files.remove, org=org, runs=[run]), org=org)
+        if keeping.file is not None:
+            await asyncio.to_thread(file_folder.remove_run, file_folder.folder_of(keeping.file), org, run)
+    if keeping.file is not None:
+        await _sweep_orphans(engine, now, file_folder.folder_of(keeping.file))
+    return removed
+
+
+async def _sweep_orphans(engine: Engine, now: datetime, folder: Path) -> None:
+    for org, run in await asyncio.to_thread(lambda: list(file_folder.runs_in(folder))):
+        files = await engine.read(now, partial(run_files.of_run, org=org, run=run), org=org)
+        stored = {file.sha256 for file in files}
+        await asyncio.to_thread(partial(file_folder.remove_orphans, folder, org, run, stored=stored, now=now))
 
 
 async def sweep_slots(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
@@ -168,6 +192,7 @@ async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRul
 SWEEPS: Mapping[str, Sweep] = {
     "runs": sweep_runs,
     "step_values": sweep_values,
+    "run_files": sweep_files,
     "occurrences": sweep_slots,
     "events": sweep_events,
     "event_bodies": sweep_bodies,
@@ -181,7 +206,13 @@ SWEEPS: Mapping[str, Sweep] = {
     "workers": _simple(workers.remove_dead),
 }
 # What one pass removes at most; a table that gave as many is come back to at once.
-FULL: Mapping[str, int] = {"runs": RUNS, "occurrences": ROWS, "step_values": ROWS, "events": ROWS}
+FULL: Mapping[str, int] = {
+    "runs": RUNS,
+    "run_files": RUNS,
+    "occurrences": ROWS,
+    "step_values": ROWS,
+    "events": ROWS,
+}
 
 
 async def shrink(engine: Engine, now: datetime, keeping: RetentionRules) -> None:

@@ -85,6 +85,7 @@ async def advance(walk_: Walk) -> Ended | None:
         active=walk_.claimed.automation.state is AutomationState.ACTIVE,
         context=context.step_context(walk_.ctx, walk_.claimed, walk_.opened, {}, {}),
         binding=partial(_binding, walk_.bindings),
+        files=context.run_files(walk_.ctx, run),
     )
     means = WalkContext(
         evaluator=Evaluator(walk_.ctx.sandbox_pool, str(run.org), run.id),

@@ -191,6 +191,26 @@ class Memory(Protocol):
         ...
 
 
+class FileRefused(Exception):
+    """A file cannot be kept or is no longer there: plain words."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class RunFiles(Protocol):
+    """The files of a run's items, by the SHA-256 of their content."""
+
+    async def put(self, content: bytes) -> str:
+        """Stores a file durably and returns its hash. Raises FileRefused past a limit."""
+        ...
+
+    async def get(self, sha256: str) -> bytes:
+        """Returns the content of a file of this run. Raises FileRefused for one that is not there."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StepContext:
     """Everything a step may see. `day` is the run's nominal local date.

@@ -6,6 +6,7 @@ See docs/design/imports-n8n.md#recorded-cases.
 """
 
 import asyncio
+import hashlib
 import json
 import math
 import sys
@@ -40,6 +41,23 @@ class Recording(InMemoryJournal):
         """Noted, and handed on."""
         self.given.setdefault(execution.step.name, []).append(done)
         return SettledExecution(done.outputs, done.error, done.code)
+
+
+@dataclass(slots=True)
+class FilesInMemory:
+    """The files of a case, which ends with its process."""
+
+    by_hash: dict[str, bytes] = field(default_factory=dict)
+
+    async def put(self, content: bytes) -> str:
+        """Stores a file and returns its hash."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        self.by_hash[sha256] = content
+        return sha256
+
+    async def get(self, sha256: str) -> bytes:
+        """Returns a file."""
+        return self.by_hash[sha256]
 
 
 @dataclass(frozen=True, slots=True)

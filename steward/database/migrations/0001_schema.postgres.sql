@@ -39,14 +39,14 @@ BEGIN
         'connections', 'org_keys', 'connection_secrets', 'automations', 'memory', 'schedules', 'automation_history',
         'occurrences', 'runs', 'steps', 'step_values', 'changes', 'write_ledger', 'approvals', 'automation_topics',
         'listeners', 'subscriptions', 'topic_deliveries', 'catch_ups', 'events', 'event_bodies', 'last_seen',
-        'own_changes', 'imports', 'plans']
+        'own_changes', 'imports', 'plans', 'run_files', 'run_file_parts']
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
         EXECUTE format('CREATE POLICY tenant ON %I USING (%s) WITH CHECK (%s)', owned, inside, inside);
     END LOOP;
     FOREACH owned IN ARRAY ARRAY['runs', 'schedules', 'approvals', 'write_ledger', 'members', 'occurrences',
-        'connections', 'listeners', 'catch_ups', 'events', 'own_changes']
+        'connections', 'listeners', 'catch_ups', 'events', 'own_changes', 'run_files']
     LOOP
         EXECUTE format('CREATE POLICY all_tenants ON %I TO steward_queue USING (true)', owned);
     END LOOP;
@@ -74,7 +74,8 @@ REVOKE UPDATE, DELETE ON audit_log FROM steward_app;
 -- The role that sees every organization reads what its functions compare, and no contents.
 GRANT SELECT ON schedules, approvals, write_ledger, workers, deferred_rows, dir_orgs TO steward_queue;
 GRANT SELECT, UPDATE ON fairness_clock TO steward_queue;
-GRANT SELECT (org_id, id, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
+GRANT SELECT (org_id, run_id) ON run_files TO steward_queue;
+GRANT SELECT (org_id, id, mode, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
     expires_at, finished_at) ON runs TO steward_queue;
 GRANT UPDATE (queue, worker_id, epoch) ON runs TO steward_queue;
 GRANT SELECT (org_id, person_id) ON members TO steward_queue;

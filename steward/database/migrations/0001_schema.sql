@@ -457,6 +457,31 @@ CREATE TABLE step_values (
     PRIMARY KEY (org_id, run_id, name, iteration)
 ) {strict} {by_month:run_id};
 
+-- Files of a run's items by the hash of their content. Their sealed content lies in `run_file_parts` on PostgreSQL,
+-- and in a folder beside the database on SQLite.
+CREATE TABLE run_files (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    sha256 {text} NOT NULL CHECK (length(sha256) = 64),
+    size {int} NOT NULL CHECK (size BETWEEN 0 AND 20971520),
+    key_no {int} NOT NULL,
+    created_at {ms} NOT NULL,
+    PRIMARY KEY (org_id, run_id, sha256),
+    FOREIGN KEY (org_id, run_id) REFERENCES runs
+) {strict};
+
+-- The sealed content of a file in pieces of 256 KiB, since one value of 20 MiB would be held whole by every reader.
+-- Empty on SQLite.
+CREATE TABLE run_file_parts (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    sha256 {text} NOT NULL,
+    part {int} NOT NULL CHECK (part >= 0),
+    sealed {bytes} NOT NULL CHECK (length(sealed) <= 262144),
+    PRIMARY KEY (org_id, run_id, sha256, part),
+    FOREIGN KEY (org_id, run_id, sha256) REFERENCES run_files ON DELETE CASCADE
+) {strict};
+
 CREATE TABLE changes (
     org_id {int} NOT NULL,
     run_id {id} NOT NULL,

@@ -414,6 +414,16 @@ SET search_path = pg_catalog, public AS $$
     ORDER BY o.org_id, r.id LIMIT max_rows
 $$;
 
+-- Runs that finished before an instant, which is another one for test runs, and still have files.
+CREATE OR REPLACE FUNCTION queue_retain_files(before bigint, test_before bigint, max_rows bigint)
+RETURNS TABLE (org_id bigint, id text) LANGUAGE sql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, public AS $$
+    SELECT DISTINCT f.org_id, f.run_id FROM run_files AS f
+    JOIN runs AS r ON r.org_id = f.org_id AND r.id = f.run_id
+    WHERE r.finished_at < CASE r.mode WHEN 'test' THEN test_before ELSE before END
+    LIMIT max_rows
+$$;
+
 CREATE OR REPLACE FUNCTION queue_retain_slots(before bigint, max_rows bigint)
 RETURNS TABLE (org_id bigint, automation_id text, slot_at bigint) LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public AS $$

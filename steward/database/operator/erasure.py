@@ -16,6 +16,8 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "step_values": ("run_id", "name", "iteration"),
     "changes": ("run_id", "id"),
     "write_ledger": ("write_key",),
+    "run_file_parts": ("run_id", "sha256", "part"),
+    "run_files": ("run_id", "sha256"),
     "runs": ("id",),
     "approvals": ("id",),
     "occurrences": ("automation_id", "slot_at"),
@@ -52,7 +54,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 KEPT: Final = frozenset({"audit_log", "dir_orgs", "organizations"})
 # What people write beside what they do, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
-_OF_RUNS = ("steps", "step_values", "changes", "write_ledger")
+_OF_RUNS = ("steps", "step_values", "changes", "write_ledger", "run_files")
 
 
 async def close(tx: Tx, org: OrgId) -> None:

@@ -78,6 +78,7 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     await tx.execute(_EFFECTS, args)
     rows = await tx.all(Both(_BARE_OF_ROWS, _BARE), args)
     bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
+    await tx.execute("DELETE FROM run_files WHERE org_id = :org AND run_id IN (:runs)", bare)
     await tx.execute(
         "UPDATE approvals SET counts = '{}', warnings = '[]', comment = NULL, excluded_changes = NULL"
         " WHERE org_id = :org AND run_id IN (:runs) AND status <> 'pending'",  # as their index has it

@@ -33,6 +33,7 @@ from steward.steps.workflow.items import (
     Outputs,
     PairingUnknown,
     Source,
+    carry_files,
     fill_pairing,
     trace,
 )
@@ -168,6 +169,8 @@ async def _attempt(
     check_choices(step_type, call)
     result = await step_type.run(call)
     outputs = fill_pairing(result.outputs, inputs)
+    if step_type.keeps_files(call):
+        outputs = carry_files(outputs, inputs)
     result.outputs = context.partials.mark_outputs(step_type, step, inputs, outputs)
     return _finished(execution, origin_of(step), result)
 

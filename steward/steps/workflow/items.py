@@ -4,7 +4,8 @@ See docs/design/imports-n8n.md#items and docs/design/imports-n8n.md#pairing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from steward.model.json import JsonObject, JsonValue
@@ -25,23 +26,50 @@ Link: TypeAlias = tuple[int, int] | ItemRef
 
 
 @dataclass(frozen=True, slots=True)
+class BinaryReference:
+    """A file of an item. Its content is in the run's storage, under the SHA-256 of what it holds."""
+
+    sha256: str
+    size: int
+    mime_type: str
+    file_name: str | None = None
+
+    @property
+    def extension(self) -> str:
+        """The end of the file's name without its dot; empty if it has none."""
+        _, dot, end = (self.file_name or "").rpartition(".")
+        return end if dot and end.isalnum() else ""
+
+
+NO_BINARY: Mapping[str, BinaryReference] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """One item. `paired` is None if its source is unknown; `error` is set if it represents a failure.
 
-    `partial`: in a test run, the item may have further fields that are not known.
+    `partial`: in a test run, the item may have further fields that are not known. `binary` are its files by
+    the name of their field. See docs/design/files.md#reference.
     """
 
     json: Mapping[str, JsonValue]
     paired: tuple[Link, ...] | None = None
     error: str | None = None
     partial: bool = False
+    binary: Mapping[str, BinaryReference] = field(default_factory=lambda: NO_BINARY)
 
     def encoded(self) -> JsonValue:
         """Returns the item as the journal stores it."""
         paired: JsonValue = None if self.paired is None else [_encode_link(link) for link in self.paired]
+        if self.binary:
+            return [self.json, paired, self.error, self.partial, _encode_binary(self.binary)]
         if self.partial:
             return [self.json, paired, self.error, True]
         return [self.json, paired] if self.error is None else [self.json, paired, self.error]
+
+
+def _encode_binary(binary: Mapping[str, BinaryReference]) -> JsonValue:
+    return {name: [file.sha256, file.size, file.mime_type, file.file_name] for name, file in binary.items()}
 
 
 def _encode_link(link: Link) -> JsonValue:
@@ -96,7 +124,11 @@ def _lists(value: object) -> Sequence[Sequence[object]]:
 def _decode_item(encoded: object) -> Item:
     parts = encoded if isinstance(encoded, list) else [{}, None]
     links = None if parts[1] is None else tuple(_decode_link(link) for link in parts[1])
-    return Item(parts[0], links, parts[2] if len(parts) > 2 else None, len(parts) > 3)
+    error = parts[2] if len(parts) > 2 else None
+    if len(parts) < 5:
+        return Item(parts[0], links, error, len(parts) > 3)
+    binary = {name: BinaryReference(*file) for name, file in parts[4].items()}
+    return Item(parts[0], links, error, parts[3], binary)
 
 
 def _decode_link(encoded: Sequence[Any]) -> Link:
@@ -134,7 +166,30 @@ def _paired(item: Item, links: tuple[Link, ...]) -> Item:
     """Returns the item with its own links, or with the given ones if it has none."""
     if item.paired is not None:
         return item
-    return Item(item.json, links, item.error, item.partial)
+    return replace(item, paired=links)
+
+
+def carry_files(outputs: Outputs, inputs: Sequence[Items]) -> Outputs:
+    """Gives output items without files of their own those of the input items they came from.
+
+    Several sources give all their files; of files of one name that of the last source stays.
+    """
+    if not any(item.binary for items in inputs for item in items):
+        return outputs
+    return [[_with_files(item, inputs) for item in items] for items in outputs]
+
+
+def _with_files(item: Item, inputs: Sequence[Items]) -> Item:
+    if item.binary or item.paired is None:
+        return item
+    files: dict[str, BinaryReference] = {}
+    for link in item.paired:
+        if isinstance(link, ItemRef):
+            continue
+        index, number = link
+        if number < len(inputs) and index < len(inputs[number]):
+            files |= inputs[number][index].binary
+    return replace(item, binary=files) if files else item
 
 
 def trace(history: History, start: ItemRef, step_name: str) -> ItemRef | None:

@@ -14,6 +14,7 @@ MIB: Final = 1024 * 1024
 STEP_BYTES: Final = 8 * MIB  # output of one execution
 RUN_BYTES: Final = 64 * MIB  # outputs of all executions of a run, sub-workflows included
 _SCALAR_BYTES = 8
+_FILE_BYTES = 256  # what names a file; its content is not held
 _MAX_DEPTH = 500
 
 
@@ -90,7 +91,11 @@ class MemoryBudget:
     def reserve(self, outputs: Outputs | None) -> None:
         """Counts the outputs of one execution. Raises MemoryBudgetExceeded."""
         sizes: dict[int, int] = {}
-        size = sum(json_size(item.json, sizes) + 16 for items in outputs or () for item in items)
+        size = sum(
+            json_size(item.json, sizes) + 16 + _FILE_BYTES * len(item.binary)
+            for items in outputs or ()
+            for item in items
+        )
         self.remaining -= size
         if size > self._step or self.remaining < 0:
             raise MemoryBudgetExceeded

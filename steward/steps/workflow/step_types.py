@@ -16,7 +16,7 @@ from steward.model.change import Proposal
 from steward.model.json import JsonObject
 from steward.model.plan import OnError, Plan, PlanStep, StepKind
 from steward.model.run import Counts, Mode
-from steward.steps.base import StepContext
+from steward.steps.base import RunFiles, StepContext
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import ExpressionContext
 from steward.steps.workflow.items import Item, Items, Outputs, Source
@@ -197,6 +197,7 @@ class RunEnvironment:
     sub_workflow: Callable[[str], Plan | None] = lambda name: None
     run_sub_workflow: "Callable[[str, Plan, Items], Awaitable[SubWorkflowResult]] | None" = None
     depth: int = 0
+    files: RunFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +365,10 @@ class StepType(ABC):
         """
         return (sent.item,)
 
+    def keeps_files(self, call: StepCall) -> bool:
+        """Whether output items without files keep those of the items they came from."""
+        return self.field_use in (FieldUse.PASSES_ITEMS, FieldUse.EXTENDS_ITEMS)
+
     @abstractmethod
     async def run(self, call: StepCall) -> NodeResult:
         """Runs the step and returns its outputs. Raises ItemFailed if it fails as a whole."""
@@ -388,7 +393,7 @@ def for_each_item(call: StepCall, convert: Callable[[int, Item], Iterable[Item]]
 
 def error_item(item: Item, index: int, message: str) -> Item:
     """Returns a failed item for the error output."""
-    return Item({**item.json, "error": message}, ((index, 0),), message)
+    return Item({**item.json, "error": message}, ((index, 0),), message, binary=item.binary)
 
 
 def error_result(call: StepCall, message: str) -> NodeResult:

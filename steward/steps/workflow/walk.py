@@ -17,7 +17,7 @@ from steward.model.plan import Plan, PlanStep
 from steward.model.run import Counts
 from steward.steps.workflow.execute import ExecutionContext, ExecutionResult, execute, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import History, Item, Items, Outputs, PastRun
+from steward.steps.workflow.items import History, Items, Outputs, PastRun
 from steward.steps.workflow.memory_budget import MemoryBudget
 from steward.steps.workflow.plan_order import Execution, PlanOrder
 from steward.steps.workflow.step_types import (
@@ -328,7 +328,5 @@ def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> Sub
         item_of += done.result.item_of if is_last else [-1] * len(done.result.proposals)
         answers = done.result.answers if is_last else answers
         counts = counts.plus(done.result.counts)
-    items = [
-        Item(item.json, None, item.error, item.partial) for output in last.outputs or [] for item in output
-    ]
+    items = [replace(item, paired=None) for output in last.outputs or [] for item in output]
     return SubWorkflowResult(items, tuple(proposals), tuple(item_of), counts, answers)

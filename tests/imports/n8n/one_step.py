@@ -5,10 +5,12 @@ from typing import Any
 
 from steward.imports.n8n.read import read_value
 from steward.model.finding import Finding, FindingLevel
+from steward.model.run import Mode
 from steward.sandbox.pool import SandboxPool
+from steward.steps.base import RunFiles
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
-from steward.steps.workflow.items import trigger_items
+from steward.steps.workflow.items import Items, Outputs, trigger_items
 from steward.steps.workflow.step_types import RunEnvironment
 from steward.steps.workflow.walk import WalkContext, walk
 from tests.imports.cases import NOW, Recording
@@ -53,32 +55,52 @@ async def outputs_of(
     items: Sequence[Mapping[str, Any]],
     **settings: Any,
 ) -> list[list[Any]] | str:
-    """The items at each output, or the words it failed with."""
+    """The fields of the items at each output, or the words it failed with."""
     return await outputs_in(workflow_of(kind, version, parameters, **settings), items)
 
 
 async def outputs_in(
     workflow: Mapping[str, Any], items: Sequence[Mapping[str, Any]], *, run: int = 0
 ) -> list[list[Any]] | str:
-    """The items at each output of the step in a workflow, or the words it failed with."""
+    """The fields of the items at each output of the step in a workflow, or the words it failed with."""
+    outputs = await _run_in(workflow, trigger_items(items), run=run)
+    return outputs if isinstance(outputs, str) else [[item.json for item in one] for one in outputs]
+
+
+async def items_of(
+    kind: str,
+    version: float,
+    parameters: Mapping[str, Any],
+    items: Items,
+    *,
+    files: RunFiles | None = None,
+    **settings: Any,
+) -> Outputs | str:
+    """The items at each output, with their files, or the words it failed with."""
+    return await _run_in(workflow_of(kind, version, parameters, **settings), items, files=files)
+
+
+async def _run_in(
+    workflow: Mapping[str, Any], items: Items, *, run: int = 0, files: RunFiles | None = None
+) -> Outputs | str:
     read = read_value(workflow)
     children = SandboxPool(1)
+    scene = RunEnvironment(zone="Europe/Berlin", now=NOW, seed="one", mode=Mode.LIVE, files=files)
     try:
         means = WalkContext(
             evaluator=Evaluator(children, "tests", "one"),
-            environment=RunEnvironment(zone="Europe/Berlin", now=NOW, seed="one", mode="live"),
+            environment=scene,
             types=BY_TYPE,
             sleep=_no_sleep,
             clock=lambda: NOW,
         )
         journal = Recording()
-        walked = await walk(read.plan, "Start", trigger_items(items), context=means, journal=journal)
+        walked = await walk(read.plan, "Start", items, context=means, journal=journal)
     finally:
         await children.close()
     if walked.failure is not None:
         return walked.failure.error or "failed"
-    outputs = journal.given[STEP][run].outputs or []
-    return [[item.json for item in one] for one in outputs]
+    return journal.given[STEP][run].outputs or []
 
 
 async def _no_sleep(seconds: float) -> None:

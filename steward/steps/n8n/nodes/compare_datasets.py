@@ -59,6 +59,10 @@ class CompareDatasetsNode(StepType):
             words = "What this older version does with differences is not set. Choose it in n8n."
             yield StepProblem("error", "parameter", words)
 
+    def keeps_files(self, call: StepCall) -> bool:
+        """Items keep their files."""
+        return True
+
     async def run(self, call: StepCall) -> NodeResult:
         """Returns the four lists."""
         params = call.first

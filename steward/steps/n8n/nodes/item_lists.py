@@ -84,8 +84,13 @@ class ItemListsNode(StepType):
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
         if node.get("operation") == "sort" and node.get("type") == "random":
             yield StepProblem("warning", "parameter", lists.RANDOM)
-        if node.get("options.includeBinaries"):
-            yield StepProblem("error", "binary", lists.FILES)
+
+    def keeps_files(self, call: StepCall) -> bool:
+        """Sorting, limiting and removing keep files; splitting does with its option."""
+        operation = call.first.text("operation", "splitOutItems")
+        if operation == "splitOutItems":
+            return call.first.flag("options.includeBinary")
+        return operation in ("sort", "limit", "removeDuplicates")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Runs as the node of its operation."""
@@ -112,8 +117,11 @@ def _listed(call: StepCall, operation: str) -> Items:
     if operation not in ("aggregateItems", "concatenateItems"):
         raise ItemFailed(f"The operation “{operation}” is not known.")
     if params.text("aggregate", "aggregateIndividualFields") == "aggregateAllItemData":
-        return [Item(lists.aggregate_all(params, call.items), paired_with_all([call.items]))]
-    return [Item(lists.aggregate_fields(params, call.items), paired_with_all([call.items]))]
+        json = lists.aggregate_all(params, call.items)
+    else:
+        json = lists.aggregate_fields(params, call.items)
+    item = Item(json, paired_with_all([call.items]))
+    return [lists.with_gathered_files(item, params, call.items)]
 
 
 async def _order(call: StepCall) -> list[int]:

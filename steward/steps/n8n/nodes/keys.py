@@ -40,6 +40,10 @@ class RenameKeysNode(StepType):
                 )
                 yield StepProblem("error", "parameter", words)
 
+    def keeps_files(self, call: StepCall) -> bool:
+        """Items keep their files."""
+        return True
+
     async def run(self, call: StepCall) -> NodeResult:
         """Renames the fields of each item."""
         return for_each_item(call, lambda index, item: [_renamed(call.params(index), index, item)])
@@ -131,6 +135,10 @@ class RemoveDuplicatesNode(StepType):
         if node.get("operation", "removeDuplicateInputItems") != "removeDuplicateInputItems":
             words = "It compares with earlier runs, which is not there. Compare within the input instead."
             yield StepProblem("error", "parameter", words)
+
+    def keeps_files(self, call: StepCall) -> bool:
+        """Items keep their files."""
+        return True
 
     async def run(self, call: StepCall) -> NodeResult:
         """Removes the duplicates."""

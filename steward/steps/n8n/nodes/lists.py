@@ -2,12 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cmp_to_key
 from types import MappingProxyType
 from typing import Any
 
 from steward.steps.workflow.expressions.views import CodeFailed
-from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.items import BinaryReference, Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.memory_budget import STEP_BYTES, MemoryBudgetExceeded, json_size
 from steward.steps.workflow.step_types import (
@@ -24,7 +25,6 @@ from steward.steps.workflow.step_types import (
     paired_with_all,
 )
 
-FILES = "It gathers files, which steps do not keep here. Remove the option."
 RANDOM = "Its random order is the same whenever a run is continued."
 
 
@@ -51,6 +51,10 @@ class SplitOutNode(StepType):
         }
     )
     parameters = frozenset(("fieldToSplitOut", "include", "fieldsToInclude", "options"))
+
+    def keeps_files(self, call: StepCall) -> bool:
+        """Whether the option to include files is on."""
+        return call.first.flag("options.includeBinary")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Splits the lists of all items."""
@@ -151,11 +155,6 @@ class AggregateNode(StepType):
         )
     )
 
-    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for binary data."""
-        if node.get("options.includeBinaries"):
-            yield StepProblem("error", "binary", FILES)
-
     async def run(self, call: StepCall) -> NodeResult:
         """Returns the one item."""
         params = call.first
@@ -163,7 +162,30 @@ class AggregateNode(StepType):
             json = aggregate_all(params, call.items)
         else:
             json = aggregate_fields(params, call.items)
-        return NodeResult([[Item(json, paired_with_all([call.items]))]])
+        return NodeResult(
+            [[with_gathered_files(Item(json, paired_with_all([call.items])), params, call.items)]]
+        )
+
+
+def with_gathered_files(item: Item, params: Params, items: Items) -> Item:
+    """Returns the item with the files of all items if the options ask for them.
+
+    A file whose name is in use gets a number (`data_1`); with `keepOnlyUnique` equal files are kept once.
+    """
+    if not params.flag("options.includeBinaries"):
+        return item
+    only_unique = params.flag("options.keepOnlyUnique")
+    files: dict[str, BinaryReference] = {}
+    for source in items:
+        for name, file in source.binary.items():
+            if only_unique and file in files.values():
+                continue
+            number, free = 0, name
+            while free in files:
+                number += 1
+                free = f"{name}_{number}"
+            files[free] = file
+    return replace(item, binary=files)
 
 
 def aggregate_all(params: Params, items: Items) -> dict[str, Any]:
@@ -241,6 +263,10 @@ class SortNode(StepType):
         """Yields problems of the comparison script."""
         if node.get("type") == "random":
             yield StepProblem("warning", "parameter", RANDOM)
+
+    def keeps_files(self, call: StepCall) -> bool:
+        """Items keep their files."""
+        return True
 
     async def run(self, call: StepCall) -> NodeResult:
         """Returns the items in sorted order."""

@@ -1,8 +1,9 @@
 """The node splitInBatches: passes items on in batches and collects those that return."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from steward.steps.workflow.items import Item, ItemRef, Items, Link
+from steward.steps.workflow.items import ItemRef, Items, Link
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
@@ -47,7 +48,7 @@ class SplitInBatchesNode(StepType):
         size = js.number(params.get("batchSize", _size_of(call.version)))
         if not size >= 1:
             raise ItemFailed("The batch size is not a number from 1 on.")
-        came = [Item(item.json, _home(call, index)) for index, item in enumerate(call.items)]
+        came = [replace(item, paired=_home(call, index), error=None) for index, item in enumerate(call.items)]
         reset = js.truthy(params.get("options.reset", False))
         if "left" not in memory or reset:
             memory.update(left=came, back=[], round=0)

@@ -121,6 +121,10 @@ class MergeNode(StepType):
             words = "What it does with fields both inputs have is not known. Choose it anew."
             yield StepProblem("error", "parameter", words)
 
+    def keeps_files(self, call: StepCall) -> bool:
+        """Items keep their files."""
+        return True
+
     async def run(self, call: StepCall) -> NodeResult:
         """Combines the inputs."""
         params = call.first

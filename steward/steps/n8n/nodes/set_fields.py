@@ -83,6 +83,15 @@ class SetNode(StepType):
             return FieldUse.REPLACES_ITEMS
         return FieldUse.EXTENDS_ITEMS if include in ("all", "except") or version < 3 else FieldUse.READS
 
+    def keeps_files(self, call: StepCall) -> bool:
+        """Whether files stay: with other fields before version 3 and from 3.4 on, else by option."""
+        params = call.first
+        if call.version < 3:
+            return not params.flag("keepOnlySet")
+        if call.version < 3.4:
+            return params.flag("options.includeBinary")
+        return params.flag("includeOtherFields") and not params.flag("options.stripBinary")
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields duplicated items, unknown types and unknown modes."""
         if node.get("duplicateItem"):

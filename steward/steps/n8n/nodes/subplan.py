@@ -95,7 +95,9 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
 
 
 def _in(items: Items) -> Items:
-    return [Item(js.deep_copy(item.json), ((index, 0),)) for index, item in enumerate(items)]
+    return [
+        Item(js.deep_copy(item.json), ((index, 0),), binary=item.binary) for index, item in enumerate(items)
+    ]
 
 
 def inline(parameters: Any) -> Any:

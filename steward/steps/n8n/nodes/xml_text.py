@@ -53,6 +53,10 @@ class XmlNode(StepType):
         if node.get("mode", "xmlToJson") not in ("xmlToJson", "jsonToxml"):
             yield StepProblem("error", "parameter", "Its mode is not known. Choose another one.")
 
+    def keeps_files(self, call: StepCall) -> bool:
+        """Items keep their files."""
+        return True
+
     async def run(self, call: StepCall) -> NodeResult:
         """Converts each item; an item whose failure is tolerated is in no output, as in n8n."""
         converted = []

@@ -1,0 +1,85 @@
+"""The files of runs as rows: what there is, and on PostgreSQL their sealed content in pieces."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Both, Tx
+from steward.model.ids import OrgId, RunId
+
+PART_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a run: its size in bytes and the number of the data key that seals it."""
+
+    sha256: str
+    size: int
+    key_no: int
+
+
+async def of_run(tx: Tx, org: OrgId, run: RunId) -> list[StoredFile]:
+    """Returns all files of a run."""
+    rows = await tx.all(
+        "SELECT sha256, size, key_no FROM run_files WHERE org_id = :org AND run_id = :run ORDER BY sha256",
+        {"org": org, "run": run},
+    )
+    return [StoredFile(row["sha256"], row["size"], row["key_no"]) for row in rows]
+
+
+async def insert(tx: Tx, org: OrgId, run: RunId, *, file: StoredFile, sealed: bytes) -> None:
+    """Stores a file; `sealed` is its content where the database holds it, else empty.
+
+    Equal content that is there already stays as it is.
+    """
+    args = {"org": org, "run": run, "sha256": file.sha256, "size": file.size, "key_no": file.key_no}
+    stored = await tx.execute(
+        "INSERT INTO run_files (org_id, run_id, sha256, size, key_no, created_at)"
+        " VALUES (:org, :run, :sha256, :size, :key_no, :now)"
+        " ON CONFLICT (org_id, run_id, sha256) DO NOTHING",
+        args,
+    )
+    if not stored or not sealed:
+        return
+    await tx.many(
+        "INSERT INTO run_file_parts (org_id, run_id, sha256, part, sealed)"
+        " VALUES (:org, :run, :sha256, :part, :sealed)",
+        [
+            (org, run, file.sha256, number, sealed[start : start + PART_BYTES])
+            for number, start in enumerate(range(0, len(sealed), PART_BYTES))
+        ],
+    )
+
+
+async def sealed_content(tx: Tx, org: OrgId, run: RunId, *, sha256: str) -> bytes:
+    """Returns the sealed content of a file that lies in rows."""
+    rows = await tx.all(
+        "SELECT sealed FROM run_file_parts WHERE org_id = :org AND run_id = :run AND sha256 = :sha256"
+        " ORDER BY part",
+        {"org": org, "run": run, "sha256": sha256},
+    )
+    return b"".join(row["sealed"] for row in rows)
+
+
+async def expired(
+    tx: Tx, *, before: datetime, test_before: datetime, max_rows: int
+) -> list[tuple[OrgId, RunId]]:
+    """Returns runs that finished before an instant and still have files; another one for test runs."""
+    rows = await tx.all(
+        Both(
+            "SELECT DISTINCT f.org_id, f.run_id AS id FROM run_files AS f"
+            " JOIN runs AS r ON r.org_id = f.org_id AND r.id = f.run_id"
+            " WHERE r.finished_at < CASE r.mode WHEN 'test' THEN :test_before ELSE :before END LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_files(:before, :test_before, :most)",
+        ),
+        {"before": before, "test_before": test_before, "most": max_rows},
+    )
+    return [(OrgId(row["org_id"]), RunId(row["id"])) for row in rows]
+
+
+async def remove(tx: Tx, org: OrgId, runs: Sequence[RunId]) -> int:
+    """Removes the files of runs; returns how many."""
+    return await tx.execute(
+        "DELETE FROM run_files WHERE org_id = :org AND run_id IN (:runs)", {"org": org, "runs": list(runs)}
+    )

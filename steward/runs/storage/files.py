@@ -1,0 +1,112 @@
+"""Stores and reads the files of a run's items. See docs/design/files.md#storage."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from steward.connections import vault
+from steward.database.engine.base import Tx, Weighed
+from steward.database.runs import file_folder, run_files
+from steward.database.runs.run_files import StoredFile
+from steward.failpoint import failpoint
+from steward.model.ids import OrgId, RunId
+from steward.runs.worker_context import WorkerContext
+from steward.security.envelope import SealContext, open_sealed, seal
+from steward.steps.base import FileRefused
+
+T = TypeVar("T")
+FILE_BYTES = 20 * 1024 * 1024
+RUN_BYTES = 100 * 1024 * 1024
+_INLINE_BYTES = 64 * 1024  # a smaller file is hashed and sealed at once, without a thread
+GONE = "The file is no longer stored. Run the workflow again from its start."
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRunFiles:
+    """The files of one run: sealed under the organization's data key, in rows or in a folder."""
+
+    ctx: WorkerContext
+    org: OrgId
+    run: RunId
+
+    async def put(self, content: bytes) -> str:
+        """Stores a file durably and returns its hash. Raises FileRefused past a limit.
+
+        On SQLite its content is written before the row: a kill in between leaves a file that a periodic task
+        removes.
+        """
+        if len(content) > FILE_BYTES:
+            raise FileRefused("The file is larger than 20 MiB. Use a smaller one, or split it.")
+        sha256 = await _beside(len(content), lambda: hashlib.sha256(content).hexdigest())
+        reserve = partial(self._reserve, sha256=sha256, size=len(content))
+        key = await self.ctx.engine.write(self.ctx.clock.now(), reserve, org=self.org)
+        if key is None:
+            return sha256
+        key_no, data_key = key
+        context = self._seal_context(sha256, key_no)
+        sealed = await _beside(len(content), lambda: seal(content, data_key, context))
+        folder, now = self._folder, self.ctx.clock.now()
+        if folder is not None:
+            await asyncio.to_thread(file_folder.write, folder, self.org, self.run, sha256, sealed, now)
+            failpoint("after_file")
+            sealed = b""
+        file = StoredFile(sha256, len(content), key_no)
+        insert = partial(run_files.insert, org=self.org, run=self.run, file=file, sealed=sealed)
+        await self.ctx.engine.write(now, Weighed(insert, len(sealed)), org=self.org)
+        failpoint("after_file_row")
+        return sha256
+
+    async def get(self, sha256: str) -> bytes:
+        """Returns the content of a file of this run. Raises FileRefused for one that is not there."""
+
+        async def read_stored(tx: Tx) -> tuple[StoredFile, bytes, bytes] | None:
+            files = await run_files.of_run(tx, self.org, self.run)
+            file = next((file for file in files if file.sha256 == sha256), None)
+            if file is None:
+                return None
+            data_key = await vault.opening_key(tx, self.ctx.vault, self.org, file.key_no)
+            parts = await run_files.sealed_content(tx, self.org, self.run, sha256=sha256)
+            return file, data_key, parts
+
+        stored = await self.ctx.engine.read(self.ctx.clock.now(), read_stored, org=self.org)
+        if stored is None:
+            raise FileRefused(GONE)
+        file, data_key, sealed = stored
+        folder = self._folder
+        if folder is not None:
+            read = await asyncio.to_thread(file_folder.read, folder, self.org, self.run, sha256)
+            if read is None:
+                raise FileRefused(GONE)
+            sealed = read
+        context = self._seal_context(sha256, file.key_no)
+        return await _beside(file.size, lambda: open_sealed(sealed, data_key, context))
+
+    @property
+    def _folder(self) -> Path | None:
+        file = self.ctx.retention.file
+        return None if file is None else file_folder.folder_of(file)
+
+    async def _reserve(self, tx: Tx, sha256: str, size: int) -> tuple[int, bytes] | None:
+        """Returns number and data key to seal with, or None for content that is there already.
+
+        Raises FileRefused if the run's files would be too large together.
+        """
+        files = await run_files.of_run(tx, self.org, self.run)
+        if any(file.sha256 == sha256 for file in files):
+            return None
+        if sum(file.size for file in files) + size > RUN_BYTES:
+            words = "The files of this run are larger than 100 MiB together. Let it work on fewer files."
+            raise FileRefused(words)
+        return await vault.sealing_key(tx, self.ctx.vault, self.org)
+
+    def _seal_context(self, sha256: str, key_no: int) -> SealContext:
+        return SealContext(self.org, None, f"run_file/{self.run}/{sha256}", 1, key_no)
+
+
+async def _beside(size: int, work: Callable[[], T]) -> T:
+    """Returns the result of `work`, from another thread if there are many bytes to work on."""
+    return work() if size < _INLINE_BYTES else await asyncio.to_thread(work)
