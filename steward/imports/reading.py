@@ -12,11 +12,12 @@ from steward.imports.content import Content, Unreadable
 from steward.imports.n8n import read as workflow_tool
 from steward.imports.report import ImportReport
 from steward.imports.shopify_flow import read as store_flow
+from steward.imports.step_templates import templates_of
 from steward.model import kept_plan
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import DataMode, OnError, Plan, PlanStep
+from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger
 from steward.steps.n8n.nodes.code import script_of
-from steward.steps.workflow.execute import EXPRESSION, raw_parameters
+from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import Chunk, Lang, ParameterTemplate
@@ -31,6 +32,7 @@ from steward.steps.workflow.expressions.views import (
 _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
 SOURCES = tuple(_READERS)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that copes with a step that did not run
 _SCRIPTS = frozenset(("code", "function", "functionItem"))
 
 
@@ -57,10 +59,7 @@ async def read_export(
     export = await asyncio.to_thread(reader, content, name)
     findings = list(export.findings)
     if export.plan.mode is DataMode.ITEMS:
-        for step_name, missing_step in _references(export.plan):
-            words = f"It asks for the step “{missing_step[:80]}”, which is not there."
-            words += " Correct the name in n8n."
-            findings.append(Finding(step_name, FindingLevel.ERROR, "expression_feature", words))
+        findings += _references(export.plan)
     if evaluator is not None:
         findings += await _compiled(export.plan, evaluator)
     plan = _marked(export.plan, findings)
@@ -92,35 +91,37 @@ def _marked(plan: Plan, findings: list[Finding]) -> Plan:
     return replace(plan, steps=steps)
 
 
-def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
-    """The expressions of a step, each with its parameter's path."""
-    templates: list[tuple[str, ParameterTemplate]] = []
+def _references(plan: Plan) -> list[Finding]:
+    """An error for each step that asks for one that is not there or never runs, other than to see whether.
 
-    def look(value: Any, path: str) -> None:
-        if isinstance(value, Mapping):
-            if value.keys() == EXPRESSION:
-                templates.append((path, template.decode_template(value)))
-                return
-            for name, member in value.items():
-                look(member, f"{path}.{name}" if path else str(name))
-        elif isinstance(value, list | tuple):
-            for index, member in enumerate(value):
-                look(member, f"{path}.{index}")
-
-    look(step.config, "")
-    return templates
-
-
-def _references(plan: Plan) -> list[tuple[str, str]]:
-    """Steps that ask for one that is not there, other than to see whether it ran."""
+    A step whose failure the workflow tolerates goes on without it, as in n8n.
+    """
+    entry = plan.entry()
     names = {step.name for step in plan.steps} | {trigger.name for trigger in plan.triggers}
-    missing: list[tuple[str, str]] = []
+    # A disabled step passes its items on, so others can read them.
+    ran = {step.name for step in plan.steps if step.origin is not None and step.origin.reachable}
+    ran |= set() if entry is None else {entry.name}
+    findings: list[Finding] = []
     for step in plan.steps:
         source = step.origin
-        if source is not None and source.supported and source.on_error is OnError.STOP:
-            referenced = _referenced_steps(step, source.source_type)
-            missing += [(step.name, name) for name in sorted(referenced - names)]
-    return missing
+        if source is None or not source.supported or source.on_error is not OnError.STOP:
+            continue
+        for name in sorted(_referenced_steps(step, source.source_type) - ran):
+            words = _never_runs(name, entry) if name in names else _is_absent(name)
+            findings.append(Finding(step.name, FindingLevel.ERROR, "expression_feature", words))
+    return findings
+
+
+def _is_absent(name: str) -> str:
+    return f"It asks for the step “{name[:80]}”, which is not there. Correct the name in n8n."
+
+
+def _never_runs(name: str, entry: PlanTrigger | None) -> str:
+    start = "" if entry is None else f" behind “{entry.name[:80]}”"
+    return (
+        f"It reads what “{name[:80]}” hands on, which does not run{start}. "
+        "Connect that step in n8n, or read the value from another one."
+    )
 
 
 def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
@@ -133,7 +134,7 @@ def _referenced_steps(step: PlanStep, source_type: str) -> set[str]:
     if source_type in _SCRIPTS:
         text = script_of(source_type, raw_parameters(step.config)).text
         names_in_script, _ = template.names_in([text])
-        if names_in_script is not None and "isExecuted" not in text:
+        if names_in_script is not None and not _GUARDED.search(text):
             referenced.update(names_in_script)
     return referenced
 

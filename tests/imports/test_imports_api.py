@@ -95,7 +95,7 @@ WITHOUT_A_USABLE_STEP: dict[str, list[Any]] = {
     "a trigger and disabled steps": [
         BEGIN,
         node("Off", "noOp", 1, {}, disabled=True),
-        node("Unknown", "slack", 2, {}, disabled=True),
+        node("Unknown", "fluxCapacitor", 2, {}, disabled=True),
     ],
     "a disabled trigger and a note": [{**BEGIN, "disabled": True}, node("Note", "stickyNote", 1, {})],
     "a step without a type": [BEGIN, {"name": "What", "parameters": {}}],
@@ -128,7 +128,7 @@ async def test_one_usable_step_is_enough_to_keep_an_export(service: Service) -> 
     """
     member = await service.token("member")
     disabled = node("Off", "noOp", 1, {}, disabled=True)
-    for number, usable in enumerate((node("Odd", "slack", 2, {}), node("Nothing", "noOp", 1, {}))):
+    for number, usable in enumerate((node("Odd", "fluxCapacitor", 2, {}), node("Nothing", "noOp", 1, {}))):
         for nodes in ([usable], [BEGIN, disabled, usable]):
             content = {"nodes": nodes, "connections": {}, "name": f"{number}"}
             assert (await member.post(PATH, body(content))).status == 201
@@ -159,7 +159,7 @@ async def test_a_preview_keeps_nothing(service: Service) -> None:
     Interface statements: 4.3 imports.
     """
     member = await service.token("member")
-    export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "slack", 2, {}))
+    export = chain(code("One", "return [{json: {}}]"), told(), node("Odd", "fluxCapacitor", 2, {}))
     sent = {"source": "workflow_tool", "content": export}
     shown = (await member.post(f"{PATH}/preview", sent)).data
     shown = shown.get("preview", shown)
@@ -207,7 +207,7 @@ async def test_an_import_runs_as_an_automation_that_says_what_it_lacks(service: 
 async def test_what_cannot_run_is_kept_but_not_run(service: Service) -> None:
     """See docs/design/imports-n8n.md#findings."""
     member = await service.token("member")
-    kept = (await member.post(PATH, body(chain(node("Odd", "slack", 2, {}))))).data["import"]
+    kept = (await member.post(PATH, body(chain(node("Odd", "fluxCapacitor", 2, {}))))).data["import"]
     assert kept["supported"] is False
     refused = await member.post(f"{PATH}/{kept['id']}/automations", {"name": "Odd", "schedule": MANUAL})
     assert refused.status == 422

@@ -113,7 +113,7 @@ async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Lo
     secret = "sk-live-abcdefghijklmnop1234567890"
     fields = {"assignments": [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]}
     hostile = "Odd <img src=x onerror=alert(1)>\u202e"
-    odd = [node("Keys", "set", 3.4, {"assignments": fields}), node(hostile, "slack", 2, {})]
+    odd = [node("Keys", "set", 3.4, {"assignments": fields}), node(hostile, "fluxCapacitor", 2, {})]
     await box.press("Control+a")
     await page.keyboard.insert_text(json.dumps(chain(*odd, name="Odd one")))
     await expect(page.get_by_text("1 step cannot run")).to_be_visible()
@@ -185,7 +185,7 @@ async def test_an_import_is_sound_in_both_themes(looking: Look, web: WebSite) ->
     See docs/design/web.md#accessibility and docs/design/web.md#small-screens.
     """
     export = morning("Looked at")
-    export["nodes"].append(node("Told by chat", "slack", 2, {}))
+    export["nodes"].append(node("Told by chat", "fluxCapacitor", 2, {}))
     export["connections"]["Copy"] = {"main": [[{"node": "Told by chat", "type": "main", "index": 0}]]}
     made = await kept_import(web, export, "Looked at")
     seen = await looking("member")

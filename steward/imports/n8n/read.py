@@ -7,6 +7,8 @@ from typing import Any
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, steps, triggers, unwrap
 from steward.imports.n8n.called import with_called
+from steward.imports.n8n.data_flow import DataFlow
+from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, secret_findings
 from steward.imports.n8n.once import said_once
 from steward.imports.n8n.secrets import without_secrets
 from steward.imports.n8n.unwrap import Node, Workflow
@@ -45,7 +47,6 @@ def read_value(
     if depth == 0:
         _check_has_usable_step(workflow)
     reading = _WorkflowReader(workflow, {node.name: node for node in workflow.nodes})
-    reading.secrets(paths, cleaned)
     for old_name, new_name in workflow.renamed:
         words = (
             f"Its name was “{old_name[:80]}”; names are unique and at most {unwrap.MAX_NAME} characters here."
@@ -70,6 +71,7 @@ def read_value(
     )
     plan = graph.arranged(plan, start=triggers.called_by(workflow.nodes) if depth else None)
     reading.start_findings(plan, depth)
+    reading.missing_values(plan, paths, cleaned)
     reading.settings(plan)
     reading.findings += graph.findings(plan)
     if (
@@ -91,18 +93,14 @@ class _WorkflowReader:
         """One more finding."""
         self.findings.append(Finding(step, level, code, message))
 
-    def secrets(self, paths: list[str], cleaned: Mapping[str, Any]) -> None:
-        """Each place a credential value was, by step and field."""
-        names = self._names_by_place(cleaned["nodes"])
-        for path in paths:
-            parts = path.split(".")
-            step, where = None, path
-            if parts[0] == "nodes" and len(parts) > 2:
-                step, where = names.get(int(parts[1])), ".".join(parts[2:])
-            words = (
-                f"A credential value stood in {where[:120]} and was not kept. Bind a connection or remove it."
-            )
-            self.find(step, FindingLevel.WARNING, "secret_removed", words)
+    def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> None:
+        """Removed secrets, by step and field, and steps that read an answer which cannot be had."""
+        flow = DataFlow(plan)
+        self.findings += answer_findings(flow, self.workflow.nodes)
+        if paths:
+            names = self._names_by_place(cleaned["nodes"])
+            removed = [_removed_secret(path, names) for path in paths]
+            self.findings += secret_findings(flow, removed)
 
     def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
         """The name of each node by its place in the file's list, which also has sticky notes."""
@@ -245,6 +243,13 @@ class _WorkflowReader:
         ):
             words = "The file's timezone is not known. Choose one when you set it up."
             self.find(None, FindingLevel.WARNING, "parameter", words)
+
+
+def _removed_secret(path: str, names: Mapping[int, str]) -> RemovedSecret:
+    parts = path.split(".")
+    if parts[0] == "nodes" and len(parts) > 2:
+        return RemovedSecret(names.get(int(parts[1])), ".".join(parts[2:]))
+    return RemovedSecret(None, path)
 
 
 def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -5,8 +5,9 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from steward.imports.n8n import schedules
+from steward.imports.n8n.field_labels import words_of
 from steward.imports.n8n.schedules import ScheduleReading
-from steward.imports.n8n.unwrap import Node, in_words
+from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanTrigger
 
@@ -93,7 +94,7 @@ def _started_in_n8n(trigger_type: str) -> str:
     known_words = _STARTS.get(bare_type)
     if known_words is not None:
         return known_words
-    service = in_words(re.sub(r"[tT]rigger\Z", "", bare_type))
+    service = words_of(re.sub(r"[tT]rigger\Z", "", bare_type))
     return f"In n8n an event of {service[:60] or 'another service'} starts it."
 
 

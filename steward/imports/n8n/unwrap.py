@@ -104,15 +104,6 @@ def plain(text: str) -> str:
     return _CONTROL.sub(" ", text).strip()
 
 
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-def in_words(type_: str) -> str:
-    """A node type as a label: `n8n-nodes-x.googleCalendar` is “Google Calendar”."""
-    words = _HUMP.sub(" ", type_.rpartition(".")[2])
-    return words[:1].upper() + words[1:]
-
-
 def bare(type_: str) -> str:
     """A type without the core prefix."""
     return type_.removeprefix(CORE)

@@ -348,6 +348,10 @@ class StepType(ABC):
         """Returns where in the connection it reads or writes."""
         return None
 
+    def lacks_answer(self, node: NodeDefinition) -> bool:
+        """Whether n8n hands on an answer of this step that cannot be had here."""
+        return False
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields the settings that cannot run or that run differently from n8n."""
         return ()

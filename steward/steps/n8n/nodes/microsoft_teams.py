@@ -55,6 +55,10 @@ class MicrosoftTeamsNode(StepType):
         """Returns teams."""
         return "teams"
 
+    def lacks_answer(self, node: NodeDefinition) -> bool:
+        """The channel's address answers with no message, whose id and links n8n hands on."""
+        return True
+
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported operations and a note about the channel."""
         resource = node.get("resource", "channel")

@@ -1,0 +1,199 @@
+"""Which steps read a value that is not there: an answer nobody gets, a secret that was removed.
+
+It follows fields from step to step without running anything, as test runs do with items whose fields are
+unknown (`steward/steps/workflow/test_mode.py`). See docs/design/imports-verdict.md#missing-values.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from steward.imports.reach import running
+from steward.imports.step_templates import templates_of
+from steward.model.plan import Plan, PlanStep
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.n8n.nodes.code import script_of
+from steward.steps.workflow.execute import raw_parameters
+from steward.steps.workflow.expressions import template
+from steward.steps.workflow.expressions.message import current_item_fields
+from steward.steps.workflow.expressions.paths import Path, Root
+from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
+from steward.steps.workflow.step_types import FieldUse
+
+Missing: TypeAlias = frozenset[tuple[str, ...]]  # paths of fields; the empty path is the whole item
+WHOLE: Missing = frozenset(((),))
+SCRIPTS = frozenset(("code", "function", "functionItem"))
+
+_CURRENT_ITEM = (Root.JSON, Root.FIRST, Root.LAST)
+_OTHER_STEP = (Root.STEP_ITEM, Root.STEP_FIRST, Root.STEP_LAST, Root.NODE)
+_INPUT_IN_SCRIPT = re.compile(r"\$input\b|\$json\b|\bitems?\b|\$items\b")
+_JSON_KEY = re.compile(r"[\"']([\w .-]{1,120})[\"']\s*:")
+_WHOLE_ITEM = re.compile(r"stringify|\$json(?!\s*[\w$.\[?])|\.json(?!\s*[\w$.\[?])")
+
+
+@dataclass(slots=True)
+class DataFlow:
+    """The running steps of a plan, with what each of them reads and passes on."""
+
+    plan: Plan
+    steps: dict[str, PlanStep] = field(init=False)
+    _disabled: dict[str, PlanStep] = field(init=False)
+    _after: dict[str, list[str]] = field(init=False, default_factory=dict)
+    _templates: dict[str, list[tuple[str, ParameterTemplate]]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.steps = {step.name: step for step in running(self.plan)}
+        self._disabled = {step.name: step for step in self.plan.steps if _is_disabled(step)}
+        for edge in self.plan.edges:
+            self._after.setdefault(edge.source, []).append(edge.target)
+
+    def readers(self, source: str, missing: Missing) -> list[str]:
+        """Returns the running steps that read fields missing from the output of `source`, in plan order."""
+        outputs = self._passed_on(source, missing)
+        arriving: dict[str, Missing] = {}
+        for name, fields in outputs.items():
+            for target in self._after.get(name, ()):
+                arriving[target] = arriving.get(target, frozenset()) | fields
+        return [
+            step.name
+            for step in self.plan.steps
+            if step.name in self.steps
+            and step.name != source
+            and self._uses(step, arriving.get(step.name, frozenset()), outputs)
+        ]
+
+    def _passed_on(self, source: str, missing: Missing) -> dict[str, Missing]:
+        """The missing fields in the output of each step."""
+        outputs: dict[str, Missing] = {source: missing}
+        pending = [source]
+        while pending:
+            name = pending.pop()
+            for target in self._after.get(name, ()):
+                step = self.steps.get(target) or self._disabled.get(target)
+                if step is None:
+                    continue
+                fields = outputs.get(target, frozenset()) | self._output(step, outputs[name], outputs)
+                if fields and fields != outputs.get(target):
+                    outputs[target] = fields
+                    pending.append(target)
+        return outputs
+
+    def _output(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> Missing:
+        if _is_disabled(step):
+            return arriving
+        step_type = BY_TYPE.get(step.origin.source_type if step.origin is not None else "")
+        if step_type is None:
+            return frozenset()
+        field_use = step_type.field_use_of(step)
+        stays = field_use is not FieldUse.REPLACES_ITEMS and not (
+            field_use is FieldUse.READS and arriving == WHOLE
+        )
+        passed = arriving if stays else frozenset()
+        return passed | self._set_fields(step, arriving, outputs)
+
+    def _set_fields(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> Missing:
+        """The fields that a set step fills with missing ones."""
+        if not _is_set(step):
+            return frozenset()
+        fields: set[tuple[str, ...]] = set()
+        for path, template_ in self._expressions(step):
+            before = ""
+            for part in template_.parts:
+                if isinstance(part, str):
+                    before += part
+                elif _reads_chunk(part, arriving, outputs):
+                    fields.add(field_of_set(step.config, path) or _key_before(before))
+        return frozenset(fields)
+
+    def _expressions(self, step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
+        if step.name not in self._templates:
+            self._templates[step.name] = templates_of(step)
+        return self._templates[step.name]
+
+    def _uses(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+        if _is_set(step):
+            return False  # it passes values on; who reads those is another step
+        source_type = step.origin.source_type if step.origin is not None else ""
+        if source_type in SCRIPTS:
+            return _reads_script(script_of(source_type, raw_parameters(step.config)).text, arriving, outputs)
+        if any(_reads_template(template_, arriving, outputs) for _, template_ in self._expressions(step)):
+            return True
+        step_type = BY_TYPE.get(source_type)
+        reads_fields = step_type is not None and step_type.field_use_of(step) is FieldUse.READS
+        return () in arriving and reads_fields
+
+
+def field_of_set(config: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    """The field that the value at a path of a set step's parameters fills; empty for the whole item."""
+    row: Any = config
+    for part in path.split(".")[:-1]:
+        if isinstance(row, Mapping):
+            row = row.get(part)
+        elif isinstance(row, list) and part.isdigit() and int(part) < len(row):
+            row = row[int(part)]
+    name = row.get("name") if isinstance(row, Mapping) and row is not config else None
+    return tuple(name.split(".")) if isinstance(name, str) and name else ()
+
+
+def _is_set(step: PlanStep) -> bool:
+    return step.origin is not None and step.origin.source_type == "set"
+
+
+def _is_disabled(step: PlanStep) -> bool:
+    return step.origin is not None and step.origin.disabled and step.origin.reachable
+
+
+def _overlap(keys: tuple[str, ...], missing: Missing) -> bool:
+    """Whether a path of keys leads to a missing field, into one, or to what holds one."""
+    return any(keys[: len(path)] == path[: len(keys)] for path in missing)
+
+
+def _words_in(text: str, missing: Missing) -> bool:
+    return any(path and re.search(rf"(?<![\w$]){re.escape(path[-1])}(?![\w$])", text) for path in missing)
+
+
+def _key_before(text: str) -> tuple[str, ...]:
+    """The key of JSON written as text whose value begins after this text; empty without one."""
+    keys = _JSON_KEY.findall(text)
+    return (keys[-1],) if keys else ()
+
+
+def _reads_template(template_: ParameterTemplate, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+    return any(_reads_chunk(part, arriving, outputs) for part in template_.parts if isinstance(part, Chunk))
+
+
+def _reads_chunk(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+    if chunk.path is not None:
+        return _reads_path(chunk.path, arriving, outputs)
+    return _reads_code(chunk, arriving, outputs)
+
+
+def _reads_path(path: Path, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+    if path.root in _CURRENT_ITEM:
+        return _overlap(path.keys, arriving)
+    return path.root in _OTHER_STEP and _overlap(path.keys, outputs.get(path.step or "", frozenset()))
+
+
+def _reads_code(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+    code = chunk.code
+    if arriving:
+        fields = current_item_fields([ParameterTemplate(code, template.Lang.JS, (chunk,))])
+        if fields is None:
+            if () in arriving or _words_in(code, arriving) or _WHOLE_ITEM.search(code):
+                return True
+        elif any(not path or path[0] in fields for path in arriving) and fields:
+            return True
+    return _reads_named(code, outputs)
+
+
+def _reads_named(code: str, outputs: Mapping[str, Missing]) -> bool:
+    names, _ = template.names_in([code])
+    missing_at = [outputs[name] for name in names or () if name in outputs]
+    return any(() in missing or _words_in(code, missing) for missing in missing_at)
+
+
+def _reads_script(text: str, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
+    if () in arriving and _INPUT_IN_SCRIPT.search(text):
+        return True
+    return _words_in(text, arriving) or _reads_named(text, outputs)

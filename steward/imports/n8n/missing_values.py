@@ -1,0 +1,126 @@
+"""What of a workflow is not there when it runs: removed secrets, and answers that cannot be had."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steward.imports.n8n.data_flow import SCRIPTS, WHOLE, DataFlow, Missing, field_of_set
+from steward.imports.n8n.field_labels import label_of
+from steward.imports.n8n.steps import UNSUPPORTED
+from steward.imports.n8n.unwrap import Node
+from steward.imports.reach import named
+from steward.model.finding import Finding, FindingLevel
+from steward.model.plan import PlanStep
+from steward.steps.n8n.nodes import BY_TYPE
+from steward.steps.workflow.execute import raw_parameters
+from steward.steps.workflow.step_types import NodeDefinition
+
+ACCOUNT = "http_api"  # the connection whose key takes the place of one in a request
+_IN_REQUEST = (
+    "headerParameters",
+    "headerParametersUi",
+    "queryParameters",
+    "queryParametersUi",
+    "url",
+    "endpoint",
+)
+# The keys of JSON written as text whose value is empty or marked as removed.
+_EMPTY_IN_JSON = re.compile(
+    r"""["']([\w .-]{1,120})["']\s*:\s*["'](?:[^"'\n]{0,40}__removed_secret_\d+__|["'])"""
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedSecret:
+    """Where a secret was: the step, and the path of the parameter below the node."""
+
+    step: str | None
+    path: str
+
+
+def secret_findings(flow: DataFlow, removed: Iterable[RemovedSecret]) -> list[Finding]:
+    """One finding for each field that held a secret: an error if a running step cannot do without it."""
+    return list(dict.fromkeys(_secret_finding(flow, secret) for secret in removed))
+
+
+def _secret_finding(flow: DataFlow, secret: RemovedSecret) -> Finding:
+    step = flow.steps.get(secret.step or "")
+    if step is None or step.origin is None or _cannot_run(step) or not secret.path.startswith("parameters."):
+        return _unused(secret, "secret" if secret.step is None else _label(flow, secret))
+    label = _label(flow, secret)
+    parameter = secret.path.split(".")[1]
+    if step.origin.source_type == "set":
+        readers = flow.readers(step.name, _fields_of_set(raw_parameters(step.config), secret.path))
+        return _read_later(secret, label, readers) if readers else _unused(secret, label)
+    if step.origin.needs == ACCOUNT and parameter in _IN_REQUEST:
+        words = f"{label} held a secret, which was removed. The account you choose for this step replaces it."
+        return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
+    if step.origin.source_type in SCRIPTS:
+        words = (
+            "Its code held a secret, which was removed, so it would not run as in n8n. "
+            "Use an HTTP Request step with a saved credential instead, and import the workflow again."
+        )
+        return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
+    words = (
+        f"{label} held a secret, which was removed, and the step needs it. "
+        "Use a saved credential in n8n instead, and import the workflow again."
+    )
+    return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
+
+
+def _cannot_run(step: PlanStep) -> bool:
+    """Whether the step is of a type that runs nowhere here, which its own finding says."""
+    return step.operation == UNSUPPORTED
+
+
+def _read_later(secret: RemovedSecret, label: str, readers: list[str]) -> Finding:
+    is_one = len(readers) == 1
+    words = (
+        f"{label} held a secret, which was removed, and {named(readers)} {'needs' if is_one else 'need'} it. "
+        f"Let {'that step' if is_one else 'those steps'} sign in with a saved credential in n8n, and import "
+        "the workflow again."
+    )
+    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", words)
+
+
+def _unused(secret: RemovedSecret, label: str) -> Finding:
+    if secret.step is None:
+        words = "The file held a secret beside its steps, which was removed. No step that runs uses it."
+    else:
+        words = f"{label} held a secret, which was removed. No step that runs uses it."
+    return Finding(secret.step, FindingLevel.NOTE, "secret_removed", words)
+
+
+def _label(flow: DataFlow, secret: RemovedSecret) -> str:
+    step = next((step for step in flow.plan.steps if step.name == secret.step), None)
+    return label_of(raw_parameters(step.config) if step is not None else {}, secret.path)
+
+
+def _fields_of_set(parameters: Mapping[str, Any], path: str) -> Missing:
+    """The fields of a set step's output that hold what was removed."""
+    below = path.partition(".")[2]
+    field = field_of_set(parameters, below)
+    if field:
+        return frozenset((field,))
+    keys = _EMPTY_IN_JSON.findall(str(parameters.get(below.split(".")[0], "")))
+    return frozenset((key,) for key in keys) or WHOLE
+
+
+def answer_findings(flow: DataFlow, nodes: Iterable[Node]) -> list[Finding]:
+    """An error for each step that reads what a step before it cannot hand on."""
+    findings: list[Finding] = []
+    for node in nodes:
+        step_type = BY_TYPE.get(node.type)
+        if node.name not in flow.steps or step_type is None:
+            continue
+        definition = NodeDefinition(node.name, node.version, node.parameters, node.credentials)
+        if not step_type.lacks_answer(definition):
+            continue
+        for reader in flow.readers(node.name, WHOLE):
+            words = (
+                f"It reads what “{node.name[:80]}” hands on in n8n, which that step does not get here. "
+                "Take the value from a step before it."
+            )
+            findings.append(Finding(reader, FindingLevel.ERROR, "parameter", words))
+    return findings

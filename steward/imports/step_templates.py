@@ -1,0 +1,28 @@
+"""The expressions of a plan's steps, each with the place of its parameter."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.model.plan import PlanStep
+from steward.steps.workflow.execute import EXPRESSION
+from steward.steps.workflow.expressions import template
+from steward.steps.workflow.expressions.template import ParameterTemplate
+
+
+def templates_of(step: PlanStep) -> list[tuple[str, ParameterTemplate]]:
+    """The expressions of a step, each with its parameter's path."""
+    templates: list[tuple[str, ParameterTemplate]] = []
+
+    def look(value: Any, path: str) -> None:
+        if isinstance(value, Mapping):
+            if value.keys() == EXPRESSION:
+                templates.append((path, template.decode_template(value)))
+                return
+            for name, member in value.items():
+                look(member, f"{path}.{name}" if path else str(name))
+        elif isinstance(value, list | tuple):
+            for index, member in enumerate(value):
+                look(member, f"{path}.{index}")
+
+    look(step.config, "")
+    return templates

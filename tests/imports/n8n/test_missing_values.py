@@ -1,0 +1,128 @@
+"""Steps that read what is not there: removed secrets, answers nobody gets, steps that never run.
+
+See docs/design/imports-verdict.md#missing-values.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.imports.exports import BEGIN, chain, code, node, told
+from tests.imports.n8n.test_verdicts import connected, errors, passing, verdict
+from tests.service import Service
+
+SECRET = "sk-live-abcdefghijklmnop1234567890"
+
+
+def keys(**values: Any) -> dict[str, Any]:
+    """A set step that fills these fields."""
+    rows = [{"id": name, "name": name, "value": value, "type": "string"} for name, value in values.items()]
+    return node("Keys", "set", 3.4, {"assignments": {"assignments": rows}, "includeOtherFields": True})
+
+
+def asking(name: str, **parameters: Any) -> dict[str, Any]:
+    """A step that reads an address."""
+    return node(name, "httpRequest", 4.2, {"url": "https://a.example", "options": {}, **parameters})
+
+
+def header(value: str) -> dict[str, Any]:
+    """The parameters of a header with this value."""
+    return {"sendHeaders": True, "headerParameters": {"parameters": [{"name": "X-Api-Key", "value": value}]}}
+
+
+def about_secrets(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
+    """The step and level of each finding on a removed secret."""
+    return [
+        (issue["step"], issue["level"]) for issue in record["issues"] if issue["code"] == "secret_removed"
+    ]
+
+
+READERS: dict[str, list[dict[str, Any]]] = {
+    "by the current item": [asking("Ask", **header("={{ $json.apiKey }}"))],
+    "by name": [passing("P"), asking("Ask", url="=https://a.example/?k={{ $('Keys').item.json.apiKey }}")],
+    "inside an expression": [asking("Ask", url="={{ 'https://a.example/' + $json['apiKey'].trim() }}")],
+    "through a step that passes items on": [passing("P"), asking("Ask", **header("={{ $json.apiKey }}"))],
+    "under another name": [
+        node(
+            "Rename",
+            "set",
+            3.4,
+            {"assignments": {"assignments": [{"name": "auth", "value": "=Bearer {{ $json.apiKey }}"}]}},
+        ),
+        asking("Ask", **header("={{ $json.auth }}")),
+    ],
+    "by a script": [code("Ask", "return [{json: {k: $input.first().json.apiKey}}]")],
+}
+
+
+@pytest.mark.parametrize("steps", READERS.values(), ids=READERS.keys())
+async def test_a_removed_secret_that_a_later_step_reads_is_an_error(
+    service: Service, steps: list[dict[str, Any]]
+) -> None:
+    """The finding is at the step that held it and names the step that needs it."""
+    record = await verdict(service, chain(keys(apiKey=SECRET, shop="one"), *steps))
+    assert record["supported"] is False
+    assert about_secrets(record) == [("Keys", "error")]
+    [issue] = [issue for issue in record["issues"] if issue["code"] == "secret_removed"]
+    assert "The field “apiKey”" in issue["message"]
+    assert "“Ask” needs it" in issue["message"]
+
+
+UNUSED: dict[str, list[dict[str, Any]]] = {
+    "nobody reads it": [asking("Ask", **header("={{ $json.shop }}"))],
+    "its item is replaced": [asking("Get"), asking("Ask", **header("={{ $json.apiKey }}"))],
+    "a disabled step reads it": [
+        {**asking("Ask", **header("={{ $json.apiKey }}")), "disabled": True},
+        passing("P"),
+    ],
+    "a script reads another field": [code("Ask", "return [{json: {k: $input.first().json.shop}}]")],
+}
+
+
+@pytest.mark.parametrize("steps", UNUSED.values(), ids=UNUSED.keys())
+async def test_a_removed_secret_that_nobody_reads_is_a_note(
+    service: Service, steps: list[dict[str, Any]]
+) -> None:
+    """The workflow does without it."""
+    record = await verdict(service, chain(keys(apiKey=SECRET, shop="one"), *steps))
+    assert about_secrets(record) == [("Keys", "note")]
+    assert record["supported"] is True
+
+
+async def test_a_removed_secret_in_a_script_is_an_error_where_it_runs(service: Service) -> None:
+    """Off the start it is a note."""
+    script = code("Sign", f"const key = '{SECRET}'; return [{{json: {{key}}}}]")
+    running = await verdict(service, chain(script))
+    assert about_secrets(running) == [("Sign", "error")]
+    idle = await verdict(service, connected([BEGIN, passing("A"), script], {"Begin": ["A"]}))
+    assert about_secrets(idle) == [("Sign", "note")]
+    assert idle["supported"] is True
+
+
+async def test_a_step_that_reads_one_that_never_runs_is_an_error(service: Service) -> None:
+    """Also a trigger other than the one that runs begin at; asking whether it ran is allowed."""
+    hook = node("Hook", "webhook", 2, {})
+    url = "=https://a.example/?id={{ $('Aside').item.json.id }}"
+    nodes = [BEGIN, passing("A"), asking("Ask", url=url), passing("Aside")]
+    record = await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["Ask"]}))
+    assert errors(record) == [("Ask", "expression_feature")]
+    assert any("“Aside”" in issue["message"] for issue in record["issues"] if issue["step"] == "Ask")
+    by_trigger = [BEGIN, hook, passing("A"), asking("Ask", url=url.replace("Aside", "Hook"))]
+    lines = {"Begin": ["A"], "A": ["Ask"], "Hook": ["Ask"]}
+    assert errors(await verdict(service, connected(by_trigger, lines))) == [("Ask", "expression_feature")]
+    guarded = "={{ $('Aside').isExecuted ? 'https://a.example' : 'https://b.example' }}"
+    nodes[2] = asking("Ask", url=guarded)
+    assert errors(await verdict(service, connected(nodes, {"Begin": ["A"], "A": ["Ask"]}))) == []
+
+
+async def test_a_step_that_reads_an_answer_nobody_gets_is_an_error(service: Service) -> None:
+    """The channel's address answers with no message; reading past it by name is no fault."""
+    record = await verdict(
+        service, chain(told(), passing("P"), asking("Ask", url="=https://a.example/?id={{ $json.id }}"))
+    )
+    assert errors(record) == [("Ask", "parameter")]
+    [issue] = [issue for issue in record["issues"] if issue["level"] == "error"]
+    assert "“Tell”" in issue["message"]
+    past = asking("Ask", url="=https://a.example/?id={{ $('First').item.json.id }}")
+    assert errors(await verdict(service, chain(passing("First"), told(), past))) == []
