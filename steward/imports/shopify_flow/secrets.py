@@ -1,22 +1,24 @@
-"""Takes credential values out of a flow before anything is kept, naming step and field."""
+"""Takes the secrets out of a flow before anything is kept, naming step and field."""
 
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from steward.imports.n8n import secrets
+from steward.imports.secrets.names import weight_of
+from steward.imports.secrets.tree import SecretRemoval
 from steward.imports.shopify_flow.file import inner
+from steward.model.removed_secrets import MARKER
 
-EMPTY = secrets.EMPTY
 # The key of a signature, written out in Liquid.
-_SIGNING = re.compile(r"""(\|\s*+hmac_sha(?:1|256)\s*+:\s*+)(\\?["'])((?:(?!\2).)+)(\2)""", re.DOTALL)
-NO_KEY = re.compile(r"""\|\s*+hmac_sha(?:1|256)\s*+:\s*+(?:""|'')""")
+_SIGNING = re.compile(r"""(\|\s*+hmac_sha(?:1|256)\s*+:\s*+)(\\?["'])((?:(?!\2).)++)(\2)""", re.DOTALL)
+NO_KEY = re.compile(rf"""\|\s*+hmac_sha(?:1|256)\s*+:\s*+(?:""|''|["']{MARKER.pattern})""")
 
 
 def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[int | None, str]]]:
-    """The export with every credential value empty; (place in its list of steps or None, field) of each."""
+    """The export with a marker for every secret; (place in its steps or None, field) of each."""
     locations: list[tuple[int | None, str]] = []
+    removal = SecretRemoval()
     root = dict(value["root"])
     steps = []
     for index, step in enumerate(root["steps"]):
@@ -24,48 +26,42 @@ def without_secrets(value: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[t
         if not isinstance(rows, list):
             steps.append(step)
             continue
-        cleaned = [_row(row) for row in rows]
+        cleaned = [_row(removal, row) for row in rows]
         for row, now in zip(rows, cleaned, strict=True):
             if now is not row:
                 locations.append((index, str(row["config_field_id"])))
         steps.append({**step, "config_field_values": cleaned})
-    rest, paths = secrets.without_secrets({**value, "root": {**root, "steps": steps}})
-    locations += [_named(rest, path) for path in paths]
-    return rest, list(dict.fromkeys(locations))
+    prepared = {**value, "root": {**root, "steps": steps}}
+    removal.paths.clear()
+    rest = removal.clean(prepared)
+    locations += [_named(prepared, path) for path in removal.paths]
+    return rest, list(dict.fromkeys(locations))  # type: ignore[return-value]
 
 
-def _row(row: Any) -> Any:
-    """One setting: a key by its own name, or headers as pairs with a key among them."""
+def _row(removal: SecretRemoval, row: Any) -> Any:
+    """One setting: a secret by its name, a key of a signature, or headers with one among them."""
     if not isinstance(row, Mapping):
         return row
     name, text = row.get("config_field_id"), row.get("value")
     if not isinstance(name, str) or not isinstance(text, str):
         return row
-    if secrets.is_named(name) and secrets.is_literal(text):
-        return {**row, "value": EMPTY}
-    signed = _SIGNING.sub(r"\1\2\4", text)
-    if signed != text:
-        return _row({**row, "value": signed})
-    headers = _cleaned_headers(text)
-    return row if headers is None else {**row, "value": headers}
+    signed = _SIGNING.sub(lambda hit: f"{hit[1]}{hit[2]}{_signing_key(removal, hit[3])}{hit[4]}", text)
+    headers = _cleaned_headers(removal, signed)
+    cleaned = removal.named(signed, "", weight_of(name), name) if headers is None else headers
+    return row if cleaned == text else {**row, "value": cleaned}
 
 
-def _cleaned_headers(text: str) -> str | None:
-    """Headers, written as a list of pairs, without their keys; None: no such text, or no key in it."""
+def _signing_key(removal: SecretRemoval, key: str) -> str:
+    return key if MARKER.fullmatch(key) else removal.marker_of(key)
+
+
+def _cleaned_headers(removal: SecretRemoval, text: str) -> str | None:
+    """Headers, written as a list of pairs, without their secrets; None: no such text, or no secret in it."""
     pairs = inner(text)
-    if not isinstance(pairs, list):
+    if not isinstance(pairs, list) or not all(isinstance(pair, list) for pair in pairs):
         return None
-    cleaned = [_pair(pair) for pair in pairs]
-    if all(now is pair for now, pair in zip(cleaned, pairs, strict=True)):
-        return None
-    return json.dumps(cleaned, ensure_ascii=False)
-
-
-def _pair(pair: Any) -> Any:
-    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
-        return pair
-    name, text = pair
-    return [name, EMPTY] if secrets.is_named_header(name) and secrets.is_literal(text) else pair
+    cleaned = removal.clean(pairs)
+    return None if cleaned == pairs else json.dumps(cleaned, ensure_ascii=False)
 
 
 def _named(value: Mapping[str, Any], path: str) -> tuple[int | None, str]:

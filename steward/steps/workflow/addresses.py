@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from steward.model.removed_secrets import MARKER
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, StepProblem
 
@@ -12,15 +13,23 @@ _KEYS = re.compile(
     r"(?i)(?:authorization|cookie|x-api-key|api[-_]?key|apikey|access[-_]?token|token|x-auth-token|secret|"
     r"password|x-.*-(?:key|token|secret))\Z"
 )
+_REMOVED_PARAMETER = re.compile(rf"(?<=[?&])[^=&#]+=[^=&#]*{MARKER.pattern}[^=&#]*(?:&|(?=#|\Z))")
 
 
 def https_address(text: str) -> str:
-    """Returns the stripped address. Raises ItemFailed unless it is an absolute https address."""
+    """Returns the stripped address. Raises ItemFailed unless it is an absolute https address.
+
+    A parameter whose value was a key in the file is left out: the account puts it back.
+    """
     url = text.strip()
+    if MARKER.search(url):
+        url = _REMOVED_PARAMETER.sub("", url).rstrip("?&")
     try:
         parts = urlsplit(url)
     except ValueError:
         parts = urlsplit("")
+    if MARKER.search(url):
+        raise ItemFailed("The address held a key in the file, which was not imported. Remove it there.")
     if parts.scheme != "https" or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
         raise ItemFailed("The address of this step is not a complete https address.")
     return url
@@ -30,6 +39,8 @@ def with_query(url: str, query: Mapping[str, Any]) -> str:
     """Returns the address with query parameters added; a list is repeated for each element."""
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
+        if isinstance(value, str) and MARKER.search(value):
+            continue  # the account puts it back
         for element in value if js.is_list(value) else [value]:
             pairs.append((name, js.json_text(element) if js.is_object(element) else js.text(element)))
     return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
@@ -44,18 +55,23 @@ def sendable_headers(headers: Mapping[str, Any]) -> dict[str, str]:
             raise ItemFailed(f"The header “{name[:60]}” cannot be sent.")
         if name.lower() in ("host", "content-length", "connection", "transfer-encoding"):
             continue
+        if MARKER.search(text):
+            continue  # the account puts it back
         sendable[name.lower()] = text
     return sendable
 
 
 def is_removed_key(name: str, value: object) -> bool:
     """Whether a header or query parameter held a key in the file, which was not imported."""
+    if isinstance(value, str) and MARKER.search(value):
+        return True
     return _KEYS.match(name.strip()) is not None and value in ("", None)
 
 
 def removed_in_address(url: str) -> list[str]:
     """The query parameters of an address that held a key in the file, which was not imported."""
-    return [name for name in re.findall(r"[?&]([^=&#]+)=(?=&|#|\Z)", url) if _KEYS.match(name)]
+    pairs = re.findall(r"[?&]([^=&#]+)=([^&#]*)", url)
+    return [name for name, value in pairs if is_removed_key(name, value)]
 
 
 def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
@@ -67,6 +83,9 @@ def removed_header_problems(name: str, value: object) -> Iterable[StepProblem]:
 
 def removed_address_problems(url: str) -> Iterable[StepProblem]:
     """Yields a problem for each secret in an address, whose value was not imported."""
+    if MARKER.search(url.partition("?")[0]):
+        words = "Its address holds a key, which is not taken from a file. Remove it or the step."
+        yield StepProblem("error", "credential", words)
     for part in removed_in_address(url):
         words = f"Its address holds a key in “{part[:60]}”, which is not taken from a file. Remove it."
         yield StepProblem("error", "credential", words)

@@ -1,0 +1,268 @@
+"""Finds secrets inside texts: scripts, notes, addresses, headers, connection strings, expressions.
+
+Every search is linear: google-re2 finds the candidates, and what stands beside one is looked at within
+bounds. See docs/design/imports-secrets.md.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import re2
+
+from steward.imports.secrets import values
+from steward.imports.secrets.names import NameWeight, weight_of
+
+Span = tuple[int, int]
+
+_NAME: Final = re.compile(r"[\w$-]{2,}+")
+_MAX_NAME: Final = 60
+_MAX_TEXT: Final = 10_000
+_PRECEDING_WORD: Final = re.compile(r"([A-Za-zÄÖÜäöüß-]{1,20})[ \t]$")
+_ABOUT_WORD: Final = re.compile(r"[ \t](?:id|hash)\b", re.IGNORECASE)
+# What stands between a name and a text in quotes.
+_TO_QUOTE: Final = re.compile(
+    r"(?P<end>\\{0,7}[\"'`]{0,3}\s{0,20}[\])]?)\s{0,20}"
+    r"(?P<to>:=|=>|->|→|\|\||\?\?|[:=](?![=~])|,|\bor\b|\bis\b|\bist\b|\blautet\b)\s{0,40}"
+    r"(?:[A-Za-z]{1,20}\s{0,5}=(?![=~])\s{0,20})?"
+    r"(?:[\w.$?\[\]'\"]{1,80}\s{0,5}(?:\|\||\?\?|\bor\b)\s{0,20})?"
+    r"(?:[rbfuRBFU]{1,2}(?=[\"']))?(?P<quote>\\{0,7}(?:\"\"\"|'''|[\"'`]))"
+)
+_JOINED: Final = re.compile(r"\s{0,40}[+.]\s{0,40}(?P<quote>[\"'`])")
+# The same without quotes.
+_TO_WORD: Final = re.compile(
+    r"[\"'`*_]{0,4}(?:\s{0,3}\([^()\n]{0,40}\))?\*{0,3}[ \t]{0,20}"
+    r"(?P<to>:=|=>|->|→|[:=|](?![=~|])|\bis(?= )|\bist(?= )|\blautet(?= )|(?=[ \t]))"
+    r"\*{0,3}[ \t\"'`]{0,20}(?:\n[ \t]{0,8}(?=\S{12}))?"
+    r"(?P<scheme>(?i:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?"
+    r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,})"
+)
+_PATH: Final = re.compile(
+    r"(?:\$|this\b|process\b|items?\b|json\b|data\b|env\b|config\b|params\b)"
+    r"|[A-Za-z_$][A-Za-z_$0-9]*(?:\??\.[A-Za-z_$]+)+\Z"
+)
+_USER_PART: Final = re2.compile(
+    r"(?i)\b[a-z][a-z0-9+.-]{1,20}://([^\s/?#\"'<>@:`{}]{0,200}:)?([^\s/?#\"'<>@`]{1,300})@"
+)
+_USER_OPTION: Final = re2.compile(
+    r"(?:^|[\s'\"])(?:-u|--user|--proxy-user)[ =]['\"]?[^\s:'\"{}]{1,100}:([^\s'\"{}]{4,200})"
+)
+_PAIR: Final = re2.compile(
+    r"\\{0,7}\"(?:name|key|field|header)\\{0,7}\"\s{0,9}:\s{0,9}\\{0,7}\"([^\"\\]{1,60})\\{0,7}\"\s{0,9},\s{0,9}"
+    r"\\{0,7}\"value\\{0,7}\"\s{0,9}:\s{0,9}\\{0,7}\"([^\"\\]{4,900})\\{0,7}\""
+)
+_IDENTIFIED: Final = re2.compile(r"(?i)identified\s{1,9}by\s{1,9}['\"]([^'\"\n]{4,200})['\"]")
+_LONG_RUN: Final = re.compile(r"[\w.:/+=-]{16}")
+_RUN: Final = re2.compile(r"[A-Za-z0-9_\-+/=]{24,400}")
+_EXPRESSION: Final = re.compile(r"\{\{|\$\{|%[A-Z_]+%|\{%")
+_COOKIE_LINE: Final = re.compile(r"(?i)(?:set-)?cookie\s{0,3}[:=]\s{0,3}([^\r\n\"'`]{4,4000})")
+
+
+def secrets_in(text: str, *, holds_ids: bool = False) -> list[Span]:
+    """The spans of a text that are secrets, in order, none over another.
+
+    `holds_ids` says that runs of random characters in it are ids and hashes, by the field's own name.
+    """
+    has_long_run = _LONG_RUN.search(text) is not None
+    spans = [*_named(text)]
+    lower = text.lower() if len(text) < _MAX_TEXT else text
+    if has_long_run:
+        spans += _shapes(text)
+    if "PRIVATE KEY" in text:
+        spans += _private_keys(text)
+    if has_long_run or "bearer" in lower or "basic" in lower:
+        spans += _signed_in(text)
+    if "://" in text or "-u" in text or "user" in text:
+        spans += _users(text)
+    if "value" in text:
+        spans += [hit.span(2) for hit in _PAIR.finditer(text) if _is_pair(hit[1], hit[2])]
+    if "identified" in lower or "IDENTIFIED" in text:
+        spans += [hit.span(1) for hit in _IDENTIFIED.finditer(text)]
+    if has_long_run and not holds_ids:
+        spans += [hit.span() for hit in _RUN.finditer(text) if _stands_alone(text, *hit.span())]
+    return _merged(text, spans)
+
+
+def _is_pair(name: str, value: str) -> bool:
+    return not _EXPRESSION.search(value) and values.is_secret(value, weight_of(name.strip()))
+
+
+def _shapes(text: str) -> Iterator[Span]:
+    for hit in values.SHAPES.finditer(text):
+        group = hit.lastindex or 0
+        if not values.has_common_prefix(hit[group]):
+            yield hit.span(group)
+
+
+def _private_keys(text: str) -> Iterator[Span]:
+    passed = 0
+    for hit in values.PRIVATE.finditer(text):
+        if hit.start() < passed:
+            continue
+        limit = min(len(text), hit.end() + _MAX_TEXT)
+        end = text.find("-----END ", hit.end(), limit)
+        close = text.find("-----", end + 9, end + 100) if end >= 0 else -1
+        passed = close + 5 if close >= 0 else limit
+        yield hit.start(), passed
+
+
+def _signed_in(text: str) -> Iterator[Span]:
+    for hit in values.SIGN_IN.finditer(text):
+        scheme, credential = hit[1].lower(), hit[2].rstrip(".")
+        is_credential = values.is_basic(credential) if scheme == "basic" else values.is_bearer(credential)
+        if is_credential and (scheme in ("basic", "bearer") or values.is_random_text(credential)):
+            yield hit.start(2), hit.start(2) + len(credential)
+
+
+def _users(text: str) -> Iterator[Span]:
+    if "://" in text:
+        for hit in _USER_PART.finditer(text):
+            password = hit[2]
+            is_alone = hit[1] is None
+            if _EXPRESSION.search(password) or values.is_removed(password) or password.startswith("$"):
+                continue
+            if not is_alone or (len(password) >= 8 and values.is_secret(password, NameWeight.WEAK)):
+                yield hit.span(2)
+    for hit in _USER_OPTION.finditer(text):
+        if not values.is_removed(hit[1]):
+            yield hit.span(1)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """A run of characters that looks random, is no part of an address, and is not longer than it seems."""
+    if (start and text[start - 1] in ".&?#%@:") or (end < len(text) and text[end] in "@%"):
+        return False
+    return end - start < 400 and values.is_random_text(text[start:end])
+
+
+def _named(text: str) -> Iterator[Span]:
+    """Secrets by the name before them."""
+    passed = 0
+    for hit in _NAME.finditer(text):
+        name = hit[0]
+        if len(name) > _MAX_NAME or (weight := weight_of(name)) is NameWeight.NONE or hit.start() < passed:
+            continue
+        left, right = hit.span()
+        if _ABOUT_WORD.match(text, right):
+            continue
+        if weight is NameWeight.WEAK:
+            weight = _weight(text, left, name)
+        spans = _behind(text, left, right, weight)
+        yield from spans
+        if spans:
+            passed = spans[-1][1]
+
+
+def _weight(text: str, left: int, name: str) -> NameWeight:
+    """The weight of a name with the word before it: `API key`."""
+    preceding = _PRECEDING_WORD.search(text, max(0, left - 22), left)
+    return max(NameWeight.WEAK, weight_of(f"{preceding[1]} {name}")) if preceding else NameWeight.WEAK
+
+
+def _behind(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
+    """The secret that stands behind a name."""
+    if weight is NameWeight.NONE:
+        return []
+    if text[left:right].lower().endswith("cookie") and (line := _COOKIE_LINE.match(text, left)):
+        return [] if _EXPRESSION.search(line[1]) or values.is_removed(line[1]) else [line.span(1)]
+    quoted = _TO_QUOTE.match(text, right)
+    if quoted is not None:
+        spans = _quoted(text, quoted, weight)
+        if spans is not None:
+            return spans
+    return _unquoted(text, left, right, weight)
+
+
+def _quoted(text: str, hit: re.Match[str], weight: NameWeight) -> list[Span] | None:
+    """Parts of a text in quotes, joined by `+` or not; None when the quotes are not closed."""
+    start, quote = hit.end(), hit["quote"]
+    if hit["to"] == "," and not hit["end"].strip("\\ )]"):
+        return None
+    parts: list[Span] = []
+    while True:
+        end = _closing(text, start, quote)
+        if end is None:
+            return [] if parts else None
+        parts.append((start, end))
+        joined = _JOINED.match(text, end + len(quote))
+        if joined is None or len(parts) >= 50:
+            break
+        start, quote = joined.end(), joined["quote"]
+    whole = "".join(text[start:end] for start, end in parts)
+    if _EXPRESSION.search(whole) or values.is_removed(whole) or _is_mere_name(whole):
+        return []
+    if hit["to"] == "," and not any(character.isdigit() for character in whole):
+        return []
+    if not values.is_secret(whole, weight):
+        return []
+    return _without_scheme(text, parts)
+
+
+def _is_mere_name(value: str) -> bool:
+    return values.is_name(value) and not values.is_placeholder(value)
+
+
+def _without_scheme(text: str, parts: list[Span]) -> list[Span]:
+    start, end = parts[0]
+    scheme = values.scheme_length(text[start:end] + "x")
+    first = [(start + scheme, end)] if start + scheme < end else []
+    return first + [(start, end) for start, end in parts[1:] if end > start]
+
+
+def _closing(text: str, start: int, quote: str) -> int | None:
+    """Where a text in quotes ends; None when it does not, within bounds and its line."""
+    limit = min(len(text), start + _MAX_TEXT)
+    is_long = len(quote) > 1 and quote[0] != "\\"
+    place = start
+    while (place := text.find(quote, place, limit)) >= 0:
+        slashes = place - len(text[start:place].rstrip("\\")) - start
+        if slashes % 2 == 0 or quote[0] == "\\":
+            break
+        place += 1
+    if place < 0 or (quote in "\"'" and not is_long and "\n" in text[start:place]):
+        return None
+    return place
+
+
+def _unquoted(text: str, left: int, right: int, weight: NameWeight) -> list[Span]:
+    hit = _TO_WORD.match(text, right)
+    if hit is None:
+        return []
+    value, start = hit["value"].rstrip(".,:!?*_"), hit.start("value")
+    end = start + len(value)
+    if _EXPRESSION.search(value) or values.is_removed(hit["value"]) or text[end : end + 1] in ("(", "["):
+        return []
+    is_pair = hit["to"] == "=" and hit.end("to") == hit.start("value")
+    if is_pair and _is_parameter(text, left):
+        return [(start, end)] if values.is_secret(value, weight) else []
+    if "://" in value or _PATH.match(value):
+        return []
+    if weight is NameWeight.WEAK or not hit["to"]:
+        is_enclosed = text[start - 1] in "\"'`" and text[end : end + 1] == text[start - 1]
+        if is_enclosed and weight is NameWeight.STRONG and values.is_loose_secret(value):
+            return [(start, end)]
+        is_behind = bool(hit["to"]) or weight is NameWeight.STRONG
+        return [(start, end)] if is_behind and values.is_secret(value, NameWeight.WEAK) else []
+    is_one = values.is_loose_secret(value) or (hit["scheme"] is not None and len(value) >= 16)
+    return [(start, end)] if is_one else []
+
+
+def _is_parameter(text: str, left: int) -> bool:
+    """Whether a name begins a parameter of an address or a form, or a part of a connection string."""
+    if left == 0 or text[left - 1] in "?&":
+        return True
+    is_upper = text[left].isupper()
+    return is_upper and text[left - 1] in ";\n \"'"
+
+
+def _merged(text: str, spans: list[Span]) -> list[Span]:
+    """The spans in order, those over each other as one, without blanks at their ends."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if end <= start:
+            continue
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

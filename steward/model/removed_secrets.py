@@ -1,0 +1,33 @@
+"""Marks the places from which an import took a secret.
+
+Every place that held the same value gets the same marker, so that one account can be bound to all of them.
+See docs/design/imports-secrets.md.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from steward.model.json import JsonValue
+
+MARKER: Final = re.compile(r"__removed_secret_([1-9][0-9]{0,5})__")
+
+
+def marker(number: int) -> str:
+    """The text that stands in place of a value: safe in JSON, addresses, headers and scripts."""
+    return f"__removed_secret_{number}__"
+
+
+def markers_in(value: JsonValue) -> frozenset[int]:
+    """The numbers of the values that were taken from this text, list or object."""
+    numbers: set[int] = set()
+    stack: list[JsonValue] = [value]
+    while stack:
+        member = stack.pop()
+        if isinstance(member, str):
+            numbers.update(int(hit[1]) for hit in MARKER.finditer(member))
+        elif isinstance(member, Mapping):
+            stack += [*member, *member.values()]
+        elif isinstance(member, list):
+            stack += member
+    return frozenset(numbers)
