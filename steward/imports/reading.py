@@ -33,7 +33,7 @@ _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_f
 SOURCES = tuple(_READERS)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that copes with a step that did not run
-_SCRIPTS = frozenset(("code", "function", "functionItem"))
+_SCRIPTS = frozenset(("code", "function", "functionItem", "aiTransform"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ REPLACE = {
     "mySql": "a spreadsheet step or an HTTP request that reads",
     "supabase": "an HTTP request that reads",
 }
+_COMMANDS = frozenset(("executeCommand", "ssh"))
 _BINARY = frozenset(
     (
         "extractFromFile",
@@ -137,7 +138,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
         ports=_ports(kind, definition, on_error),
         place=node.position,
     )
-    config = encode_config(parameters)
+    config = encode_config(kind.stored_parameters(definition))
     step = PlanStep(
         node.name, _title(kind.title(definition), node), step_kind, kind.operation(definition), config, origin
     )
@@ -173,6 +174,9 @@ def _why(node: Node) -> tuple[str, str]:
     todo = f"Replace it by {instead}." if instead else "Remove the step."
     if node.type.startswith(AI):
         return "ai_node", f"AI steps cannot run here. {todo}"
+    if node.type in _COMMANDS:
+        words = "It runs a command on a computer, which is never done here. Use a code step, or remove it."
+        return "node_type", words
     if node.type in _BINARY:
         return "binary", f"“{node.type}” works with files, which steps do not keep here. {todo}"
     if "." in node.type or not node.type:

@@ -329,6 +329,10 @@ class StepType(ABC):
         """Returns how it uses the fields of its items."""
         return self.field_use
 
+    def stored_parameters(self, node: NodeDefinition) -> JsonObject:
+        """Returns its parameters as a plan has them: texts that n8n evaluates begin with `=`."""
+        return node.parameters
+
     def reads_dates(self, version: float) -> bool:
         """Whether it tells JavaScript dates apart from their ISO text."""
         return False

@@ -151,9 +151,6 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
     assert found == [[{"n": number} for number in order]]
 
 
-_ROW = {"leftValue": "a", "rightValue": "b", "operator": {"type": "string", "operation": "like"}}
-
-
 @pytest.mark.parametrize(
     ("kind", "version", "parameters"),
     [
@@ -169,7 +166,6 @@ _ROW = {"leftValue": "a", "rightValue": "b", "operator": {"type": "string", "ope
         ("splitOut", 1, {"fieldToSplitOut": "a", "include": "someFields"}),
         ("if", 1, {"conditions": {"string": [{"value1": "a", "operation": "like", "value2": "b"}]}}),
         ("switch", 2, {"rules": {"rules": [{"operation": "like", "value2": "b"}]}}),
-        ("filter", 2.2, {"conditions": {"conditions": [_ROW]}}),
         ("dateTime", 2, {"operation": "formatDate", "format": "custom", "customFormat": "ZZZZZ"}),
         ("dateTime", 2, {"operation": "formatDate", "options": {"fromFormat": "dd.MM.yyyy"}}),
         ("markdown", 1, {"options": {"textReplace": {"values": []}}}),

@@ -56,9 +56,10 @@ class _ConditionNode(StepType):
                 )
                 if not conditions.is_known_comparison(kind, name):
                     words = (
-                        f"It compares with “{name}” of {kind}, which is not known. Choose another comparison."
+                        f"It compares with “{name[:80]}” of {kind[:80]}, which does not exist in n8n: the"
+                        " condition never holds, here as there. Choose another comparison."
                     )
-                    yield StepProblem("error", "parameter", words)
+                    yield StepProblem("warning", "parameter", words)
         yield from _older_problems(node)
 
 

@@ -75,6 +75,20 @@ class FunctionNode(CodeNode):
             yield StepProblem("error", "parameter", "It has no code. Write some, or remove the step.")
 
 
+class AiTransformNode(CodeNode):
+    """Runs the script that n8n generated when the workflow was built; no AI takes part in a run."""
+
+    types = ("aiTransform",)
+    versions = (1,)
+    parameters = frozenset(("instructions", "codeGeneratedForPrompt", "jsCode", "hint", "generateCode"))
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields a problem if no script was generated."""
+        if not str(node.get("jsCode") or "").strip():
+            words = "No code was generated for its instructions. Generate it in n8n, or use a code step."
+            yield StepProblem("error", "parameter", words)
+
+
 def script_of(source_type: str, parameters: object) -> Script:
     """Returns the node's script and its mode."""
     config = parameters if isinstance(parameters, dict) else {}

@@ -6,6 +6,7 @@ from typing import Any
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
+from steward.model.json import JsonObject
 from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -24,19 +25,32 @@ LARGEST = 5 * 1024 * 1024
 
 
 class HtmlNode(StepType):
-    """Only extracting is supported, not generating pages."""
+    """Extracts values from pages, and makes pages from a template; not tables."""
 
     types = ("html",)
     versions = (1, 1.1, 1.2)
     options = frozenset(("trimValues", "cleanUpText"))
     parameters = frozenset(
-        ("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html")
+        ("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html", "notice")
     )
+    unjoined_parameters = ("html",)
+
+    def stored_parameters(self, node: NodeDefinition) -> JsonObject:
+        """Returns the parameters with the template as a text with expressions, which n8n reads it as."""
+        page = node.get("html")
+        if isinstance(page, str) and not page.startswith("=") and _makes_pages(node):
+            return {**node.parameters, "html": f"={page}"}
+        return node.parameters
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported operations and invalid selectors."""
-        if node.get("operation", "generateHtmlTemplate") != "extractHtmlContent":
-            words = "It makes a page of HTML, which is not done here. Extract values, or remove the step."
+        if _makes_pages(node):
+            if not isinstance(node.get("html"), str):
+                words = "The page it makes is not in the file. Write it, or remove the step."
+                yield StepProblem("error", "parameter", words)
+            return
+        if node.get("operation") != "extractHtmlContent":
+            words = "It makes a table of HTML, which is not done here. Make a page, or remove the step."
             yield StepProblem("error", "parameter", words)
         if node.get("sourceData", "json") == "binary":
             yield StepProblem(
@@ -55,8 +69,20 @@ class HtmlNode(StepType):
                 yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
-        """Extracts the values of each page."""
+        """Extracts the values of each page, or makes a page for each item."""
+        if call.first.text("operation", "generateHtmlTemplate") == "generateHtmlTemplate":
+            return for_each_item(call, lambda index, item: [_page(call.params(index), index)])
         return for_each_item(call, lambda index, item: _extracted(call, index, item))
+
+
+def _makes_pages(node: NodeDefinition) -> bool:
+    return str(node.get("operation", "generateHtmlTemplate")) == "generateHtmlTemplate"
+
+
+def _page(params: Params, index: int) -> Item:
+    page = params.get("html", "")
+    text = page if isinstance(page, str) else "".join(js.text(part) for part in page.parts)
+    return Item({"html": text}, paired_with(index))
 
 
 def _reads(selector: str) -> bool:

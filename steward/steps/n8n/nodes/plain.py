@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 
 from steward.model.plan import StepKind
 from steward.steps.workflow.items import Item, Items
@@ -48,14 +49,38 @@ class RespondToWebhookNode(StepType):
     field_use = FieldUse.PASSES_ITEMS
     versions = (1, 1.1, 1.2, 1.3, 1.4, 1.5)
     per_item = False
+    parameters = frozenset(
+        ("respondWith", "responseBody", "payload", "redirectURL", "responseDataSource", "inputFieldName")
+    ) | frozenset(("enableResponseOutput", "generalNotice", "webhookNotice", "options"))
+    options = frozenset(
+        ("responseCode", "responseHeaders", "responseKey", "enableStreaming", "enableResponseOutput")
+    )
+    choices = MappingProxyType(
+        {
+            "respondWith": frozenset(
+                (
+                    "allIncomingItems",
+                    "binary",
+                    "firstIncomingItem",
+                    "json",
+                    "jwt",
+                    "noData",
+                    "redirect",
+                    "text",
+                )
+            )
+        }
+    )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a warning that no response is sent."""
+        """Yields a warning that no response is sent, and a problem for what would follow a response."""
         words = (
-            "It answers the caller of the workflow. Here nobody waits for an answer, so items"
-            " only pass through. Remove the step."
+            "It answers whoever called the webhook. No caller waits for a run here, so nobody receives it."
         )
-        yield StepProblem("warning", "parameter", words)
+        yield StepProblem("warning", "parameter", f"{words} Items pass; nothing to do.")
+        if node.get("enableResponseOutput") or node.get("options.enableResponseOutput"):
+            words = "It hands on what it answered, which is not done here. Switch off its output “Response”."
+            yield StepProblem("error", "parameter", words)
 
     async def run(self, call: StepCall) -> NodeResult:
         """Passes the items on."""

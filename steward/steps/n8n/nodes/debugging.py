@@ -1,0 +1,43 @@
+"""The node debugHelper: passes items on, or fails on purpose."""
+
+from collections.abc import Iterable
+from types import MappingProxyType
+
+from steward.steps.n8n.nodes.plain import passed
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    StepProblem,
+    StepType,
+    WorkflowStepFailed,
+)
+
+_RUNS = frozenset(("doNothing", "throwError"))
+
+
+class DebugNode(StepType):
+    """Random data and a lack of memory are not made."""
+
+    types = ("debugHelper",)
+    field_use = FieldUse.PASSES_ITEMS
+    per_item = False
+    choices = MappingProxyType({"category": _RUNS | {"oom", "randomData"}})
+    parameters = frozenset(
+        ("category", "throwErrorType", "throwErrorMessage", "memorySizeValue", "randomDataType")
+    ) | frozenset(
+        ("nanoidAlphabet", "nanoidLength", "randomDataSeed", "randomDataCount", "randomDataSingleArray")
+    )
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields a problem for what is not made."""
+        if node.get("category", "throwError") not in _RUNS:
+            words = "It makes random data or fills the memory, which is not done here. Remove the step."
+            yield StepProblem("error", "parameter", words)
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Passes the items on. Raises WorkflowStepFailed if it is to fail."""
+        if call.first.text("category", "throwError") == "throwError":
+            raise WorkflowStepFailed(call.first.text("throwErrorMessage") or "This step fails on purpose.")
+        return NodeResult([passed(call.items)])

@@ -1,0 +1,209 @@
+"""The node rssFeedRead: reads the entries of RSS and Atom feeds, as the library rss-parser gives them."""
+
+import html
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC
+from types import MappingProxyType
+from typing import Any
+
+from steward.model.plan import StepKind
+from steward.outbound.errors import CallError
+from steward.steps.n8n.nodes.lists import names_of
+from steward.steps.n8n.nodes.xml_text import read_xml
+from steward.steps.workflow.addresses import https_address
+from steward.steps.workflow.answers import run_data_in_read_problems
+from steward.steps.workflow.effects import as_item_failure, read_each_item, web_of
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    StepType,
+)
+
+MAX_ENTRIES = 10_000
+
+_ACCEPT = {"accept": "application/rss+xml, application/atom+xml, application/xml;q=0.9, */*;q=0.5"}
+_AS_LISTS = Params({"options": {"explicitArray": True, "mergeAttrs": False}})
+# The field of an entry by the name of its element; a later one wins.
+_FIELDS = MappingProxyType(
+    {"author": "creator", "dc:creator": "creator", "dc:date": "date", "dc:language": "language"}
+    | {"dc:rights": "rights", "dc:source": "source", "dc:title": "title"}
+)
+_PLAIN = ("title", "link", "pubDate", "author", "summary", "content:encoded", "enclosure", "dc:creator")
+_PLAIN_AFTER = ("dc:date", "comments")
+
+
+class RssFeedReadNode(StepType):
+    """Returns an item for each entry; version 1 reads one feed alone, later ones a feed for each item."""
+
+    types = ("rssFeedRead",)
+    versions = (1, 1.1, 1.2)
+    kind = StepKind.READ
+    field_use = FieldUse.REPLACES_ITEMS
+    parameters = frozenset(("url", "options"))
+    options = frozenset(("ignoreSSL", "customFields"))
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields addresses that are not called, and certificates that are always checked."""
+        url = node.get("url", "")
+        if not isinstance(url, str) or not url.strip():
+            yield StepProblem("error", "parameter", "It names no feed. Write the address of one.")
+        elif re.match(r"=?http://", url.strip(), re.IGNORECASE):
+            words = "It reads an http address. Only https is called: change it."
+            yield StepProblem("error", "parameter", words)
+        if node.get("options.ignoreSSL"):
+            words = "It would accept any certificate; here certificates are always checked. Nothing to do."
+            yield StepProblem("warning", "parameter", words)
+        yield from run_data_in_read_problems(node, "url")
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Reads the feed of each item."""
+        web = web_of(call)
+
+        async def read(index: int) -> list[dict[str, Any]]:
+            params = call.params(index)
+            if call.version < 1.1 and index > 0:
+                return []
+            try:
+                answer = await web.read("GET", https_address(params.text("url")), _ACCEPT)
+            except CallError as error:
+                raise as_item_failure(error) from error
+            if not answer.ok:
+                raise ItemFailed(f"The address answered with status {answer.status}.")
+            custom = names_of(params.get("options.customFields", ""))
+            return entries_in(_decoded(answer.body, answer.headers.get("content-type", "")), custom)
+
+        return await read_each_item(call, read)
+
+
+def _decoded(body: bytes, content_type: str) -> str:
+    """Returns the text of a feed: its charset is the header's, else the declaration's, else UTF-8."""
+    declared = re.search(rb"<\?xml[^>]*encoding=[\"']([\w-]+)[\"']", body[:200])
+    named = re.search(r"charset=[\"']?([\w-]+)", content_type, re.IGNORECASE)
+    charset = named[1] if named else declared[1].decode() if declared else "utf-8"
+    try:
+        return body.decode(charset, "replace").removeprefix("\ufeff")
+    except LookupError:
+        return body.decode("utf-8", "replace").removeprefix("\ufeff")
+
+
+def entries_in(text: str, custom: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Returns the entries of a feed. Raises ItemFailed for a text that is none, or one too long."""
+    document = read_xml(text.strip(), _AS_LISTS)
+    root, value = next(iter(document.items()), ("", None))
+    if root == "feed":
+        entries, convert = _members(value, "entry"), _atom
+    elif root in ("rss", "rdf:RDF"):
+        channel = next(iter(_members(value, "channel")), None)
+        entries = [*_members(channel, "item"), *(_members(value, "item") if root == "rdf:RDF" else ())]
+        convert = _rss
+    else:
+        raise ItemFailed("The address answers with no feed of RSS or Atom.")
+    if len(entries) > MAX_ENTRIES:
+        raise ItemFailed(f"The feed has more than {MAX_ENTRIES:,} entries.")
+    return [convert(entry if isinstance(entry, Mapping) else {}, custom) for entry in entries]
+
+
+def _members(value: Any, name: str) -> list[Any]:
+    members = value.get(name, []) if isinstance(value, Mapping) else []
+    return list(members) if isinstance(members, list) else []
+
+
+def _first(entry: Mapping[str, Any], name: str) -> Any:
+    """Returns the text of an element, or what it holds; UNDEFINED if it is absent."""
+    value = next(iter(_members(entry, name)), js.UNDEFINED)
+    return value["_"] if isinstance(value, Mapping) and isinstance(value.get("_"), str) else value
+
+
+def _copied(entry: Mapping[str, Any], fields: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    copied = {}
+    for name, field in fields:
+        value = _first(entry, name)
+        if value is not js.UNDEFINED:
+            copied[field] = value
+            if name == "content:encoded" and isinstance(value, str):
+                copied[f"{field}Snippet"] = _snippet(value)
+    return copied
+
+
+def _rss(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
+    plain = ((name, name) for name in (*_PLAIN, *_PLAIN_AFTER, *custom))
+    item = _copied(entry, (*_FIELDS.items(), *plain))
+    enclosure = next(iter(_members(entry, "enclosure")), None)
+    if isinstance(enclosure, Mapping):
+        item["enclosure"] = enclosure.get("$", {})
+    _add_content(item, entry, "description", "content")
+    guid = _first(entry, "guid")
+    if guid is not js.UNDEFINED:
+        item["guid"] = guid
+    if "category" in entry:
+        item["categories"] = entry["category"]
+    return _dated(item)
+
+
+def _atom(entry: Mapping[str, Any], custom: Sequence[str]) -> dict[str, Any]:
+    item = _copied(entry, ((name, name) for name in custom))
+    title = _first(entry, "title")
+    if isinstance(title, str) and title:
+        item["title"] = title
+    link = _link(_members(entry, "link"))
+    if link is not None:
+        item["link"] = link
+    published = _iso(_first(entry, "published")) or _iso(_first(entry, "updated"))
+    if published is not None:
+        item["pubDate"] = published
+    author = next(iter(_members(entry, "author")), None)
+    name = _first(author, "name") if isinstance(author, Mapping) else js.UNDEFINED
+    if name is not js.UNDEFINED:
+        item["author"] = name
+    _add_content(item, entry, "content", "content")
+    _add_content(item, entry, "summary", "summary")
+    identifier = _first(entry, "id")
+    if identifier is not js.UNDEFINED:
+        item["id"] = identifier
+    return _dated(item)
+
+
+def _link(links: Sequence[Any]) -> Any:
+    """Returns the address of the alternate link, else of the first."""
+    attributes = [link.get("$", {}) for link in links if isinstance(link, Mapping)]
+    chosen = [one for one in attributes if one.get("rel") == "alternate"] or attributes
+    return chosen[0].get("href") if chosen else None
+
+
+def _add_content(item: dict[str, Any], entry: Mapping[str, Any], name: str, field: str) -> None:
+    content = _first(entry, name)
+    if isinstance(content, str):
+        item[field] = content
+        item[f"{field}Snippet"] = _snippet(content)
+
+
+_BLOCKS = re.compile(r"([^\n])</?(?:h|br|p|ul|ol|li|blockquote|section|table|tr|div)[^>]*>([^\n])", re.DOTALL)
+_TAGS = re.compile(r"<[^>]*>", re.DOTALL)
+
+
+def _snippet(content: str) -> str:
+    """Returns a text without its tags."""
+    return html.unescape(_TAGS.sub("", _BLOCKS.sub(r"\1\n\2", content))).strip()
+
+
+def _iso(value: Any) -> str | None:
+    date = js_dates.parse(value.strip(), UTC) if isinstance(value, str) else None
+    if date is None:
+        return None
+    moment = date.astimezone(UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
+
+
+def _dated(item: dict[str, Any]) -> dict[str, Any]:
+    iso = _iso(item.get("pubDate") or item.get("date"))
+    if iso is not None:
+        item["isoDate"] = iso
+    return item

@@ -1,0 +1,89 @@
+"""Steps that make pages, answer callers or show forms, and steps that nobody needs to see at work.
+
+See docs/design/imports-n8n.md#node-types.
+"""
+
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.model.finding import FindingLevel
+from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
+
+ITEMS = [{"a": 1, "o": {"p": 1}}, {"a": None}]
+
+
+def _warnings(kind: str, version: float, parameters: Any) -> list[str]:
+    found = read_value(workflow_of(kind, version, parameters)).findings
+    return [one.message for one in found if one.level is FindingLevel.WARNING]
+
+
+async def test_a_page_is_made_of_its_template() -> None:
+    """A missing value is written as JavaScript writes it; the item has the page alone."""
+    page = "<b>{{ $json.a }}</b>{{ $json.x }} {{ $json.o }}"
+    pages = [{"html": "<b>1</b>undefined [object Object]"}, {"html": "<b>null</b>undefined undefined"}]
+    assert await outputs_of("html", 1.2, {"html": page}, ITEMS) == [pages]
+    assert await outputs_of("html", 1, {"html": "{{ $json.a }}"}, [{"a": 1}]) == [[{"html": "1"}]]
+    assert await outputs_of("html", 1, {"html": "<p>=</p>"}, [{}]) == [[{"html": "<p>=</p>"}]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters"),
+    [
+        (
+            "respondToWebhook",
+            1.5,
+            {"respondWith": "json", "responseBody": "={{ $json }}", "options": {"responseCode": 200}},
+        ),
+        ("respondToWebhook", 1, {"respondWith": "redirect", "redirectURL": "https://a.example"}),
+        ("form", 1, {"operation": "completion", "completionTitle": "Thanks", "options": {"formTitle": "x"}}),
+        ("debugHelper", 1, {"category": "doNothing"}),
+        ("aiTransform", 1, {"instructions": "Keep", "jsCode": "return $input.all();"}),
+        ("if", 2.2, {"conditions": {"conditions": []}}),
+    ],
+)
+async def test_items_pass_with_all_settings_known(kind: str, version: float, parameters: Any) -> None:
+    """What the step would show or answer is said once, as a warning."""
+    assert errors_of(kind, version, parameters) == []
+    assert (await outputs_of(kind, version, parameters, ITEMS))[0] == ITEMS
+    if kind in ("respondToWebhook", "form"):
+        [words] = _warnings(kind, version, parameters)
+        assert "nobody" in words
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "words"),
+    [
+        ("respondToWebhook", {"options": {"enableResponseOutput": True}}, "Response"),
+        ("respondToWebhook", {"respondWith": "fax"}, "respondWith"),
+        ("form", {"formFields": {}}, "first page"),
+        ("html", {"operation": "convertToHtmlTable"}, "table"),
+        ("html", {}, "not in the file"),
+        ("aiTransform", {"instructions": "Sort"}, "No code"),
+        ("debugHelper", {"category": "randomData"}, "random data"),
+        ("rssFeedRead", {"url": "http://a.example/feed"}, "https"),
+        ("rssFeedRead", {}, "names no feed"),
+        ("executeCommand", {"command": "ls"}, "runs a command"),
+        ("ssh", {}, "runs a command"),
+    ],
+)
+def test_what_cannot_run_is_one_error_that_says_why(kind: str, parameters: Any, words: str) -> None:
+    """A person learns what the step would need, and what to do instead."""
+    [error] = errors_of(kind, 1, parameters)
+    assert words in error.message
+
+
+async def test_a_failing_debug_step_fails_the_run() -> None:
+    """The message is the step's own."""
+    parameters = {"category": "throwError", "throwErrorMessage": "on purpose"}
+    assert await outputs_of("debugHelper", 1, parameters, ITEMS) == "on purpose"
+
+
+async def test_a_comparison_that_n8n_does_not_have_never_holds() -> None:
+    """Generated workflows have such comparisons; they run with a warning."""
+    row = {"leftValue": "a", "rightValue": "a", "operator": {"type": "string", "operation": "equal"}}
+    parameters = {"conditions": {"conditions": [row]}}
+    assert errors_of("if", 2.2, parameters) == []
+    assert "never holds" in _warnings("if", 2.2, parameters)[0]
+    assert await outputs_of("if", 2.2, parameters, [{}]) == [[], [{}]]

@@ -1,0 +1,99 @@
+"""Feeds: the entries of RSS and Atom as items, read over the guarded client.
+
+See docs/design/imports-n8n.md#node-types.
+"""
+
+import json
+
+import pytest
+
+from steward.model.run import RunStatus
+from steward.steps.n8n.nodes import feeds
+from steward.steps.n8n.nodes.feeds import MAX_ENTRIES, entries_in
+from steward.steps.workflow.step_types import ItemFailed
+from tests.imports.exports import automated, chain, node
+from tests.imports.test_requests import ADDRESS, on_one_engine, pages
+from tests.runs.shop import Shop
+
+RSS = """<?xml version="1.0"?>
+<rss version="2.0" xmlns:dc="d" xmlns:content="c"><channel><title>Shop</title>
+<item><title>Tea</title><link>https://a.example/tea</link><dc:creator>Jo</dc:creator>
+<pubDate>Tue, 02 Jan 2024 10:00:00 GMT</pubDate><guid isPermaLink="false">g1</guid>
+<description>&lt;p&gt;Hot &amp;amp; fresh&lt;/p&gt;</description>
+<content:encoded><![CDATA[<p>long</p>]]></content:encoded>
+<category>news</category>
+<enclosure url="https://a.example/t.mp3" type="audio/mpeg"/><x:stock>3</x:stock></item>
+</channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>Shop</title>
+<entry><title type="html">Tea</title><link rel="alternate" href="https://a.example/tea"/><id>urn:1</id>
+<published>2024-01-02T11:00:00+01:00</published><author><name>Jo</name></author>
+<content type="html">&lt;b&gt;Hot&lt;/b&gt;</content></entry></feed>"""
+
+
+def test_an_entry_of_rss_has_the_fields_of_rss_parser() -> None:
+    """Text without tags, an ISO date and named fields stand beside the elements."""
+    assert entries_in(RSS, ["x:stock"]) == [
+        {
+            "creator": "Jo",
+            "title": "Tea",
+            "link": "https://a.example/tea",
+            "pubDate": "Tue, 02 Jan 2024 10:00:00 GMT",
+            "content:encoded": "<p>long</p>",
+            "content:encodedSnippet": "long",
+            "enclosure": {"url": "https://a.example/t.mp3", "type": "audio/mpeg"},
+            "dc:creator": "Jo",
+            "x:stock": "3",
+            "content": "<p>Hot &amp; fresh</p>",
+            "contentSnippet": "Hot & fresh",
+            "guid": "g1",
+            "categories": ["news"],
+            "isoDate": "2024-01-02T10:00:00.000Z",
+        }
+    ]
+
+
+def test_an_entry_of_atom_has_its_fields() -> None:
+    """The date is that of publishing, the link the alternate one."""
+    assert entries_in(ATOM) == [
+        {
+            "title": "Tea",
+            "link": "https://a.example/tea",
+            "pubDate": "2024-01-02T10:00:00.000Z",
+            "author": "Jo",
+            "content": "<b>Hot</b>",
+            "contentSnippet": "Hot",
+            "id": "urn:1",
+            "isoDate": "2024-01-02T10:00:00.000Z",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<html/>", "{}", '<!DOCTYPE rss [<!ENTITY a "b">]><rss>&a;</rss>', "<rss><channel>"]
+)
+def test_what_is_no_feed_fails(text: str) -> None:
+    """Entities of one's own are never expanded."""
+    with pytest.raises(ItemFailed):
+        entries_in(text)
+
+
+def test_a_feed_is_read_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry more fails."""
+    assert MAX_ENTRIES == 10_000
+    monkeypatch.setattr(feeds, "MAX_ENTRIES", 2)
+    entry = "<item><title>t</title></item>"
+    assert len(entries_in(f"<rss><channel>{entry * 2}</channel></rss>")) == 2
+    with pytest.raises(ItemFailed, match="more than 2 entries"):
+        entries_in(f"<rss><channel>{entry * 3}</channel></rss>")
+
+
+@on_one_engine
+async def test_a_run_reads_a_feed(shop: Shop) -> None:
+    """The step counts what it read; an error status fails it."""
+    pages(shop, RSS)
+    automation = await automated(shop, chain(node("Feed", "rssFeedRead", 1.2, {"url": ADDRESS})))
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, json.dumps(await shop.steps(run), default=str)
+    assert (await shop.steps(run))[-1]["counts"]["read"] == 1
+    pages(shop, "gone", status=404)
+    assert (await shop.drained(automation)).status is RunStatus.FAILED
