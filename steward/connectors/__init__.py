@@ -14,6 +14,11 @@ FOLDERS = (
     "teams",
     "cloud_s3",
     "slack",
+    "telegram",
+    "discord",
+    "mattermost",
+    "twilio",
+    "whatsapp",
     "http_api",
 )
 

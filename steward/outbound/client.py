@@ -521,9 +521,9 @@ class ManagementClient:
         keyed = {**(request.headers or {}), "idempotency-key": str(uuid.uuid4())}
         return await self._send_once(replace(request, headers=keyed))
 
-    async def fetch(self, url: str) -> PlatformResponse:
+    async def fetch(self, url: str, headers: Mapping[str, str] | None = None) -> PlatformResponse:
         """As ReadClient.fetch."""
-        return await self._reads.fetch("GET", url, {})
+        return await self._reads.fetch("GET", url, headers or {})
 
     async def get_bare(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"

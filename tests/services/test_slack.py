@@ -19,6 +19,7 @@ from steward.model.run import Mode, RunStatus
 from steward.outbound.response import PlatformResponse
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
+from tests.imports.answers.workflows import handed_on
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 from tests.services.fakes import FakeService
@@ -186,7 +187,8 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
     """A test run sends nothing, `ask` after approval, `send` at the step."""
     bot = await shop.connect("slack", {"bot_token": TOKEN})
     accounts = {"Say": {"integration_id": bot.integration_id}}
-    steps = code("Items", "return [{json: {id: 1}}, {json: {id: 2}}]"), node("Say", "slack", 2.2, SAY)
+    then = code("Then", "return $input.all().map(i => ({json: {at: i.json.message_timestamp}}))")
+    steps = code("Items", "return [{json: {id: 1}}, {json: {id: 2}}]"), node("Say", "slack", 2.2, SAY), then
     asking = await automated(shop, chain(*steps), accounts=accounts)
     tried = await shop.drained(asking, Mode.TEST)
     assert tried.status is RunStatus.SUCCEEDED, tried
@@ -207,6 +209,7 @@ async def test_messages_are_sent_once_each_with_and_without_asking(shop: Shop, a
     ended = await shop.until_settled(await shop.drained(sending))
     assert ended.status is RunStatus.SUCCEEDED, ended
     assert len(api.sent()) == 4
+    assert (await handed_on(shop, ended, "Then")) == [{"at": "1700000000.000100"}] * 2
 
 
 @on_one_engine

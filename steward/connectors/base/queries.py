@@ -20,7 +20,7 @@ from steward.connectors.base.records import (
     Tag,
     Variant,
 )
-from steward.model.json import JsonValue
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
 from steward.outbound.response import PlatformResponse
 
@@ -118,11 +118,13 @@ class ObjectsQuery:
 class PathQuery:
     """The platform's response to a GET of a path, for imported workflows.
 
-    `path` is the whole path without a query; paths that return keys or settings are refused.
+    `path` is the whole path without a query; paths that return keys or settings are refused. `body`: the
+    platform asks for it by a POST that only reads.
     """
 
     path: str
     query: tuple[tuple[str, str], ...] = ()
+    body: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
 
 from steward.connectors.base.connector import (
     Capabilities,
@@ -28,6 +31,7 @@ from steward.connectors.base.settings import (
     unknown_settings,
 )
 from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
@@ -47,6 +51,8 @@ from steward.outbound.errors import (
 from steward.outbound.response import Decoded, PlatformResponse
 from steward.telemetry.redact import Secret
 
+_JSON = {"content-type": "application/json"}
+_FORM = {"content-type": "application/x-www-form-urlencoded"}
 ONE_A_SECOND = RateLimit(max_concurrency=1, min_interval_s=1.0)
 _UNKNOWN_SETTING = "This is no setting of {title}."
 
@@ -74,8 +80,9 @@ class Account:
 class ServiceConnector:
     """Connects an account of a service by its key; a subclass names the service and what is its own.
 
-    `base_url` is the address of its API, `check_path` a path that names the key's account, and
-    `key_field` the setting that a refused key is shown at.
+    `base_url` is the address of its API, `check_path` a path that names the key's account, `key_field` the
+    setting that a refused key is shown at, and `headers` go with every call. Of `alternatives` the form has
+    exactly one.
     """
 
     id: ClassVar[str]
@@ -84,6 +91,8 @@ class ServiceConnector:
     key_field: ClassVar[str]
     base_url: ClassVar[str] = ""
     check_path: ClassVar[str] = ""
+    headers: ClassVar[Mapping[str, str]] = {}
+    alternatives: ClassVar[tuple[str, ...]] = ()
     rate_limit: ClassVar[RateLimit] = ONE_A_SECOND
     operation: ClassVar[SendCallOperation]
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True)
@@ -154,6 +163,9 @@ class ServiceConnector:
                 texts[setting.name] = text
             elif setting.needed or value not in (None, ""):
                 errors[setting.name] = [setting.words]
+        if not errors and self.alternatives and sum(name in texts for name in self.alternatives) != 1:
+            titles = [setting.title.lower() for setting in self.fields if setting.name in self.alternatives]
+            errors[self.alternatives[0]] = [f"Give exactly one of these: {' or '.join(titles)}."]
         if errors:
             raise BadSettings(errors)
         return texts
@@ -167,56 +179,84 @@ class ServiceConnector:
         return Bearer(secrets.sealed[self.key_field])
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
-        """Returns the endpoint of the account. Raises BadSettings."""
+        """Returns the endpoint at the address's host, the only one that is called. Raises BadSettings."""
+        parts = urlsplit(self.address(secrets))
         return PlatformEndpoint(
             self.id,
-            self.address(secrets),
+            f"{parts.scheme}://{parts.netloc}",
             self.credentials(secrets),
             self.facts.timeouts,
             self.rate_limit,
             f"{self.id} {secrets.integration_id}",
+            hosts=(parts.netloc,),
         )
+
+    def url(self, secrets: ConnectionSecrets, path: str, query: Mapping[str, str]) -> str:
+        """Returns the whole address of a call. Raises BadSettings."""
+        return f"{self.address(secrets)}{path}{f'?{urlencode(query)}' if query else ''}"
+
+    def refusal(self, path: str, secrets: ConnectionSecrets) -> str | None:
+        """Returns why the connection cannot make a call of this path; null when it can."""
+        return None
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "ServiceReader":
         """Returns a reader of the API's paths."""
-        return ServiceReader(self, http)
+        return ServiceReader(self, http, secrets)
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "ServiceWriter":
         """Returns a writer that makes one call."""
-        return ServiceWriter(self, http)
+        return ServiceWriter(self, http, secrets)
 
     def failure(self, response: PlatformResponse) -> CallError | None:
         """Returns why the service refused a call; null for a call that it accepted."""
-        return failure_of_status(self.title, response)
+        if response.ok:
+            return None
+        try:
+            words = self.reason(answer_of(response))
+        except UnusableResponse:
+            words = ""
+        return failure_of_status(self.title, response, words)
+
+    def reason(self, answer: Mapping[str, Decoded]) -> str:
+        """Returns the service's own words for a refusal; an empty text when it gives none."""
+        return ""
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
         """Returns what a response means for the call that it answers."""
         failure = self.failure(response)
+        answer = WriteAnswer.of_body(response.status, {}, response.body)
         match failure:
             case None:
-                return WriteOutcome(WriteState.APPLIED)
+                return WriteOutcome(WriteState.APPLIED, answer=answer)
             case Throttled():
                 return WriteOutcome.of_error(WriteState.NOT_SENT, failure)
             case PlatformUnavailable() | UnusableResponse():
-                return WriteOutcome.of_error(WriteState.UNKNOWN, failure)
+                return WriteOutcome.of_error(WriteState.UNKNOWN, failure, answer)
             case _:
-                return WriteOutcome.of_error(WriteState.REFUSED, failure)
+                return WriteOutcome.of_error(WriteState.REFUSED, failure, answer)
 
     async def check(self, http: ManagementClient, secrets: ConnectionSecrets) -> Health:
         """Asks the service whose key it is."""
+        return await self.check_at(http, secrets, self.check_path)
+
+    async def check_at(self, http: ManagementClient, secrets: ConnectionSecrets, path: str) -> Health:
+        """Reads a path that names the key's account; never raises."""
         try:
-            response = await http.get(self.check_path)
+            response = await http.fetch(self.url(secrets, path, {}), self.headers)
             failure = self.failure(response)
             if failure is not None:
                 raise failure
             account = self.account(answer_of(response), secrets)
         except CallError as error:
             is_key = isinstance(error, Unauthorized | RemoteNotFound | MissingRight)
-            return Health(ok=False, error=error, error_field=self.key_field if is_key else None)
+            return Health(ok=False, error=error, error_field=self._key_of(secrets) if is_key else None)
         facts: JsonObject = {IDENTITY: f"{self.id} {account.identity}", NAMES_CHANNEL: False}
         return Health(
             ok=True, account_label=account.label, name=account.label, rights=("read", "write"), facts=facts
         )
+
+    def _key_of(self, secrets: ConnectionSecrets) -> str:
+        return self.key_field if self.key_field in secrets.sealed else next(iter(secrets.sealed))
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the account that the check's answer names. Raises UnusableResponse."""
@@ -232,9 +272,10 @@ class ServiceConnector:
 class ServiceReader:
     """Reads paths of a service's API."""
 
-    def __init__(self, connector: ServiceConnector, http: ReadClient) -> None:
+    def __init__(self, connector: ServiceConnector, http: ReadClient, secrets: ConnectionSecrets) -> None:
         self._connector = connector
         self._http = http
+        self._secrets = secrets
 
     def read(self, op: ReadOp[Any, Any], params: Any) -> AsyncIterator[RecordPage[Any]]:
         """Yields the one answer of a path. Raises CallError; KeyError for a read it does not have."""
@@ -243,8 +284,14 @@ class ServiceReader:
         return self._path(cast("PathQuery", params))
 
     async def _path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
-        response = await self._http.get(query.path, dict(query.query), operation="path")
-        failure = self._connector.failure(response)
+        refusal = self._connector.refusal(query.path, self._secrets)
+        if refusal is not None:
+            raise Invalid([], refusal)
+        url = self._connector.url(self._secrets, query.path, dict(query.query))
+        content = b"" if query.body is None else msgspec.json.encode(query.body)
+        method, headers = ("POST", _JSON) if content else ("GET", {})
+        headers = {**headers, **self._connector.headers}
+        failure = self._connector.failure(response := await self._http.fetch(method, url, headers, content))
         if failure is not None:
             raise failure
         yield RecordPage((response,), total=1)
@@ -265,30 +312,42 @@ class ServiceReader:
 class ServiceWriter:
     """Makes one call."""
 
-    def __init__(self, connector: ServiceConnector, http: WriteClient) -> None:
+    def __init__(self, connector: ServiceConnector, http: WriteClient, secrets: ConnectionSecrets) -> None:
         self._connector = connector
         self._http = http
+        self._secrets = secrets
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Makes the one call of a batch. Never raises a call's error."""
         [part] = batch.parts
         arguments = part.arguments
-        query = arguments["query"]
+        path, query = str(arguments["path"]), arguments["query"]
+        refusal = self._connector.refusal(path, self._secrets)
+        if refusal is not None:
+            return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], refusal))]
+        content, headers = _encoded(arguments["body"], is_form=bool(arguments["form"]))
+        texts = {name: str(text) for name, text in query.items()} if isinstance(query, Mapping) else {}
         try:
-            response = await self._http.send(
+            response = await self._http.send_request(
                 str(arguments["method"]),
-                str(arguments["path"]),
-                arguments["body"],
-                params={name: str(text) for name, text in query.items()}
-                if isinstance(query, Mapping)
-                else None,
+                self._connector.url(self._secrets, path, texts),
+                content,
+                headers={**headers, **self._connector.headers},
                 effect_keys=batch.effect_keys,
                 key=batch.key,
-                operation=part.operation,
             )
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)]
         return [self._connector.outcome(response)]
+
+
+def _encoded(body: JsonValue, *, is_form: bool) -> tuple[bytes, Mapping[str, str]]:
+    """Returns a body and the header that says how it is written; nothing for an empty one."""
+    if not isinstance(body, Mapping) or not body:
+        return b"", {}
+    if is_form:
+        return urlencode({name: str(value) for name, value in body.items()}).encode(), _FORM
+    return msgspec.json.encode(body), _JSON
 
 
 def failure_of_status(title: str, response: PlatformResponse, words: str = "") -> CallError | None:

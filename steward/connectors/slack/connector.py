@@ -62,6 +62,7 @@ class SlackConnector(ServiceConnector):
     id = "slack"
     title = "Slack"
     key_field = _BOT
+    alternatives = (_BOT, _WEBHOOK)
     check_path = "/auth.test"
     fields = (
         SettingField(
@@ -87,22 +88,17 @@ class SlackConnector(ServiceConnector):
 
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates the form, which has a bot token or a webhook and not both. Raises BadSettings."""
-        texts = self.texts(form)
-        if len(texts) != 1:
-            words = "Give a bot token or the address of a webhook, and not both."
-            raise BadSettings({_BOT: [words]})
-        if _WEBHOOK in texts:
-            origin = self._webhook_origin(texts[_WEBHOOK])
-            if len(urlsplit(texts[_WEBHOOK]).path) < 2:
+        webhook = self.texts(form).get(_WEBHOOK)
+        if webhook is not None:
+            self._webhook_origin(webhook)
+            if len(urlsplit(webhook).path) < 2:
                 raise BadSettings({_WEBHOOK: ["The address is not complete: copy it whole."]})
-            kept = super().settings(form)
-            return ConnectionSettings({"origin": origin}, kept.sealed, kept.auth, kept.subject)
         return super().settings(form)
 
     def address(self, secrets: ConnectionSecrets) -> str:
-        """Returns the origin of the webhook, or the address of the API. Raises BadSettings."""
+        """Returns the webhook, or the address of the API. Raises BadSettings."""
         if _WEBHOOK in secrets.sealed:
-            return self._webhook_origin(secrets.plain["origin"])
+            return self._webhook_origin(secrets.sealed[_WEBHOOK].reveal())
         host = next((host for host in self._hosts if not host.startswith(("hooks.", "."))), None)
         if host is None:
             raise BadSettings({_BOT: ["The operator allows no address of Slack's API."]})
@@ -114,11 +110,15 @@ class SlackConnector(ServiceConnector):
             return SecretUrl(secrets.sealed[_WEBHOOK])
         return super().credentials(secrets)
 
+    def refusal(self, path: str, secrets: ConnectionSecrets) -> str | None:
+        """Returns why a webhook makes no calls."""
+        return _NO_CALLS if _WEBHOOK in secrets.sealed else None
+
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> Writer:  # type: ignore[override]
         """Returns a writer of the webhook's channel, or of the API."""
         if _WEBHOOK in secrets.sealed:
             return _WebhookWriter(self, http)
-        return _ApiWriter(self, http)
+        return _ApiWriter(self, http, secrets)
 
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonObject:
         """Returns the message unchanged: Slack keeps no id of the sender's."""
@@ -142,7 +142,7 @@ class SlackConnector(ServiceConnector):
         if _WEBHOOK not in secrets.sealed:
             return await super().check(http, secrets)
         try:
-            host = urlsplit(self._webhook_origin(secrets.plain["origin"])).hostname or ""
+            host = urlsplit(self.address(secrets)).hostname or ""
         except BadSettings as bad:
             words = " ".join(bad.errors[_WEBHOOK])
             return Health(ok=False, error=CallRefused(words, words), error_field=_WEBHOOK)
@@ -162,12 +162,12 @@ class SlackConnector(ServiceConnector):
         if parent is not None:
             return []
         if _WEBHOOK in secrets.sealed:
-            host = urlsplit(secrets.plain["origin"]).hostname or ""
+            host = urlsplit(self.address(secrets)).hostname or ""
             return [Destination(host, "channel", host)]
         destinations: list[Destination] = []
         query = {"types": "public_channel,private_channel", "exclude_archived": "true", "limit": "200"}
         while len(destinations) < _MOST_CHANNELS:
-            response = await http.get("/conversations.list", query)
+            response = await http.fetch("GET", self.url(secrets, "/conversations.list", query), {})
             failure = self.failure(response)
             if failure is not None:
                 raise failure

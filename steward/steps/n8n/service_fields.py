@@ -9,7 +9,8 @@ from urllib.parse import quote
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, Params
 
-_PLACE = re.compile(r"\{([A-Za-z_]+)\}")
+# A parameter, and after a colon the setting of the connection that serves where it is left empty.
+_PLACE = re.compile(r"\{([A-Za-z_]*)(?::([a-z_]+))?\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def filled_path(fields: ServiceFields, path: str) -> str:
     """Returns a path with the parameters it names, quoted. Raises ItemFailed for one that is empty."""
 
     def value_of(match: re.Match[str]) -> str:
-        text = fields.text(match[1]) or fields.account.get(match[1], "")
+        text = (fields.text(match[1]) if match[1] else "") or fields.account.get(match[2] or "", "")
         if not text:
             raise ItemFailed(f"This step does not say which {_words(match[1])}. Fill it in.")
         if text in (".", ".."):

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
-from steward.model.answer import parse_storable_json
+from steward.model.answer import WriteAnswer, parse_storable_json
+from steward.model.json import JsonObject
 from steward.model.plan import StepKind
-from steward.outbound.response import PlatformResponse
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.service_fields import (
     CallFields,
@@ -29,6 +29,8 @@ from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
     NodeResult,
+    Params,
+    SentItem,
     StepCall,
     StepProblem,
     StepType,
@@ -51,7 +53,7 @@ class ServiceOperation:
     `text` are what an approval shows. `needed` has the parameters without which the call cannot be made, with
     the words for each. `items` is the dotted name of what is put out; a list becomes one item an element.
     `next_page` returns the query of the next page, for operations that list. `collections` are the known
-    options of this operation.
+    options of this operation. `query` is that of a send.
     """
 
     method: str
@@ -62,6 +64,7 @@ class ServiceOperation:
     text: FieldSource = ""
     needed: Mapping[str, str] = field(default_factory=dict)
     is_form: bool = False
+    query: Callable[[ServiceFields], Mapping[str, str]] | None = None
     answered: Answered | None = None
     next_page: Callable[[Any, Mapping[str, str]], Mapping[str, str] | None] | None = None
     choose_path: Callable[[ServiceFields], str] | None = None
@@ -85,6 +88,7 @@ class ServiceOperation:
             self.method,
             path,
             made,
+            self.query(fields) if self.query is not None else {},
             is_form=self.is_form,
             recipient=_shown(fields, self.recipient),
             text=_shown(fields, self.text),
@@ -104,8 +108,8 @@ class ServiceNode(StepType):
 
     `connector` is the kind of connection, `service` its name in sentences. `operations` are by
     `resource.operation`. `default_resource` and `default_operations` are n8n's where a file names none.
-    `collections` has the known names inside collections of options, and `unheeded` those that n8n heeds and
-    that change nothing here, with the words for each.
+    `collections` has the known names inside collections of options, `answer_parameters` the parameters that
+    decide what an answer puts out.
     """
 
     connector: ClassVar[str]
@@ -114,6 +118,7 @@ class ServiceNode(StepType):
     default_resource: ClassVar[str]
     default_operations: ClassVar[Mapping[str, str]] = {}
     collections: ClassVar[Mapping[str, frozenset[str]]] = {}
+    answer_parameters: ClassVar[tuple[str, ...]] = ()
     field_use = FieldUse.REPLACES_ITEMS
 
     def operation(self, node: NodeDefinition) -> str:
@@ -170,27 +175,44 @@ class ServiceNode(StepType):
                     words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
                     yield StepProblem("error", "parameter", words)
 
+    def hands_on_answer(self, node: NodeDefinition) -> bool:
+        """Returns whether it sends."""
+        return self.kind_of(node) is StepKind.SEND
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the items that the recorded answer of the service puts out. Raises ItemFailed."""
+        settings = sent.settings
+        operation = self.operations[str(settings["operation"])]
+        kept = settings["parameters"]
+        params = Params(kept if isinstance(kept, Mapping) else {})
+        fields = ServiceFields(params, float(str(settings["version"])), {})
+        decoded = parsed_answer(answer.text)
+        return [Item(item) for item in operation.items_of(decoded, fields)]
+
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one call for each item."""
         account = account_of(call)
-        node = NodeDefinition(call.step.name, call.version, dict(call.first.tree) if call.items else {})
-        operation = self.operations.get(self.operation_key(node))
-        if operation is None:
-            return NodeResult([[]])
+        node = NodeDefinition(call.step.name, call.version, call.first.tree)
+        key = self.operation_key(node)
+        operation = self.operations[key]
         if operation.reads:
             return await _read(call, account, operation)
-        return self._send(call, account, operation)
+        return self._send(call, account, key)
 
-    def _send(self, call: StepCall, account: AccountAccess, operation: ServiceOperation) -> NodeResult:
+    def _send(self, call: StepCall, account: AccountAccess, key: str) -> NodeResult:
+        operation = self.operations[key]
         effects, write = Effects(call), account.changes[f"{self.connector}.call"]
         for index in range(len(call.items)):
             try:
-                prepared = operation.call(_fields(call, account, index))
+                fields = _fields(call, account, index)
+                prepared = operation.call(fields)
+                kept = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
             except ItemFailed as failure:
                 effects.fail_item(index, failure.message)
                 continue
             planned = write.plan([prepared], integration_id=account.connection.integration_id)
-            effects.add_plan(index, planned, Item({}, paired_with(index)), write)
+            settings: JsonObject = {"operation": key, "version": call.version, "parameters": kept}
+            effects.add_plan(index, planned, Item({}, paired_with(index)), write, settings)
         return effects.result()
 
 
@@ -205,7 +227,7 @@ async def _read(call: StepCall, account: AccountAccess, operation: ServiceOperat
             [response] = await read_all(
                 account.reader.read(PATH, PathQuery(prepared.path, tuple((query or {}).items())))
             )
-            answer = _answer_of(response)
+            answer = parsed_answer(response.body.decode("utf-8", "replace"))
             items += operation.items_of(answer, fields)
             if operation.next_page is None:
                 return items
@@ -219,9 +241,12 @@ async def _read(call: StepCall, account: AccountAccess, operation: ServiceOperat
     return await read_each_item(call, read)
 
 
-def _answer_of(response: PlatformResponse) -> Any:
+def parsed_answer(text: str) -> Any:
+    """Returns the JSON of an answer, an empty object for none. Raises ItemFailed."""
+    if not text.strip():
+        return {}
     try:
-        return parse_storable_json(response.body.decode("utf-8", "replace"))
+        return parse_storable_json(text)
     except (ValueError, RecursionError):
         raise ItemFailed("The answer of the service cannot be used: it is not JSON.") from None
 

@@ -46,12 +46,24 @@ PLAIN = {
     "hosts": "api.example",
     "sign_in": "bearer",
     "test_url": "https://api.example/me",
+    "base_url": "https://api.example",
+    "account_sid": "AC" + "0" * 32,
+    "phone_number_id": "100",
 }
 SEALED = {
     name: Secret(f"secret {name}")
     for name in ("access_token", "consumer_key", "consumer_secret", "secret_access_key", "token")
 } | {"webhook_url": Secret("https://api.example/hook?sig=1"), "private_key": Secret("key")}
-SECRETS = ConnectionSecrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
+
+
+def secrets_of(connector: Connector) -> ConnectionSecrets:
+    """Returns the settings of a connection; one that takes a token or a webhook has the token."""
+    tokens = {name: Secret(f"secret {name}") for name in ("bot_token", "auth_token")}
+    sealed = SEALED | {name: token for name, token in tokens.items() if name in properties_of(connector)}
+    if "bot_token" in sealed:
+        del sealed["webhook_url"]
+    return ConnectionSecrets(IntegrationId(7), PLAIN, sealed, "EUR", "UTC")
+
 
 every_connector = pytest.mark.parametrize("connector", BUILT.values(), ids=list(BUILT))
 
@@ -139,8 +151,8 @@ def outbound(clock: FakeClock, status: int) -> Outbound:
 @every_connector
 async def test_a_check_that_is_refused_ends_in_words(connector: Connector, clock: FakeClock) -> None:
     """A refusing server never raises, and what it answers is no reason to show a secret."""
-    http = outbound(clock, 403).management_client(OrgId(1), None, connector.endpoint(SECRETS))
-    health = await connector.check(http, SECRETS)
+    http = outbound(clock, 403).management_client(OrgId(1), None, connector.endpoint(secrets_of(connector)))
+    health = await connector.check(http, secrets_of(connector))
     assert health.ok is (health.error is None)
     if connector.reads:
         assert not health.ok
@@ -151,8 +163,10 @@ async def test_a_check_that_is_refused_ends_in_words(connector: Connector, clock
 @every_connector
 async def test_a_read_it_does_not_have_is_refused(connector: Connector, clock: FakeClock) -> None:
     """A step cannot read what the connector does not offer."""
-    http = outbound(clock, 403).read_client(OrgId(1), IntegrationId(7), connector.endpoint(SECRETS))
+    http = outbound(clock, 403).read_client(
+        OrgId(1), IntegrationId(7), connector.endpoint(secrets_of(connector))
+    )
     unknown: ReadOp[Any, Any] = ReadOp("no_such_read", object, object)
     with pytest.raises(LookupError):
-        async for _ in connector.reader(http, SECRETS).read(unknown, object()):
+        async for _ in connector.reader(http, secrets_of(connector)).read(unknown, object()):
             pass

@@ -1,0 +1,52 @@
+"""The Telegram connector: calls of the Bot API, whose token is part of every address."""
+
+from collections.abc import Mapping
+
+from steward.connectors.base.service_calls import SendCallOperation
+from steward.connectors.base.service_connector import Account, ServiceConnector, SettingField, text_of
+from steward.connectors.base.settings import ConnectionSecrets
+from steward.outbound.endpoint import Credentials
+from steward.outbound.errors import UnusableResponse
+from steward.outbound.response import Decoded
+
+_TOKEN = "bot_token"
+
+
+class TelegramConnector(ServiceConnector):
+    """Connects bots of Telegram."""
+
+    id = "telegram"
+    title = "Telegram"
+    key_field = _TOKEN
+    check_path = "/getMe"
+    fields = (
+        SettingField(
+            _TOKEN,
+            "Token of the bot",
+            "Give the token that BotFather shows: a number, a colon and letters.",
+            r"[0-9]{3,20}:[A-Za-z0-9_-]{20,100}",
+        ),
+    )
+    operation = SendCallOperation("telegram.call")
+
+    def address(self, secrets: ConnectionSecrets) -> str:
+        """Returns the address of the bot's methods."""
+        return f"https://api.telegram.org/bot{secrets.sealed[_TOKEN].reveal()}"
+
+    def credentials(self, secrets: ConnectionSecrets) -> Credentials:
+        """Returns none: the address signs in."""
+        return None
+
+    def reason(self, answer: Mapping[str, Decoded]) -> str:
+        """Returns Telegram's words for a refusal."""
+        return text_of(answer, "description")
+
+    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+        """Returns the bot."""
+        bot = answer.get("result")
+        if not isinstance(bot, dict):
+            raise UnusableResponse("it names no bot")
+        return Account(f"@{text_of(bot, 'username')}", text_of(bot, "id"))
+
+
+CONNECTOR = TelegramConnector

@@ -1,0 +1,188 @@
+"""The node discord: messages by a webhook or a bot, and the channels and members of a bot's servers."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+
+_FLAGS = {"SUPPRESS_EMBEDS": 1 << 2, "SUPPRESS_NOTIFICATIONS": 1 << 12}
+_PAGE = 100
+_NAMES = (
+    "authentication resource operation webhookUri text content options embeds files guildId sendTo channelId"
+    " userId messageId emoji name type returnAll limit simplify after before"
+)
+_COLLECTIONS = {
+    "options": frozenset(
+        [
+            "allowedMentions",
+            "attachments",
+            "avatarUrl",
+            "components",
+            "embeds",
+            "flags",
+            "payloadJson",
+            "username",
+            "tts",
+            "wait",
+            "avatar_url",
+            "message_reference",
+            "bitrate",
+            "nsfw",
+            "parent_id",
+            "position",
+            "rate_limit_per_user",
+            "topic",
+            "user_limit",
+            "filter",
+            "simplify",
+            "name",
+        ]
+    )
+}
+
+
+def _older(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the body of a message of the first version, whose lists are JSON."""
+    options = fields.options("options", "username", "tts", "flags")
+    made = {
+        "content": fields.text("text") or fields.text("content"),
+        "avatar_url": fields.value("options.avatarUrl"),
+        "embeds": fields.json("options.embeds", "Embeds"),
+        "components": fields.json("options.components", "Components"),
+        "allowed_mentions": fields.json("options.allowedMentions", "Allowed mentions"),
+        "payload_json": fields.json("options.payloadJson", "JSON payload"),
+    }
+    return {name: value for name, value in {**options, **made}.items() if value not in (None, "")}
+
+
+def _embed(fields: ServiceFields) -> dict[str, Any]:
+    if fields.text("inputMethod", "fields") == "json":
+        parsed = fields.json("json", "Embed")
+        if not isinstance(parsed, Mapping):
+            raise ItemFailed("The JSON of an embed is no object. Correct it.")
+        return dict(parsed)
+    embed = {name: fields.value(name) for name in ("title", "description", "url", "timestamp")}
+    if color := fields.text("color").removeprefix("#"):
+        try:
+            embed["color"] = int(color, 16)
+        except ValueError:
+            raise ItemFailed(f"“{color[:40]}” is no colour of an embed, such as #ff0000.") from None
+    if author := fields.text("author"):
+        embed["author"] = {"name": author}
+    for name in ("image", "thumbnail", "video"):
+        if address := fields.text(name):
+            embed[name] = {"url": address}
+    return {name: value for name, value in embed.items() if value not in (None, "")}
+
+
+def _message(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the body of a message of version 2."""
+    body = {"content": fields.value("content"), **fields.options("options", "tts", "username", "avatar_url")}
+    embeds = [_embed(row) for row in fields.rows("embeds.values")]
+    if embeds:
+        body["embeds"] = embeds
+    names = fields.value("options.flags")
+    if isinstance(names, list) and names:
+        body["flags"] = sum(_FLAGS.get(str(name), 0) for name in set(names))
+    if reply := fields.text("options.message_reference"):
+        body["message_reference"] = {"message_id": reply, "guild_id": fields.text("guildId")}
+    return body
+
+
+def _webhook_query(fields: ServiceFields) -> dict[str, str]:
+    return {"wait": "true"} if fields.flag("options.wait") else {}
+
+
+def _success(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    """Returns the message, or that it was done where Discord answers with nothing."""
+    return [answer] if isinstance(answer, Mapping) and answer else [{"success": True}]
+
+
+def _message_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("files.values") or node.get("options.attachments"):
+        words = "It sends files of the run, which is not carried out here. Send a link instead."
+        yield StepProblem("error", "binary", words)
+    if node.get("webhookUri"):
+        words = "It posts to the webhook of the connection bound to it, not to the one in the file."
+        yield StepProblem("note", "parameter", f"{words} Check that this is right.")
+    if node.get("sendTo") == "user":
+        words = "It writes to a person, for which a conversation has to be opened first. Write to a channel."
+        yield StepProblem("error", "parameter", words)
+
+
+def _channel(fields: ServiceFields) -> dict[str, Any]:
+    kind = fields.value("type")
+    options = fields.options("options")
+    return {"name": fields.value("name"), "type": int(str(kind)) if str(kind).isdigit() else None, **options}
+
+
+def _next_messages(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    if not isinstance(answer, list) or len(answer) < _PAGE:
+        return None
+    return {**query, "before": str(answer[-1].get("id", ""))}
+
+
+def _next_members(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    if not isinstance(answer, list) or len(answer) < _PAGE:
+        return None
+    return {**query, "after": str(answer[-1].get("user", {}).get("id", ""))}
+
+
+_WHERE = {"channelId": "which channel it means"}
+_OPERATIONS = {
+    "webhook.send": ServiceOperation(
+        "POST", "", _older, text="text", answered=_success, check=_message_problems
+    ),
+    "webhook.sendLegacy": ServiceOperation(
+        "POST", "", _message, text="content", answered=_success, query=_webhook_query,
+        check=_message_problems,
+    ),
+    "message.send": ServiceOperation(
+        "POST", "/channels/{channelId}/messages", _message, recipient="channelId", text="content",
+        needed=_WHERE, check=_message_problems,
+    ),
+    "message.deleteMessage": ServiceOperation(
+        "DELETE", "/channels/{channelId}/messages/{messageId}", recipient="channelId", answered=_success
+    ),
+    "message.get": ServiceOperation("GET", "/channels/{channelId}/messages/{messageId}"),
+    "message.getAll": ServiceOperation(
+        "GET", "/channels/{channelId}/messages", {"limit": lambda fields: _PAGE}, next_page=_next_messages
+    ),
+    "message.react": ServiceOperation(
+        "PUT", "/channels/{channelId}/messages/{messageId}/reactions/{emoji}/@me", recipient="channelId",
+        answered=_success,
+    ),
+    "channel.create": ServiceOperation("POST", "/guilds/{guildId}/channels", _channel, recipient="name"),
+    "channel.get": ServiceOperation("GET", "/channels/{channelId}"),
+    "channel.getAll": ServiceOperation("GET", "/guilds/{guildId}/channels"),
+    "channel.update": ServiceOperation("PATCH", "/channels/{channelId}", _channel, recipient="channelId"),
+    "channel.deleteChannel": ServiceOperation("DELETE", "/channels/{channelId}", recipient="channelId"),
+    "member.getAll": ServiceOperation(
+        "GET", "/guilds/{guildId}/members", {"limit": lambda fields: _PAGE}, next_page=_next_members
+    ),
+}  # fmt: skip
+_DEFAULTS = {"channel": "create", "message": "send", "member": "getAll", "webhook": "sendLegacy"}
+
+
+class DiscordNode(ServiceNode):
+    """Messages by a webhook or a bot; files of the run and messages to people are not carried out."""
+
+    types = ("discord",)
+    versions = (1, 2)
+    connector = "discord"
+    service = "Discord"
+    parameters = frozenset(_NAMES.split(" "))
+    collections = _COLLECTIONS
+    default_resource = "channel"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS
+
+    def operation_key(self, node: NodeDefinition) -> str:
+        """Returns the operation; a webhook has one alone, in either version."""
+        if node.version < 2:
+            return "webhook.send"
+        if node.get("authentication") == "webhook":
+            return f"webhook.{node.get('operation', 'sendLegacy')}"
+        return super().operation_key(node)

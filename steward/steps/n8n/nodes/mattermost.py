@@ -1,0 +1,114 @@
+"""The node mattermost: messages, channels, people and reactions of the bound server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+
+_API = "/api/v4"
+_PAGE = 60
+_WHERE = {"channelId": "which channel it means"}
+_NAMES = (
+    "authentication resource operation channelId message attachments otherOptions userId postId teamId"
+    " displayName name type options returnAll limit email emojiName resolveData sort additionalFields"
+)
+_COLLECTIONS = {
+    "otherOptions": frozenset(("make_comment",)),
+    "additionalFields": frozenset(("sort", "inTeam", "notInTeam", "inChannel", "notInChannel")),
+}
+
+
+def _attachments(fields: ServiceFields) -> list[Any]:
+    """Returns the attachments; their rows of fields lie one deeper in the node than at Mattermost."""
+    rows = fields.value("attachments")
+    attachments = []
+    for row in rows if isinstance(rows, list) else ():
+        attachment = dict(row) if isinstance(row, Mapping) else {}
+        for name in ("fields", "actions"):
+            nested = attachment.get(name)
+            if isinstance(nested, Mapping):
+                attachment[name] = nested.get("item", [])
+        attachments.append(attachment)
+    return attachments
+
+
+def _post(fields: ServiceFields) -> dict[str, Any]:
+    body = {"channel_id": fields.value("channelId"), "message": fields.value("message")}
+    attachments = _attachments(fields)
+    if attachments:
+        body["props"] = {"attachments": attachments}
+    if reply := fields.text("otherOptions.make_comment"):
+        body["root_id"] = reply
+    return body
+
+
+def _ephemeral(fields: ServiceFields) -> dict[str, Any]:
+    post = {"channel_id": fields.value("channelId"), "message": fields.value("message")}
+    return {"user_id": fields.value("userId"), "post": post}
+
+
+def _channel(fields: ServiceFields) -> dict[str, Any]:
+    kind = "O" if fields.text("type", "public") == "public" else "P"
+    names = {"team_id": "teamId", "name": "channel", "display_name": "displayName"}
+    return {name: fields.value(path) for name, path in names.items()} | {"type": kind}
+
+
+def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    if not isinstance(answer, list) or len(answer) < _PAGE:
+        return None
+    return {**query, "page": str(int(query.get("page", "0")) + 1)}
+
+
+def _page(fields: ServiceFields) -> dict[str, Any]:
+    return {"per_page": _PAGE, **fields.options("additionalFields", "sort")}
+
+
+_OPERATIONS = {
+    "message.post": ServiceOperation(
+        "POST", f"{_API}/posts", _post, recipient="channelId", text="message", needed=_WHERE
+    ),
+    "message.postEphemeral": ServiceOperation(
+        "POST", f"{_API}/posts/ephemeral", _ephemeral, recipient="channelId", text="message", needed=_WHERE
+    ),
+    "message.delete": ServiceOperation("DELETE", f"{_API}/posts/{{postId}}"),
+    "channel.create": ServiceOperation("POST", f"{_API}/channels", _channel, recipient="channel"),
+    "channel.addUser": ServiceOperation(
+        "POST", f"{_API}/channels/{{channelId}}/members", {"user_id": "userId"}, recipient="channelId"
+    ),
+    "channel.delete": ServiceOperation("DELETE", f"{_API}/channels/{{channelId}}", recipient="channelId"),
+    "channel.restore": ServiceOperation(
+        "POST", f"{_API}/channels/{{channelId}}/restore", recipient="channelId"
+    ),
+    "channel.members": ServiceOperation(
+        "GET", f"{_API}/channels/{{channelId}}/members", _page, next_page=_next_page
+    ),
+    "channel.statistics": ServiceOperation("GET", f"{_API}/channels/{{channelId}}/stats"),
+    "user.getByEmail": ServiceOperation("GET", f"{_API}/users/email/{{email}}"),
+    "user.getAll": ServiceOperation("GET", f"{_API}/users", _page, next_page=_next_page),
+    "user.deactive": ServiceOperation("DELETE", f"{_API}/users/{{userId}}", recipient="userId"),
+    "reaction.create": ServiceOperation(
+        "POST",
+        f"{_API}/reactions",
+        {"user_id": "userId", "post_id": "postId", "emoji_name": "emojiName"},
+        needed={"postId": "which message it means"},
+    ),
+    "reaction.delete": ServiceOperation(
+        "DELETE", f"{_API}/users/{{userId}}/posts/{{postId}}/reactions/{{emojiName}}"
+    ),
+    "reaction.getAll": ServiceOperation("GET", f"{_API}/posts/{{postId}}/reactions"),
+}
+_DEFAULTS = {"message": "post", "channel": "create", "user": "create", "reaction": "create"}
+
+
+class MattermostNode(ServiceNode):
+    """Messages with attachments; searching and making people are not carried out."""
+
+    types = ("mattermost",)
+    connector = "mattermost"
+    service = "Mattermost"
+    parameters = frozenset((*_NAMES.split(" "), "channel"))
+    collections = _COLLECTIONS
+    default_resource = "message"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

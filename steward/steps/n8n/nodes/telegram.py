@@ -1,0 +1,217 @@
+"""The node telegram: messages, chats and answers to callbacks, by the bound bot."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+_CHAT = {"chatId": "which chat it writes to"}
+_MESSAGE = _CHAT | {"messageId": "which message it means"}
+_ADDITIONAL = frozenset(
+    [
+        "appendAttribution",
+        "caption",
+        "disable_notification",
+        "disable_web_page_preview",
+        "duration",
+        "fileName",
+        "height",
+        "message_thread_id",
+        "parse_mode",
+        "performer",
+        "protect_content",
+        "reply_to_message_id",
+        "thumb",
+        "title",
+        "width",
+        "cache_time",
+        "show_alert",
+        "text",
+        "url",
+        "has_spoiler",
+        "supports_streaming",
+    ]
+)
+_NAMES = (
+    "resource operation chatId text additionalFields replyMarkup inlineKeyboard replyKeyboard forceReply"
+    " replyKeyboardOptions replyKeyboardRemove binaryData binaryPropertyName file media latitude longitude"
+    " action messageId inlineMessageId messageType userId queryId results fileId download title description"
+)
+
+
+def _options(fields: ServiceFields) -> dict[str, Any]:
+    options = fields.options("additionalFields")
+    return {name: value for name, value in options.items() if name not in ("appendAttribution", "fileName")}
+
+
+def _buttons(fields: ServiceFields, path: str) -> list[Any]:
+    """Returns rows of buttons; what each of them does lies one deeper in the node than at Telegram."""
+    return [
+        [
+            {"text": button.text("text"), **button.options("additionalFields")}
+            for button in row.rows("row.buttons")
+        ]
+        for row in fields.rows(f"{path}.rows")
+    ]
+
+
+def _markup(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the keyboard of a message, if it has one."""
+    match fields.text("replyMarkup", "none"):
+        case "inlineKeyboard":
+            markup: Any = {"inline_keyboard": _buttons(fields, "inlineKeyboard")}
+        case "replyKeyboard":
+            keyboard = {"keyboard": _buttons(fields, "replyKeyboard")}
+            markup = keyboard | fields.options("replyKeyboardOptions")
+        case "forceReply":
+            markup = fields.options("forceReply")
+        case "replyKeyboardRemove":
+            markup = fields.options("replyKeyboardRemove")
+        case _:
+            return {}
+    return {"reply_markup": markup}
+
+
+def _text(fields: ServiceFields) -> dict[str, Any]:
+    body = {"chat_id": fields.value("chatId"), "text": fields.value("text"), **_markup(fields)}
+    options = _options(fields)
+    # n8n's own default, where the step leaves it open.
+    options["parse_mode"] = options.get("parse_mode") or "Markdown"
+    return body | options
+
+
+def _edited(fields: ServiceFields) -> dict[str, Any]:
+    body: dict[str, Any] = {"text": fields.value("text")}
+    if fields.text("messageType", "message") == "inlineMessage":
+        body["inline_message_id"] = fields.value("inlineMessageId")
+    else:
+        body |= {"chat_id": fields.value("chatId"), "message_id": fields.value("messageId")}
+    return body | _markup(fields) | _options(fields)
+
+
+def _media_group(fields: ServiceFields) -> dict[str, Any]:
+    media = [
+        {"type": row.value("type"), "media": row.value("media"), **row.options("additionalFields")}
+        for row in fields.rows("media.media")
+    ]
+    return {"chat_id": fields.value("chatId"), "media": media, **_options(fields)}
+
+
+def _inline_answer(fields: ServiceFields) -> dict[str, Any]:
+    results = fields.json("results", "Results")
+    return {"inline_query_id": fields.value("queryId"), "results": results, **_options(fields)}
+
+
+def _administrators(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    members = answer.get("result") if isinstance(answer, Mapping) else None
+    return [
+        member for member in (members if isinstance(members, list) else ()) if isinstance(member, Mapping)
+    ]
+
+
+def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("binaryData"):
+        words = "It sends a file of the run, which is not carried out here. Give the address of the file."
+        yield StepProblem("error", "binary", words)
+
+
+def _download_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("download", True):
+        yield StepProblem("error", "binary", "It downloads a file, which is not carried out here. Remove it.")
+
+
+def _text_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("additionalFields.appendAttribution", node.version >= 1.1):
+        words = "n8n adds a line that says who sent the message, which is left out here. Nothing to do."
+        yield StepProblem("note", "parameter", words)
+
+
+def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperation:
+    """Returns an operation on a chat; its options go with it."""
+
+    def fields_of(fields: ServiceFields) -> dict[str, Any]:
+        return {name: fields.value(path) for name, path in body.items()} | _markup(fields) | _options(fields)
+
+    return ServiceOperation("POST", f"/{method}", fields_of, recipient="chatId", needed=needed)
+
+
+def _file(method: str, name: str) -> ServiceOperation:
+    """Returns the operation that sends a file by its address or its id at Telegram."""
+
+    def fields_of(fields: ServiceFields) -> dict[str, Any]:
+        body = {"chat_id": fields.value("chatId"), name: fields.value("file")}
+        return body | _markup(fields) | _options(fields)
+
+    return ServiceOperation(
+        "POST",
+        f"/{method}",
+        fields_of,
+        recipient="chatId",
+        text="additionalFields.caption",
+        needed=_CHAT,
+        check=_file_problems,
+    )
+
+
+_OPERATIONS = {
+    "message.sendMessage": ServiceOperation(
+        "POST", "/sendMessage", _text, recipient="chatId", text="text", needed=_CHAT, check=_text_problems
+    ),
+    "message.editMessageText": ServiceOperation(
+        "POST", "/editMessageText", _edited, recipient="chatId", text="text"
+    ),
+    "message.sendPhoto": _file("sendPhoto", "photo"),
+    "message.sendDocument": _file("sendDocument", "document"),
+    "message.sendVideo": _file("sendVideo", "video"),
+    "message.sendAudio": _file("sendAudio", "audio"),
+    "message.sendAnimation": _file("sendAnimation", "animation"),
+    "message.sendSticker": _file("sendSticker", "sticker"),
+    "message.sendMediaGroup": ServiceOperation(
+        "POST", "/sendMediaGroup", _media_group, recipient="chatId", needed=_CHAT
+    ),
+    "message.sendLocation": _sent(
+        "sendLocation", _CHAT, chat_id="chatId", latitude="latitude", longitude="longitude"
+    ),
+    "message.sendChatAction": _sent("sendChatAction", _CHAT, chat_id="chatId", action="action"),
+    "message.deleteMessage": _sent("deleteMessage", _MESSAGE, chat_id="chatId", message_id="messageId"),
+    "message.pinChatMessage": _sent("pinChatMessage", _MESSAGE, chat_id="chatId", message_id="messageId"),
+    "message.unpinChatMessage": _sent("unpinChatMessage", _MESSAGE, chat_id="chatId", message_id="messageId"),
+    "chat.get": ServiceOperation("GET", "/getChat", {"chat_id": "chatId"}, needed=_CHAT),
+    "chat.member": ServiceOperation(
+        "GET", "/getChatMember", {"chat_id": "chatId", "user_id": "userId"}, needed=_CHAT
+    ),
+    "chat.administrators": ServiceOperation(
+        "GET", "/getChatAdministrators", {"chat_id": "chatId"}, needed=_CHAT, answered=_administrators
+    ),
+    "chat.leave": _sent("leaveChat", _CHAT, chat_id="chatId"),
+    "chat.setDescription": _sent("setChatDescription", _CHAT, chat_id="chatId", description="description"),
+    "chat.setTitle": _sent("setChatTitle", _CHAT, chat_id="chatId", title="title"),
+    "callback.answerQuery": _sent(
+        "answerCallbackQuery", {"queryId": "which query it answers"}, callback_query_id="queryId"
+    ),
+    "callback.answerInlineQuery": ServiceOperation(
+        "POST", "/answerInlineQuery", _inline_answer, needed={"queryId": "which query it answers"}
+    ),
+    "file.get": ServiceOperation(
+        "GET", "/getFile", {"file_id": "fileId"}, needed={"fileId": "which file it means"},
+        check=_download_problems,
+    ),
+}  # fmt: skip
+_DEFAULTS = {"message": "sendMessage", "chat": "get", "callback": "answerQuery", "file": "get"}
+_COLLECTIONS = {"additionalFields": _ADDITIONAL}
+
+
+class TelegramNode(ServiceNode):
+    """Messages and files by their address; files of the run are not carried out."""
+
+    types = ("telegram",)
+    versions = (1, 1.1, 1.2)
+    connector = "telegram"
+    service = "Telegram"
+    parameters = frozenset(_NAMES.split(" "))
+    collections = _COLLECTIONS
+    default_resource = "message"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

@@ -1,0 +1,340 @@
+"""The nodes of message services: what each operation calls, and what is refused at import."""
+
+from typing import Any
+
+import pytest
+
+from steward.steps.workflow.step_types import ItemFailed
+from tests.services.running import call_of, findings_of, items_of
+
+CHAT = {"chatId": "42", "additionalFields": {}}
+CHANNEL = {"__rl": True, "mode": "list", "value": "290"}
+BOT = {"resource": "message", "guildId": {"__rl": True, "mode": "id", "value": "1"}, "channelId": CHANNEL}
+WHATSAPP = {"phoneNumberId": "100", "recipientPhoneNumber": "+49 (151) 1", "additionalFields": {}}
+BUTTONS = {"rows": [{"row": {"buttons": [{"text": "Yes", "additionalFields": {"callback_data": "y"}}]}}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "path", "body"),
+    [
+        (
+            "telegram",
+            1,
+            CHAT
+            | {
+                "text": "Hi",
+                "additionalFields": {
+                    "parse_mode": "HTML",
+                    "appendAttribution": True,
+                    "reply_to_message_id": 7,
+                },
+            },
+            "/sendMessage",
+            {"chat_id": "42", "text": "Hi", "parse_mode": "HTML", "reply_to_message_id": 7},
+        ),
+        (
+            "telegram",
+            1.2,
+            CHAT | {"text": "Hi", "replyMarkup": "inlineKeyboard", "inlineKeyboard": BUTTONS},
+            "/sendMessage",
+            {
+                "chat_id": "42",
+                "text": "Hi",
+                "parse_mode": "Markdown",
+                "reply_markup": {"inline_keyboard": [[{"text": "Yes", "callback_data": "y"}]]},
+            },
+        ),
+        (
+            "telegram",
+            1.2,
+            CHAT
+            | {
+                "text": "Hi",
+                "replyMarkup": "replyKeyboard",
+                "replyKeyboard": {"rows": [{"row": {"buttons": [{"text": "A"}]}}]},
+                "replyKeyboardOptions": {"one_time_keyboard": True},
+            },
+            "/sendMessage",
+            {
+                "chat_id": "42",
+                "text": "Hi",
+                "parse_mode": "Markdown",
+                "reply_markup": {"keyboard": [[{"text": "A"}]], "one_time_keyboard": True},
+            },
+        ),
+        (
+            "telegram",
+            1.2,
+            CHAT
+            | {
+                "operation": "sendPhoto",
+                "file": "https://a.example/p.png",
+                "additionalFields": {"caption": "New"},
+            },
+            "/sendPhoto",
+            {"chat_id": "42", "photo": "https://a.example/p.png", "caption": "New"},
+        ),
+        (
+            "telegram",
+            1.2,
+            CHAT
+            | {
+                "operation": "sendMediaGroup",
+                "media": {
+                    "media": [
+                        {
+                            "type": "photo",
+                            "media": "https://a.example/1",
+                            "additionalFields": {"caption": "1"},
+                        }
+                    ]
+                },
+            },
+            "/sendMediaGroup",
+            {"chat_id": "42", "media": [{"type": "photo", "media": "https://a.example/1", "caption": "1"}]},
+        ),
+        (
+            "telegram",
+            1.2,
+            {
+                "operation": "editMessageText",
+                "messageType": "inlineMessage",
+                "inlineMessageId": "i1",
+                "text": "New",
+                "additionalFields": {},
+            },
+            "/editMessageText",
+            {"text": "New", "inline_message_id": "i1"},
+        ),
+        (
+            "telegram",
+            1.2,
+            {"resource": "callback", "queryId": "q", "additionalFields": {"text": "Done"}},
+            "/answerCallbackQuery",
+            {"callback_query_id": "q", "text": "Done"},
+        ),
+        (
+            "discord",
+            1,
+            {
+                "text": "Hi",
+                "options": {
+                    "username": "Shop",
+                    "avatarUrl": "https://a.example/a",
+                    "embeds": '[{"title": "T"}]',
+                },
+            },
+            "",
+            {
+                "username": "Shop",
+                "content": "Hi",
+                "avatar_url": "https://a.example/a",
+                "embeds": [{"title": "T"}],
+            },
+        ),
+        (
+            "discord",
+            2,
+            BOT
+            | {
+                "content": "Hi",
+                "options": {"flags": ["SUPPRESS_EMBEDS"], "message_reference": "9"},
+                "embeds": {
+                    "values": [
+                        {"title": "T", "color": "#ff0000", "author": "Shop", "image": "https://a.example/i"},
+                        {"inputMethod": "json", "json": '{"title": "J"}'},
+                    ]
+                },
+            },
+            "/channels/290/messages",
+            {
+                "content": "Hi",
+                "flags": 4,
+                "message_reference": {"message_id": "9", "guild_id": "1"},
+                "embeds": [
+                    {
+                        "title": "T",
+                        "color": 0xFF0000,
+                        "author": {"name": "Shop"},
+                        "image": {"url": "https://a.example/i"},
+                    },
+                    {"title": "J"},
+                ],
+            },
+        ),
+        (
+            "discord",
+            2,
+            BOT | {"operation": "react", "messageId": "5", "emoji": "🍵"},
+            "/channels/290/messages/5/reactions/%F0%9F%8D%B5/@me",
+            {},
+        ),
+        (
+            "mattermost",
+            1,
+            {
+                "channelId": "c",
+                "message": "Hi",
+                "otherOptions": {"make_comment": "p0"},
+                "attachments": [{"title": "A", "fields": {"item": [{"title": "B", "value": "1"}]}}],
+            },
+            "/api/v4/posts",
+            {
+                "channel_id": "c",
+                "message": "Hi",
+                "root_id": "p0",
+                "props": {"attachments": [{"title": "A", "fields": [{"title": "B", "value": "1"}]}]},
+            },
+        ),
+        (
+            "mattermost",
+            1,
+            {"resource": "channel", "operation": "addUser", "channelId": "c", "userId": "u"},
+            "/api/v4/channels/c/members",
+            {"user_id": "u"},
+        ),
+        (
+            "twilio",
+            1,
+            {
+                "from": "+1",
+                "to": "+2",
+                "toWhatsapp": True,
+                "message": "Hi",
+                "options": {"statusCallback": "https://a.example/s"},
+            },
+            "/2010-04-01/Accounts/AC1/Messages.json",
+            {
+                "From": "whatsapp:+1",
+                "To": "whatsapp:+2",
+                "Body": "Hi",
+                "StatusCallback": "https://a.example/s",
+            },
+        ),
+        (
+            "twilio",
+            1,
+            {"resource": "call", "from": "+1", "to": "+2", "message": "A & B"},
+            "/2010-04-01/Accounts/AC1/Calls.json",
+            {"From": "+1", "To": "+2", "Twiml": "<Response><Say>A &amp; B</Say></Response>"},
+        ),
+        (
+            "whatsApp",
+            1,
+            WHATSAPP
+            | {
+                "operation": "send",
+                "messageType": "image",
+                "mediaLink": "https://a.example/i",
+                "additionalFields": {"mediaCaption": "New"},
+            },
+            "/100/messages",
+            {
+                "messaging_product": "whatsapp",
+                "to": "491511",
+                "type": "image",
+                "image": {"link": "https://a.example/i", "caption": "New"},
+            },
+        ),
+        (
+            "whatsApp",
+            1,
+            WHATSAPP
+            | {
+                "operation": "sendTemplate",
+                "template": "hello_world|de",
+                "components": {
+                    "component": [
+                        {"type": "body", "bodyParameters": {"parameter": [{"type": "text", "text": "Ann"}]}}
+                    ]
+                },
+            },
+            "/100/messages",
+            {
+                "messaging_product": "whatsapp",
+                "to": "491511",
+                "type": "template",
+                "template": {
+                    "name": "hello_world",
+                    "language": {"code": "de"},
+                    "components": [{"type": "body", "parameters": [{"type": "text", "text": "Ann"}]}],
+                },
+            },
+        ),
+    ],
+)
+def test_an_operation_calls_what_its_parameters_say(
+    kind: str, version: float, parameters: dict[str, Any], path: str, body: dict[str, Any]
+) -> None:
+    """The path and the body, as the service documents them."""
+    call = call_of(kind, version, parameters, {"account_sid": "AC1"})
+    assert (call.path, call.body) == (path, body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "parameters", "level", "words"),
+    [
+        ("telegram", 1.2, CHAT | {"text": "Hi"}, "note", "who sent the message"),
+        (
+            "telegram",
+            1.2,
+            CHAT | {"operation": "sendPhoto", "binaryData": True},
+            "error",
+            "a file of the run",
+        ),
+        ("telegram", 1.2, CHAT | {"operation": "sendAndWait"}, "error", "nobody can give"),
+        ("telegram", 1, {"text": "Hi"}, "warning", "which chat"),
+        ("telegram", 1.2, {"resource": "file", "fileId": "f"}, "error", "downloads a file"),
+        (
+            "discord",
+            1,
+            {"webhookUri": "https://discord.com/x", "text": "Hi"},
+            "note",
+            "not to the one in the file",
+        ),
+        ("discord", 2, BOT | {"files": {"values": [{}]}}, "error", "files of the run"),
+        ("discord", 2, BOT | {"sendTo": "user"}, "error", "Write to a channel"),
+        ("discord", 2, {"resource": "member", "operation": "roleAdd"}, "error", "not carried out"),
+        ("mattermost", 1, {"message": "Hi"}, "warning", "which channel"),
+        ("twilio", 1, {"from": "+1", "message": "Hi"}, "warning", "which number it sends to"),
+        ("whatsApp", 1, WHATSAPP | {"operation": "send", "messageType": "contacts"}, "error", "contacts"),
+        (
+            "whatsApp",
+            1,
+            WHATSAPP | {"operation": "send", "messageType": "video", "mediaPath": "useMedian8n"},
+            "error",
+            "a file of the run",
+        ),
+        ("whatsApp", 1, {"resource": "media"}, "error", "not carried out"),
+    ],
+)
+def test_what_a_node_does_not_carry_out_is_found(
+    kind: str, version: float, parameters: dict[str, Any], level: str, words: str
+) -> None:
+    """One finding, in words that say what to do."""
+    [(found_level, message)] = findings_of(kind, version, parameters)
+    assert found_level == level
+    assert words in message
+
+
+def test_lists_within_answers_are_items() -> None:
+    """As n8n puts them out: Telegram's administrators one by one, a deleted message as success."""
+    asked = {"resource": "chat", "operation": "administrators", "chatId": "1"}
+    assert items_of("telegram", 1.2, asked, {"ok": True, "result": [{"a": 1}, {"a": 2}]}) == [
+        {"a": 1},
+        {"a": 2},
+    ]
+    assert items_of("telegram", 1.2, CHAT, {"ok": True, "result": {"a": 1}}) == [
+        {"ok": True, "result": {"a": 1}}
+    ]
+    assert items_of("discord", 2, BOT | {"operation": "deleteMessage"}, {}) == [{"success": True}]
+
+
+def test_a_parameter_that_is_part_of_a_path_stays_one_segment() -> None:
+    """No value of an item leads a call elsewhere."""
+    asked = {"resource": "channel", "operation": "statistics"}
+    call = call_of("mattermost", 1, asked | {"channelId": "../users?x=1#y"})
+    assert call.path == "/api/v4/channels/..%2Fusers%3Fx%3D1%23y/stats"
+    for value in ("", ".", ".."):
+        with pytest.raises(ItemFailed):
+            call_of("mattermost", 1, asked | {"channelId": value})

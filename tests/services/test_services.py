@@ -1,0 +1,190 @@
+"""Every service that is connected by a key: connecting, one message, its answer, and refusals in words."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.connectors.base.service_connector import ServiceConnector
+from steward.connectors.base.settings import BadSettings
+from steward.connectors.base.writing import WriteState
+from steward.model.refusals import ValidationFailed
+from steward.model.run import RunStatus
+from steward.outbound.response import PlatformResponse
+from tests.connectors.conformance.test_every_connector import BUILT
+from tests.fake_clock import FakeClock
+from tests.imports.answers.workflows import handed_on
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
+from tests.services.accounts import REFUSED, SETTINGS, SID, WEBHOOK, fake, signed_in
+from tests.services.fakes import FakeService
+from tests.services.running import shop_beside
+
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+every_kind = pytest.mark.parametrize("kind", SETTINGS)
+# By kind: a step, its request's path and body, how it signs in, and a field of the answer.
+STEPS: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
+    "telegram": (
+        node("Say", "telegram", 1.2, {"chatId": "42", "text": "Hi", "additionalFields": {}}),
+        "/sendMessage",
+        {"chat_id": "42", "text": "Hi", "parse_mode": "Markdown"},
+        f"bot{SETTINGS['telegram']['bot_token']}",
+        "result.message_id",
+    ),
+    "discord": (
+        node("Say", "discord", 2, {
+            "resource": "message", "guildId": {"__rl": True, "mode": "id", "value": "1"}, "content": "Hi",
+            "channelId": {"__rl": True, "mode": "list", "value": "290926798626357999"}, "options": {}}),
+        "/messages", {"content": "Hi"}, f"Bot {SETTINGS['discord']['bot_token']}", "id",
+    ),
+    "mattermost": (
+        node("Say", "mattermost", 1, {
+            "channelId": "c1", "message": "Hi", "attachments": [], "otherOptions": {}}),
+        "/posts", {"channel_id": "c1", "message": "Hi"},
+        f"Bearer {SETTINGS['mattermost']['access_token']}", "id",
+    ),
+    "twilio": (
+        node("Say", "twilio", 1, {"from": "+1555", "to": "+4915100000001", "message": "Hi", "options": {}}),
+        "/Messages.json", {"From": "+1555", "To": "+4915100000001", "Body": "Hi"}, "Basic ", "sid",
+    ),
+    "whatsapp": (
+        node("Say", "whatsApp", 1, {
+            "operation": "send", "phoneNumberId": "106540352242922", "textBody": "Hi",
+            "recipientPhoneNumber": "+49 151 00000001", "additionalFields": {}}),
+        "/messages",
+        {"messaging_product": "whatsapp", "to": "4915100000001", "type": "text", "text": {"body": "Hi"}},
+        f"Bearer {SETTINGS['whatsapp']['access_token']}", "messages[0].id",
+    ),
+}  # fmt: skip
+
+
+def connector_of(kind: str) -> ServiceConnector:
+    """Returns the connector of a kind."""
+    connector = BUILT[kind]
+    assert isinstance(connector, ServiceConnector)
+    return connector
+
+
+@pytest.fixture
+def service(kind: str) -> FakeService:
+    """The fake of the kind's service."""
+    return fake(kind)
+
+
+@pytest.fixture
+async def shop(
+    database_url: str, clock: FakeClock, tmp_path: Path, service: FakeService
+) -> AsyncIterator[Shop]:
+    """A service of ours beside the fake."""
+    async with shop_beside(database_url, clock, tmp_path, service) as opened:
+        yield opened
+
+
+@every_kind
+async def test_a_message_is_sent_and_its_answer_read_by_the_next_step(
+    shop: Shop, service: FakeService, kind: str
+) -> None:
+    """Connected, bound, approved, sent once with the connection's key, and answered."""
+    step, path, body, key, answered = STEPS[kind]
+    account = await shop.connect(kind, SETTINGS[kind])
+    then = code("Then", f"return [{{json: {{is: $input.first().json.{answered}}}}}]")
+    accounts = {"Say": {"integration_id": account.integration_id}}
+    automation = await automated(shop, chain(step, then), accounts=accounts)
+    run = await shop.waiting(automation)
+    assert service.sent() == []
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    [request] = service.sent()
+    assert request.path.endswith(path)
+    assert request.body == body
+    assert signed_in(kind, request).startswith(key)
+    [item] = await handed_on(shop, ended, "Then")
+    assert item["is"]
+
+
+@on_one_engine
+@every_kind
+async def test_a_wrong_key_is_refused_at_its_field(shop: Shop, service: FakeService, kind: str) -> None:
+    """The check asks the service, and what it says is no reason to show the key."""
+    service.answers.append(REFUSED[kind])
+    with pytest.raises(ValidationFailed) as refused:
+        await shop.connect(kind, SETTINGS[kind])
+    assert list(refused.value.errors) == [f"settings.{connector_of(kind).key_field}"]
+    secrets = [text for text in SETTINGS[kind].values() if len(text) > 20 and text != SID]
+    assert not any(secret in str(refused.value.errors) for secret in secrets)
+
+
+@every_kind
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (200, WriteState.APPLIED),
+        (400, WriteState.REFUSED),
+        (401, WriteState.REFUSED),
+        (403, WriteState.REFUSED),
+        (404, WriteState.REFUSED),
+        (408, WriteState.UNKNOWN),
+        (429, WriteState.NOT_SENT),
+        (500, WriteState.UNKNOWN),
+        (503, WriteState.UNKNOWN),
+        (302, WriteState.UNKNOWN),
+    ],
+)
+def test_an_answers_status_decides_its_outcome(kind: str, status: int, state: WriteState) -> None:
+    """Only what a service words as refused is refused; what it may have done is unknown."""
+    outcome = connector_of(kind).outcome(PlatformResponse(status, {}, b'{"message": "because"}'))
+    assert outcome.state is state
+
+
+@every_kind
+def test_an_empty_form_and_a_wrong_value_name_their_fields(kind: str) -> None:
+    """Each field of the form is checked by itself."""
+    connector, good = connector_of(kind), SETTINGS[kind]
+    for name in good:
+        with pytest.raises(BadSettings) as refused:
+            connector.settings({**good, name: "no value\x00"})
+        assert set(refused.value.errors) == {name}
+    assert connector.settings(dict(good)).sealed
+
+
+def test_a_servers_own_address_is_held_to_the_guard() -> None:
+    """Mattermost is at the merchant's address: public, https, without a name and password."""
+    for address in (
+        "http://chat.example",
+        "https://10.0.0.1",
+        "https://a:b@chat.example",
+        "https://c.example/../x",
+    ):
+        with pytest.raises(BadSettings) as refused:
+            connector_of("mattermost").settings({**SETTINGS["mattermost"], "base_url": address})
+        assert set(refused.value.errors) == {"base_url"}
+    kept = connector_of("mattermost").settings(
+        {**SETTINGS["mattermost"], "base_url": "https://c.example/chat/"}
+    )
+    assert kept.plain["base_url"] == "https://c.example/chat"
+
+
+@pytest.mark.parametrize("kind", ["discord"])
+@on_one_engine
+async def test_a_discord_webhook_takes_webhook_steps_alone(
+    shop: Shop, service: FakeService, kind: str
+) -> None:
+    """Either form of the connection refuses the steps of the other, and nothing is sent."""
+    with pytest.raises(BadSettings):
+        connector_of("discord").settings({"webhook_url": "https://evil.example/api/webhooks/1/x"})
+    webhook = await shop.connect("discord", {"webhook_url": WEBHOOK})
+    legacy = {"authentication": "webhook", "content": "Hi", "options": {}}
+    then = code("Then", "return $input.all()")
+    more = {"accounts": {"Say": {"integration_id": webhook.integration_id}}, "send_mode": "send"}
+    for step, status in (
+        (node("Say", "discord", 2, legacy), RunStatus.SUCCEEDED),
+        (node("Say", "discord", 1, {"webhookUri": "", "text": "Hi", "options": {}}), RunStatus.SUCCEEDED),
+        (STEPS["discord"][0], RunStatus.FAILED),
+    ):
+        run = await shop.until_settled(await shop.drained(await automated(shop, chain(step, then), **more)))
+        assert run.status is status, run
+        if status is RunStatus.SUCCEEDED:
+            assert await handed_on(shop, run, "Then") == [{"success": True}]
+    assert [request.body for request in service.sent()] == [{"content": "Hi"}] * 2
