@@ -71,7 +71,9 @@ class WebReadClient:
         self._transport = transport
         self._org = org
 
-    async def read(self, method: str, url: str, headers: Mapping[str, str]) -> PlatformResponse:
+    async def read(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> PlatformResponse:
         """Returns the response whatever its status; redirects within the same host are followed.
 
         Raises CallError.
@@ -80,7 +82,10 @@ class WebReadClient:
             raise CallRefused("a read is a GET or HEAD")
         for _ in range(_MAX_REDIRECTS + 1):
             response = await self._send_with_retries(
-                url, OutboundRequest(method, url, "read", headers=headers, timeout_s=_TIMEOUTS.read_s)
+                url,
+                OutboundRequest(
+                    method, url, "read", content=body, headers=headers, timeout_s=_TIMEOUTS.read_s
+                ),
             )
             target = response.headers.get("location")
             if response.status not in _REDIRECT_STATUSES or target is None:

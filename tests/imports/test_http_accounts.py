@@ -149,6 +149,10 @@ def predefined(name: str, **parameters: Any) -> dict[str, Any]:
             predefined("pipedriveApi"),
             ("pipedriveApi", "query", "api_token", ["api.pipedrive.com", "*.pipedrive.com"]),
         ),
+        (
+            predefined("shopifyAccessTokenApi", url="https://a.myshopify.com/admin/api/x.json"),
+            ("shopifyAccessTokenApi", "header", "X-Shopify-Access-Token", ["*.myshopify.com"]),
+        ),
         (predefined("someNewApi"), ("someNewApi", None, None, [API])),
         (predefined("someNewApi", url="={{ $json.url }}"), ("someNewApi", None, None, [])),
         (http(url=f"{ORDERS}?api_key=&a=1"), (None, "query", "api_key", [API])),
@@ -189,8 +193,8 @@ def test_a_sign_in_that_is_not_offered_is_an_error(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["aws", "googleApi", "shopifyAccessTokenApi"])
 def test_a_service_that_signs_in_another_way_is_an_error(name: str) -> None:
-    """Signed requests, keys of Google's service accounts, and a store beside the automation's."""
-    needs, account, found = read(predefined(name))
+    """Signed requests, keys of Google's service accounts, and changes of a store without a store step."""
+    needs, account, found = read(predefined(name, method="POST"))
     assert (needs, account, found) == (None, None, [("error", "credential")])
 
 

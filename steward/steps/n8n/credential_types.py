@@ -32,6 +32,7 @@ clickUpApi header Authorization api.clickup.com
 cloudflareApi bearer - api.cloudflare.com
 cohereApi bearer - api.cohere.ai api.cohere.com
 deepLApi header Authorization api.deepl.com api-free.deepl.com
+crowdStrikeOAuth2Api oauth2 - *.crowdstrike.com
 deepSeekApi bearer - api.deepseek.com
 discordBotApi header Authorization discord.com
 discordOAuth2Api oauth2 - discord.com
@@ -79,6 +80,7 @@ microsoftOneDriveOAuth2Api oauth2 - graph.microsoft.com
 microsoftOutlookOAuth2Api oauth2 - graph.microsoft.com
 microsoftSharePointOAuth2Api oauth2 - graph.microsoft.com *.sharepoint.com
 microsoftTeamsOAuth2Api oauth2 - graph.microsoft.com
+microsoftGraphOAuth2Api oauth2 - graph.microsoft.com
 mistralCloudApi bearer - api.mistral.ai
 mondayComApi header Authorization api.monday.com
 nocoDbApiToken header xc-token -
@@ -97,6 +99,7 @@ salesforceOAuth2Api oauth2 - *.salesforce.com
 sendGridApi bearer - api.sendgrid.com
 sendInBlueApi header api-key api.brevo.com api.sendinblue.com
 serpApi query api_key serpapi.com
+shopifyAccessTokenApi header X-Shopify-Access-Token *.myshopify.com
 slackApi bearer - slack.com files.slack.com
 slackOAuth2Api oauth2 - slack.com files.slack.com
 spotifyOAuth2Api oauth2 - api.spotify.com
@@ -105,6 +108,7 @@ supabaseApi header apikey *.supabase.co
 todoistApi bearer - api.todoist.com
 todoistOAuth2Api oauth2 - api.todoist.com
 trelloApi custom - api.trello.com
+togglApi basic - api.track.toggl.com
 twilioApi basic - api.twilio.com
 twitterOAuth2Api oauth2 - api.twitter.com api.x.com
 typeformApi bearer - api.typeform.com

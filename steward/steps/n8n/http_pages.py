@@ -42,10 +42,12 @@ class PageRequest:
     url: str
     query: Mapping[str, Any]
     headers: Mapping[str, str]
+    body: bytes = b""
+    lists: str = ""
 
     def address(self) -> str:
         """Returns the address with its query."""
-        return with_query(self.url, self.query)
+        return with_query(self.url, self.query, self.lists)
 
 
 def _mode(value: Any) -> str:
@@ -189,7 +191,7 @@ async def all_pages(call: StepCall, index: int, web: WebAccess, first: PageReque
     pause = min(max(js.number(params.get(f"{_PAGINATION}.requestInterval", 0)), 0), _LONGEST_PAUSE_MS)
     while (request := await pages.request()) is not None:
         try:
-            answer = await web.read(request.method, request.address(), request.headers)
+            answer = await web.read(request.method, request.address(), request.headers, request.body)
         except CallError as error:
             raise as_item_failure(error) from error
         body = response_body(answer, params)

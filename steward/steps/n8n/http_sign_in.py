@@ -68,7 +68,7 @@ def needs_account(node: NodeDefinition) -> bool:
     credential = credential_of(node)
     if credential is None:
         return bool(_removed_keys(node))
-    return credential not in _NOT_OFFERED and not _is_store(credential)
+    return credential not in _NOT_OFFERED and (not _is_store(credential) or _reads_shopify(node, credential))
 
 
 def account_to_bind(node: NodeDefinition) -> JsonObject | None:
@@ -125,6 +125,12 @@ def _is_store(credential: str) -> bool:
     return credential.startswith(("shopify", "wooCommerce"))
 
 
+def _reads_shopify(node: NodeDefinition, credential: str) -> bool:
+    """Whether it only reads a Shopify store; changes are left to store steps, which always ask."""
+    method = str(node.get("method", "GET")).upper()
+    return credential in CREDENTIAL_TYPES and credential.startswith("shopify") and method in ("GET", "HEAD")
+
+
 def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
     """Yields the problems of authentication that is not supported, or of an address that it is not for."""
     if signs_in_to_store(node):
@@ -133,7 +139,7 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
     credential = credential_of(node)
     if credential is None:
         return
-    if _is_store(credential):
+    if _is_store(credential) and not _reads_shopify(node, credential):
         yield StepProblem("error", "credential", "It signs in to the store itself. Use a store step instead.")
         return
     if credential in _NOT_OFFERED:

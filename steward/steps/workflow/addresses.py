@@ -35,14 +35,18 @@ def https_address(text: str) -> str:
     return url
 
 
-def with_query(url: str, query: Mapping[str, Any]) -> str:
-    """Returns the address with query parameters added; a list is repeated for each element."""
+def with_query(url: str, query: Mapping[str, Any], lists: str = "") -> str:
+    """Returns the address with query parameters added, each element of a list as one of its own.
+
+    `lists` writes the name of such a one as `name[]` (brackets) or `name[0]` (indices), else as it is.
+    """
     pairs: list[tuple[str, str]] = []
     for name, value in query.items():
         if isinstance(value, str) and MARKER.search(value):
             continue  # the account puts it back
-        for element in value if js.is_list(value) else [value]:
-            pairs.append((name, js.json_text(element) if js.is_object(element) else js.text(element)))
+        for index, element in enumerate(value if js.is_list(value) else [value]):
+            mark = {"brackets": "[]", "indices": f"[{index}]"}.get(lists, "") if js.is_list(value) else ""
+            pairs.append((name + mark, js.json_text(element) if js.is_object(element) else js.text(element)))
     return url + (("&" if urlsplit(url).query else "?") + urlencode(pairs) if pairs else "")
 
 

@@ -26,12 +26,14 @@ class WebAccess:
     account: AccountAccess | None
     web: WebReadClient | None
 
-    async def read(self, method: str, url: str, headers: Mapping[str, str]) -> PlatformResponse:
+    async def read(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> PlatformResponse:
         """Returns the response to a GET or HEAD. Raises CallError, ItemFailed."""
         if self.account is not None:
-            return await self._ask(self.account, HttpQuery(method, url, tuple(headers.items())))
+            return await self._ask(self.account, HttpQuery(method, url, tuple(headers.items()), body))
         assert self.web is not None
-        return await self.web.read(method, url, headers)
+        return await self.web.read(method, url, headers, body)
 
     async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
         """Returns the response to a GraphQL query that changes nothing. Raises CallError, ItemFailed."""

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from steward.connectors.base.requests import SendRequest
 from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
+from steward.steps.n8n.http_bodies import body_of, body_problems
 from steward.steps.n8n.http_pages import PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
@@ -20,8 +20,6 @@ from steward.steps.n8n.http_sign_in import (
 )
 from steward.steps.workflow.addresses import https_address, sendable_headers, with_query
 from steward.steps.workflow.answers import (
-    FORM,
-    JSON,
     answer_settings,
     answered_items,
     is_tolerant,
@@ -37,7 +35,6 @@ from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
-    ItemFailed,
     NodeDefinition,
     NodeResult,
     Params,
@@ -55,7 +52,9 @@ _NAMES = (
     " specifyBody bodyParameters jsonBody rawContentType body options responseFormat jsonParameters"
     " queryParametersUi headerParametersUi bodyParametersUi queryParametersJson headerParametersJson"
     " bodyParametersJson allowUnauthorizedCerts dataPropertyName inputDataFieldName provideSslCertificates"
-    " curlImport notice oAuth2Api infoMessage httpVariantWarning googleApiWarning"
+    " curlImport notice oAuth2Api infoMessage httpVariantWarning googleApiWarning sendBinaryData"
+    " binaryPropertyName preBuiltAgentsCalloutHttpRequest optimizeResponse responseType dataField fields"
+    " fieldsToInclude cssSelector onlyContent elementsToOmit truncateResponse maxLength"
 )
 _OPTIONS = frozenset(
     [
@@ -85,6 +84,7 @@ _SENT_IN_READS = (
     *("url", "queryParameters", "queryParametersUi", "jsonQuery", "queryParametersJson"),
     *("headerParameters", "headerParametersUi", "jsonHeaders", "headerParametersJson"),
 )
+_LONGEST_PAUSE_MS = 60_000
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 
 
@@ -132,6 +132,7 @@ class HttpRequestNode(StepType):
         options = node.get("options", {})
         yield from _option_problems(options if isinstance(options, Mapping) else {})
         yield from _format_problems(node)
+        yield from body_problems(node)
         yield from pages_problems(node, reads=method in _READS)
         if method in _READS:
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
@@ -177,9 +178,9 @@ _OPTION_PROBLEMS: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
         "It keeps the case of header names; here they are in small letters. Check later steps.",
     ),
     "queryParameterArrays": (
-        lambda value: value not in ("", "repeat"),
+        lambda value: value not in ("", "repeat", "brackets", "indices"),
         "error",
-        "It writes lists with brackets into the query, which is not supported. Write them out.",
+        "How it writes lists into the query is not known. Choose it anew.",
     ),
 }
 
@@ -205,10 +206,9 @@ def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem(
             "error", "binary", "It fetches a file, which steps do not keep here. Remove the step."
         )
-    if node.get("contentType") in ("multipart-form-data", "binaryData"):
-        yield StepProblem(
-            "error", "binary", "It sends a file or a form of parts, which is not supported. Remove it."
-        )
+    if node.get("provideSslCertificates"):
+        words = "It signs in with a certificate of its own, which is not offered here. Use another sign-in."
+        yield StepProblem("error", "credential", words)
 
 
 def _query(params: Params, version: float) -> dict[str, Any]:
@@ -241,44 +241,7 @@ def _headers(params: Params, version: float) -> dict[str, str]:
 
 def _address(params: Params, version: float) -> str:
     address = https_address(js.text(params.get("url", "")))
-    return with_query(address, _query(params, version))
-
-
-def _body(params: Params, version: float) -> tuple[bytes, str | None]:
-    """Returns the body and its content type. Raises ItemFailed."""
-    if version < 3:
-        return _older_body(params)
-    if not params.flag("sendBody"):
-        return b"", None
-    kind = params.text("contentType", "json")
-    if kind == "raw":
-        return js.text(params.get("body", "")).encode(), params.text("rawContentType", "text/plain")
-    if kind == "form-urlencoded":
-        if params.text("specifyBody", "keypair") == "string":
-            return js.text(params.get("body", "")).encode(), FORM
-        return _form(name_value_rows(params, "bodyParameters.parameters")), FORM
-    if params.text("specifyBody", "keypair") == "json":
-        given_json = params.get("jsonBody", "")
-        value = js.parse_json(given_json) if isinstance(given_json, str) else given_json
-        if value is js.UNDEFINED:
-            raise ItemFailed("The JSON body of this step cannot be read.")
-        return js.json_text(value).encode(), JSON
-    return js.json_text(name_value_rows(params, "bodyParameters.parameters")).encode(), JSON
-
-
-def _older_body(params: Params) -> tuple[bytes, str]:
-    fields = (
-        parse_json_object(params.get("bodyParametersJson", ""), "body")
-        if params.flag("jsonParameters")
-        else name_value_rows(params, "bodyParametersUi.parameter")
-    )
-    if params.text("options.bodyContentType", "json") == "form-urlencoded":
-        return _form(fields), FORM
-    return js.json_text(fields).encode(), JSON
-
-
-def _form(fields: Mapping[str, Any]) -> bytes:
-    return urlencode({name: js.text(field_value) for name, field_value in fields.items()}).encode()
+    return with_query(address, _query(params, version), params.text("options.queryParameterArrays"))
 
 
 def _shaped(params: Params, version: float) -> Params:
@@ -291,7 +254,7 @@ def _shaped(params: Params, version: float) -> Params:
 def _sends(call: StepCall) -> NodeResult:
     def build_request(index: int) -> SendRequest:
         params = call.params(index)
-        body, kind = _body(params, call.version)
+        body, kind = body_of(params, call.version)
         headers = _headers(params, call.version)
         if kind is not None:
             headers.setdefault("content-type", kind)
@@ -319,17 +282,31 @@ async def _reads(call: StepCall) -> NodeResult:
         name = "requestMethod" if call.version < 3 else "method"
         headers = {"accept": "application/json, text/*;q=0.9, */*;q=0.8"} | _headers(params, call.version)
         query = _query(params, call.version)
-        first = PageRequest(
-            params.text(name, "GET").upper(), https_address(js.text(params.get("url", ""))), query, headers
-        )
+        body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
+        if body and kind is not None:
+            headers.setdefault("content-type", kind)
+        url = https_address(js.text(params.get("url", "")))
+        lists = params.text("options.queryParameterArrays")
+        first = PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)
+        await _pause_between_batches(call, index, params)
         if call.step.origin is not None and call.step.origin.needs == "store":
             return response_items(await store_answer(call, first.url, first.query), params)
         if asks_pages(params):
             return await all_pages(call, index, web, first)
         try:
-            answer = await web.read(first.method, first.address(), first.headers)
+            answer = await web.read(first.method, first.address(), first.headers, first.body)
         except CallError as error:
             raise as_item_failure(error) from error
         return response_items(answer, params)
 
     return await read_each_item(call, read)
+
+
+async def _pause_between_batches(call: StepCall, index: int, params: Params) -> None:
+    """Waits after each batch of items, as the option says; at most a minute."""
+    batching = "options.batching.batch" if call.version >= 3 else "options"
+    size = js.number(params.get(f"{batching}.batchSize", 50))
+    pause_ms = js.number(params.get(f"{batching}.batchInterval", 1000 if call.version < 3 else 0))
+    has_batches = params.get(f"{batching}.batchInterval") is not None
+    if has_batches and index and size >= 1 and index % int(size) == 0 and pause_ms > 0:
+        await call.sleep(min(pause_ms, _LONGEST_PAUSE_MS) / 1000)

@@ -1,0 +1,192 @@
+"""What httpRequest sends and asks for: bodies, lists in the query, batches; and what it cannot."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.model.run import Run, RunStatus
+from tests.fake_clock import FakeClock
+from tests.fakes.partner_api import API, PartnerApi
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop, connect_all, open_shop
+
+ORDERS = f"https://{API}/orders"
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+class OpenApi:
+    """A shop beside an API that answers everyone."""
+
+    def __init__(self, shop: Shop, api: PartnerApi) -> None:
+        self.shop = shop
+        self.api = api
+
+    async def ran(self, *steps: dict[str, Any]) -> Run:
+        """A run of the steps, whatever it sends approved."""
+        automation = await automated(self.shop, chain(*steps))
+        run = await self.shop.drained(automation)
+        if run.status is RunStatus.WAITING_APPROVAL:
+            await self.shop.approve(run)
+            run = await self.shop.until_settled(run)
+        return run
+
+
+@pytest.fixture
+async def partner(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[OpenApi]:
+    """The service beside the API."""
+    api = PartnerApi(respond=lambda request: _json(b'{"ok": true}'))
+    shop = await open_shop(database_url, clock, tmp_path, around=api.beside)
+    await connect_all(shop)
+    yield OpenApi(shop, api)
+    await shop.service.close()
+
+
+def _json(body: bytes) -> httpx.Response:
+    return httpx.Response(200, headers={"content-type": "application/json"}, stream=httpx.ByteStream(body))
+
+
+def http(version: float = 4.5, **parameters: Any) -> dict[str, Any]:
+    """A step at the newest version."""
+    return node("Ask", "httpRequest", version, {"url": ORDERS, "options": {}, **parameters})
+
+
+def rows(**values: Any) -> dict[str, Any]:
+    """Names and values as the step has them."""
+    return {"parameters": [{"name": name, "value": value} for name, value in values.items()]}
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("parameters", "content_type", "body"),
+    [
+        ({"contentType": "json", "bodyParameters": rows(a="1")}, "application/json", b'{"a":"1"}'),
+        (
+            {"contentType": "form-urlencoded", "bodyParameters": rows(a="1 2")},
+            "application/x-www-form-urlencoded",
+            b"a=1+2",
+        ),
+        ({"contentType": "raw", "rawContentType": "text/csv", "body": "a;b"}, "text/csv", b"a;b"),
+    ],
+)
+async def test_a_body_is_sent_in_its_form(
+    partner: OpenApi, parameters: dict[str, Any], content_type: str, body: bytes
+) -> None:
+    """JSON, a form, raw text."""
+    run = await partner.ran(http(method="POST", sendBody=True, **parameters))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    assert (request.headers["content-type"], request.content) == (content_type, body)
+
+
+@on_one_engine
+async def test_a_form_of_parts_is_read_by_its_boundary(partner: OpenApi) -> None:
+    """Each field is a part, as RFC 7578 has it; quotes in names are escaped."""
+    fields = {
+        "contentType": "multipart-form-data",
+        "bodyParameters": rows(**{'a"b': "1", "c": "line\r\n--x"}),
+    }
+    run = await partner.ran(http(method="POST", sendBody=True, **fields))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    kind, _, boundary = request.headers["content-type"].partition("; boundary=")
+    assert kind == "multipart/form-data"
+    parts = request.content.split(f"--{boundary}".encode())
+    assert parts[0] == b""
+    assert parts[-1] == b"--\r\n"
+    assert parts[1] == b'\r\nContent-Disposition: form-data; name="a%22b"\r\n\r\n1\r\n'
+    assert parts[2].endswith(b"\r\n\r\nline\r\n--x\r\n")
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("kind", "body", "content_type"),
+    [
+        ("raw", b"<a/>", "text/xml"),
+        ("form-urlencoded", b"a=1", "application/x-www-form-urlencoded"),
+        ("json", b'{"a":1}', "application/json"),
+    ],
+)
+async def test_an_older_step_sends_its_body_as_its_option_says(
+    partner: OpenApi, kind: str, body: bytes, content_type: str
+) -> None:
+    """Version 2 keeps text, or JSON as text, in one parameter."""
+    text = "<a/>" if kind == "raw" else '{"a": 1}'
+    options = {"bodyContentType": kind, "bodyContentCustomMimeType": "text/xml"}
+    fields = {"requestMethod": "POST", "jsonParameters": True, "bodyParametersJson": text, "options": options}
+    run = await partner.ran(http(2, **fields))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    assert (request.content, request.headers["content-type"]) == (body, content_type)
+
+
+@on_one_engine
+async def test_a_read_may_have_a_body(partner: OpenApi) -> None:
+    """A search by GET with JSON is sent as n8n sends it."""
+    fields = {"sendBody": True, "specifyBody": "json", "jsonBody": '{"q": "tea"}'}
+    assert (await partner.ran(http(**fields))).status is RunStatus.SUCCEEDED
+    [request] = partner.api.seen
+    assert (request.method, request.content) == ("GET", b'{"q":"tea"}')
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("lists", "query"),
+    [
+        (None, "tag=a&tag=b"),
+        ("repeat", "tag=a&tag=b"),
+        ("brackets", "tag%5B%5D=a&tag%5B%5D=b"),
+        ("indices", "tag%5B0%5D=a&tag%5B1%5D=b"),
+    ],
+)
+async def test_lists_are_written_into_the_query_as_the_option_says(
+    partner: OpenApi, lists: str | None, query: str
+) -> None:
+    """Each element is a parameter of its own."""
+    options = {} if lists is None else {"queryParameterArrays": lists}
+    step = http(sendQuery=True, queryParameters=rows(tag="={{ ['a', 'b'] }}"), options=options)
+    assert (await partner.ran(step)).status is RunStatus.SUCCEEDED
+    assert partner.api.seen[0].url.query.decode() == query
+
+
+@on_one_engine
+async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
+    """Five items in batches of two: two pauses."""
+    begun_at = partner.shop.clock.now()
+    options = {"batching": {"batch": {"batchSize": 2, "batchInterval": 30_000}}}
+    many = code("Many", "return [1, 2, 3, 4, 5].map((n) => ({ json: { n } }));")
+    run = await partner.shop.clock.through(partner.ran(many, http(options=options)))
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert len(partner.api.seen) == 5
+    assert 60 <= (partner.shop.clock.now() - begun_at).total_seconds() < 90
+
+
+@pytest.mark.parametrize(
+    ("step", "code_"),
+    [
+        (http(method="POST", sendBody=True, contentType="binaryData"), "binary"),
+        (
+            http(
+                method="POST",
+                sendBody=True,
+                contentType="multipart-form-data",
+                bodyParameters={"parameters": [{"name": "a", "parameterType": "formBinaryData"}]},
+            ),
+            "binary",
+        ),
+        (http(method="POST", sendBody=True, contentType="protobuf"), "parameter"),
+        (http(2, requestMethod="POST", sendBinaryData=True), "binary"),
+        (http(provideSslCertificates=True), "credential"),
+        (http(options={"proxy": "http://proxy.example"}), "parameter"),
+        (http(options={"queryParameterArrays": "csv"}), "parameter"),
+        (http(options={"noSuchOption": 1}), "parameter"),
+        (http(noSuchParameter=1), "parameter"),
+    ],
+)
+def test_what_cannot_be_sent_is_an_error(step: dict[str, Any], code_: str) -> None:
+    """Files, certificates, proxies, and whatever is not known."""
+    found = [one.code for one in read_value(chain(step)).findings if str(one.level) == "error"]
+    assert found == [code_]
