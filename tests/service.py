@@ -18,8 +18,11 @@ from steward.api.application import create
 from steward.api.http.handler import RequestHandler
 from steward.api.http.operation import AppContext, Rules
 from steward.api.operations import OPERATIONS, RAW_OPERATIONS
+from steward.connections.vault import Vault
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Organization, Role
+from steward.outbound.client import Outbound
+from steward.outbound.transport import HttpTransport
 from steward.security.envelope import MasterKey
 from steward.security.passwords import Cost, hash_password
 from steward.telemetry.log import Log
@@ -150,7 +153,9 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
     told: list[str] = []
     log = Log(lines.append, clock, Register())
     ring = await open_ring(engine, clock.now(), MASTERS, issuer=BASE_URL, audience=BASE_URL)
+    register = Register()
     given: Mapping[str, Any] = {
+        "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
         "templates": {template.facts.template_id: template for template in TEMPLATES},
         "wake": told.append,
         **context,

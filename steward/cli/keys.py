@@ -8,6 +8,7 @@ from steward.accounts import keys
 from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, desk, option
 from steward.connections import rotation
 from steward.database.accounts import connections, organizations
+from steward.database.imports import records as imports
 from steward.model.ids import OrgId, new_id
 from steward.model.instants import wire_time
 from steward.security.envelope import KEY_BYTES, CannotOpen
@@ -68,6 +69,11 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
         sealed = rotation.Sealed(integration, secret)
         act = partial(rotation.seal_anew, org=org, masters=masters, held=sealed, number=number)
         resealed += await open_desk.write(act, org)
+    for import_id in await open_desk.write(partial(imports.sealed_under_others, org=org, number=number), org):
+        reseal = partial(
+            rotation.seal_import_anew, org=org, masters=masters, import_id=import_id, number=number
+        )
+        resealed += await open_desk.write(reseal, org)
     return resealed
 
 
@@ -80,7 +86,7 @@ def _words_of_encryption(facts: Facts) -> str:
         else f"Nothing to wrap: every data key is under {key} already, the first of the master keys. To move"
         " to another key, put it first."
     )
-    return f"{done} {resealed} secrets were encrypted anew." if resealed else done
+    return f"{done} {resealed} secrets and imports were encrypted anew." if resealed else done
 
 
 COMMANDS = [

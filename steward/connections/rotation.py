@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from steward.connections.vault import context_of_field
 from steward.database.accounts import audit, connections
 from steward.database.accounts.connections import DataKey, SealedField
 from steward.database.engine.base import Tx
+from steward.database.imports import records as imports
+from steward.database.imports.records import SealedContent
 from steward.model.ids import IntegrationId, OrgId
 from steward.security.envelope import MasterKey, SealContext, new_data_key, open_sealed, seal, unwrap, wrap
 
@@ -79,3 +82,27 @@ async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: S
     data_key = unwrap(after.wrapped, masters, org_id=org, key_no=number)
     fresh = SealedField(field.field, field.version, number, seal(value, data_key, context_of(number)))
     return await connections.reseal(tx, org, held.integration, before=field, after=fresh)
+
+
+def content_field(import_id: str) -> str:
+    """The field that the content of an import is sealed for."""
+    return f"import:{import_id}"
+
+
+async def seal_import_anew(
+    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, import_id: str, number: int
+) -> int:
+    """Seals the content of an import under data key `number`; 0 when it is deleted or so already."""
+    stored = await imports.sealed_content(tx, org, import_id)
+    after = await connections.data_key(tx, org, number)
+    if stored is None or after is None or stored.key_no == number:
+        return 0
+    before = await connections.data_key(tx, org, stored.key_no)
+    if before is None:
+        return 0
+    field = content_field(import_id)
+    opening = unwrap(before.wrapped, masters, org_id=org, key_no=stored.key_no)
+    content = open_sealed(stored.sealed, opening, context_of_field(org, field, stored.key_no))
+    sealing = unwrap(after.wrapped, masters, org_id=org, key_no=number)
+    sealed = seal(content, sealing, context_of_field(org, field, number))
+    return await imports.reseal(tx, org, import_id, before=stored.key_no, after=SealedContent(number, sealed))

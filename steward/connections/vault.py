@@ -103,14 +103,24 @@ def plain(connection: Connection) -> dict[str, str]:
 
 async def seal_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, text: str) -> tuple[int, bytes]:
     """Seals a text that belongs to no connection; the number of the data key, and what to keep."""
+    return await seal_bytes(tx, vault, org, field=field, value=text.encode("utf-8"))
+
+
+async def seal_bytes(tx: Tx, vault: Vault, org: OrgId, *, field: str, value: bytes) -> tuple[int, bytes]:
+    """As `seal_text`, of bytes."""
     key_no, data_key = await _data_key(tx, vault, org)
-    return key_no, seal(text.encode("utf-8"), data_key, SealContext(org, IntegrationId(0), field, 1, key_no))
+    return key_no, seal(value, data_key, context_of_field(org, field, key_no))
+
+
+def context_of_field(org: OrgId, field: str, key_no: int) -> SealContext:
+    """What binds a sealed value that belongs to no connection to its place."""
+    return SealContext(org, IntegrationId(0), field, 1, key_no)
 
 
 async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int, sealed: bytes) -> str:
     """Opens what `seal_text` made. Raises CannotOpen."""
     data_key = await opening_key(tx, vault, org, key_no)
-    return open_sealed(sealed, data_key, SealContext(org, IntegrationId(0), field, 1, key_no)).decode("utf-8")
+    return open_sealed(sealed, data_key, context_of_field(org, field, key_no)).decode("utf-8")
 
 
 async def sealing_key(tx: Tx, vault: Vault, org: OrgId) -> tuple[int, bytes]:

@@ -4,9 +4,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from steward.connections import rotation
+from steward.connections import vault as vaults
+from steward.connections.vault import Vault
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
-from steward.database.imports.records import Import
+from steward.database.imports.records import Import, SealedContent
 from steward.imports.content import Unreadable, content_of
 from steward.imports.reading import ImportReading, read_export
 from steward.model import kept_plan
@@ -48,7 +51,7 @@ class StoredImport:
 
 
 async def keep(
-    tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, max_imports: int = 100
+    tx: Tx, actor: Actor, source: str, name: str, prepared: Prepared, vault: Vault, max_imports: int = 100
 ) -> StoredImport:
     """Stores an export, at most `max_imports` of them. Raises AllowanceSpent."""
     existing = await imports.by_content(tx, actor.org, source, prepared.sha256)
@@ -73,7 +76,10 @@ async def keep(
         plan=plan,
     )
     content = json.dumps(reading.cleaned, ensure_ascii=False, separators=(",", ":"))
-    if not await imports.insert(tx, record, content=content, plan=plan):
+    sealed = await vaults.seal_bytes(
+        tx, vault, actor.org, field=rotation.content_field(record.id), value=imports.packed(content)
+    )
+    if not await imports.insert(tx, record, content=SealedContent(*sealed), plan=plan):
         existing = await imports.by_content(tx, actor.org, source, prepared.sha256)
         if existing is not None:
             return StoredImport(existing, replayed=True)

@@ -91,7 +91,14 @@ async def kept(shop: Shop, export: Mapping[str, Any]) -> keep.StoredImport:
     prepared = await keep.prepare("workflow_tool", dict(export), None, evaluator)
     name = str(export.get("name") or "An import")
     return await shop.write(
-        partial(keep.keep, actor=shop.owner, source="workflow_tool", name=name, prepared=prepared)
+        partial(
+            keep.keep,
+            actor=shop.owner,
+            source="workflow_tool",
+            name=name,
+            prepared=prepared,
+            vault=shop.service.worker_context.vault,
+        )
     )
 
 

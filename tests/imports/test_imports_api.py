@@ -4,12 +4,19 @@ See docs/design/api/imports.md#requests and docs/design/api/imports.md#findings.
 """
 
 import json
+import zlib
 from functools import partial
 from typing import Any
 
 import pytest
 
+from steward.connections import rotation
+from steward.connections.rotation import content_field
+from steward.connections.vault import context_of_field
+from steward.database.accounts import connections
 from steward.database.automations import plans
+from steward.database.imports import records as imports
+from steward.security.envelope import CannotOpen, open_sealed, unwrap
 from tests.imports.exports import BEGIN, chain, code, drafted, node, told, wires
 from tests.service import Service
 
@@ -145,12 +152,73 @@ async def test_secrets_are_named_and_never_kept(service: Service) -> None:
     assert secret not in json.dumps(heard.body)
     named = [one for one in made["issues"] if one["code"] == "secret_removed"]
     assert [one["step"] for one in named] == ["Keys"]
-    for table, field in (("imports", "content"), ("imports", "plan")):
 
-        async def rows(tx: Any, table: str = table, field: str = field) -> str:
-            return str(await tx.all(f"SELECT {field} FROM {table}", {}))
+    async def stored(tx: Any) -> str:
+        rows = await tx.all("SELECT id, content, content_key, plan FROM imports", {})
+        packed = [row["plan"] for row in rows] + [await _opened(tx, service, row) for row in rows]
+        return "".join(zlib.decompress(part).decode() for part in packed)
 
-        assert secret not in await service.write(rows, org=service.own.organization.id)
+    text = await service.write(stored, org=service.own.organization.id)
+    assert "__removed_secret_1__" in text
+    assert secret not in text
+
+
+async def _opened(tx: Any, service: Service, row: Any) -> bytes:
+    """Returns the content of a stored import, opened for its own place."""
+    org, number = service.own.organization.id, row["content_key"]
+    key = await connections.data_key(tx, org, number)
+    assert key is not None
+    data_key = unwrap(key.wrapped, service.context.vault.masters, org_id=org, key_no=number)
+    context = context_of_field(org, content_field(row["id"]), number)
+    return open_sealed(bytes(row["content"]), data_key, context)
+
+
+async def test_the_content_of_an_import_is_stored_sealed(service: Service) -> None:
+    """Its row shows no text of it, and bytes moved to another import do not open."""
+    member = await service.token("member")
+    for name in ("First", "Second"):
+        step = node(
+            "Step", "set", 3.4, {"assignments": {"assignments": []}}, notes=f"{name} and secret plans"
+        )
+        assert (await member.post(PATH, body(chain(step)))).status == 201
+    org = service.own.organization.id
+
+    async def rows(tx: Any) -> list[Any]:
+        return list(await tx.all("SELECT id, content, content_key FROM imports ORDER BY id", {}))
+
+    first, second = await service.write(rows, org=org)
+    for row in (first, second):
+        with pytest.raises(zlib.error):
+            zlib.decompress(bytes(row["content"]))
+        opened = await service.write(partial(_opened, service=service, row=row), org=org)
+        assert b"and secret plans" in zlib.decompress(opened)
+    moved = {**dict(first), "content": second["content"]}
+    with pytest.raises(CannotOpen):
+        await service.write(partial(_opened, service=service, row=moved), org=org)
+
+
+async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service) -> None:
+    """Each once; a second pass finds none, and what was sealed anew opens with the new key."""
+    member = await service.token("member")
+    step = node("Step", "set", 3.4, {"assignments": {"assignments": []}}, notes="Sealed twice")
+    made = (await member.post(PATH, body(chain(step)))).data["import"]
+    org, masters = service.own.organization.id, service.context.vault.masters
+    number = await service.write(partial(rotation.new_key, org=org, masters=masters), org=org)
+    assert number is not None
+    others = partial(imports.sealed_under_others, org=org, number=number)
+    assert await service.write(others, org=org) == [made["id"]]
+    reseal = partial(rotation.seal_import_anew, org=org, masters=masters, import_id=made["id"], number=number)
+    assert await service.write(reseal, org=org) == 1
+    assert await service.write(others, org=org) == []
+    assert await service.write(reseal, org=org) == 0
+
+    async def row(tx: Any) -> Any:
+        return await tx.first("SELECT id, content, content_key FROM imports", {})
+
+    stored = await service.write(row, org=org)
+    assert stored["content_key"] == number
+    opened = await service.write(partial(_opened, service=service, row=stored), org=org)
+    assert b"Sealed twice" in zlib.decompress(opened)
 
 
 async def test_a_preview_keeps_nothing(service: Service) -> None:

@@ -216,7 +216,13 @@ async def keep(tx: Tx, call: ApiCall) -> Answer:
     """`POST /imports`: a new import, or the one of equal content."""
     body: KeepBody = call.body
     stored = await keeping.keep(
-        tx, call.actor, body.source, body.name, call.prepared, call.context.rules.imports_kept
+        tx,
+        call.actor,
+        body.source,
+        body.name,
+        call.prepared,
+        call.context.vault,
+        call.context.rules.imports_kept,
     )
     answer = ImportAnswer(record(stored.record, with_plan=True))
     return replayed(answer) if stored.replayed else answer

@@ -1,4 +1,4 @@
-"""Imports as rows: kept whole but for secrets, each content of a source once."""
+"""Imports as rows: stored whole but for secrets, each content of a source once, its content sealed."""
 
 import json
 import zlib
@@ -33,12 +33,20 @@ class Import:
     plan: JsonObject | None = None
 
 
-async def insert(tx: Tx, stored_import: Import, *, content: str, plan: JsonObject) -> bool:
-    """Keeps an import; false when equal content of its source is there already."""
+@dataclass(frozen=True, slots=True)
+class SealedContent:
+    """The content of an import as stored: sealed under the data key of this number."""
+
+    key_no: int
+    sealed: bytes
+
+
+async def insert(tx: Tx, stored_import: Import, *, content: SealedContent, plan: JsonObject) -> bool:
+    """Stores an import; false when equal content of its source is there already."""
     done = await tx.execute(
-        f"INSERT INTO imports (org_id, {_SHORT}, content, plan)"
+        f"INSERT INTO imports (org_id, {_SHORT}, content, content_key, plan)"
         " VALUES (:org, :id, :source, :name, :sha256, :bytes, :supported, :report, :created, :person, :via,"
-        " :client, :content, :plan) ON CONFLICT (org_id, source, sha256) DO NOTHING",
+        " :client, :content, :content_key, :plan) ON CONFLICT (org_id, source, sha256) DO NOTHING",
         {
             "org": stored_import.org,
             "id": stored_import.id,
@@ -52,8 +60,9 @@ async def insert(tx: Tx, stored_import: Import, *, content: str, plan: JsonObjec
             "person": stored_import.maker.created_by,
             "via": stored_import.maker.created_via,
             "client": stored_import.maker.api_client_id,
-            "content": _packed(content),
-            "plan": _packed(json.dumps(plan, ensure_ascii=False)),
+            "content": content.sealed,
+            "content_key": content.key_no,
+            "plan": packed(json.dumps(plan, ensure_ascii=False)),
         },
     )
     return done == 1
@@ -78,12 +87,31 @@ async def get(tx: Tx, org: OrgId, import_id: str) -> Import:
     return _of(org, row, with_plan=True)
 
 
-async def content(tx: Tx, org: OrgId, import_id: str) -> str | None:
-    """The export as kept, without its secrets."""
+async def sealed_content(tx: Tx, org: OrgId, import_id: str) -> SealedContent | None:
+    """The export without its secrets, sealed; None when it was deleted."""
     row = await tx.first(
-        "SELECT content FROM imports WHERE org_id = :org AND id = :id", {"org": org, "id": import_id}
+        "SELECT content, content_key FROM imports WHERE org_id = :org AND id = :id",
+        {"org": org, "id": import_id},
     )
-    return None if row is None else _unpacked(row["content"])
+    return None if row is None else SealedContent(row["content_key"], bytes(row["content"]))
+
+
+async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[str]:
+    """The imports whose content is sealed under another data key than `number`."""
+    rows = await tx.all(
+        "SELECT id FROM imports WHERE org_id = :org AND content_key <> :number ORDER BY id",
+        {"org": org, "number": number},
+    )
+    return [row["id"] for row in rows]
+
+
+async def reseal(tx: Tx, org: OrgId, import_id: str, *, before: int, after: SealedContent) -> int:
+    """Stores the same content sealed anew; 0 when it is no longer under data key `before`."""
+    return await tx.execute(
+        "UPDATE imports SET content = :content, content_key = :key"
+        " WHERE org_id = :org AND id = :id AND content_key = :before",
+        {"org": org, "id": import_id, "content": after.sealed, "key": after.key_no, "before": before},
+    )
 
 
 async def count(tx: Tx, org: OrgId) -> int:
@@ -146,7 +174,8 @@ def _of(org: OrgId, row: Row, *, with_plan: bool = False) -> Import:
     )
 
 
-def _packed(text: str) -> bytes:
+def packed(text: str) -> bytes:
+    """A text as stored: compressed."""
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
 
 

@@ -745,6 +745,7 @@ CREATE TABLE imports (
     bytes {int} NOT NULL CHECK (bytes >= 0),
     supported {int} NOT NULL CHECK (supported IN (0, 1)),
     content {bytes} NOT NULL,
+    content_key {int} NOT NULL,
     plan {bytes} NOT NULL,
     report {text} NOT NULL,
     created_at {ms} NOT NULL,

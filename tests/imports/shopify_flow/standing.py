@@ -81,7 +81,14 @@ class Standing:
             self.shop.service.worker_context.sandbox_pool, str(self.shop.owner.org), "import"
         )
         prepared = await keep.prepare("store_flow", text_of(value), None, evaluator)
-        act = partial(keep.keep, actor=self.shop.owner, source="store_flow", name="A flow", prepared=prepared)
+        act = partial(
+            keep.keep,
+            actor=self.shop.owner,
+            source="store_flow",
+            name="A flow",
+            prepared=prepared,
+            vault=self.shop.service.worker_context.vault,
+        )
         return await self.shop.write(act)
 
     async def automation(

@@ -42,7 +42,14 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     ctx = shop.service.worker_context
     evaluator = Evaluator(ctx.sandbox_pool, str(shop.owner.org), "import")
     prepared = await keep.prepare("store_flow", text_of(MAIL), None, evaluator)
-    act = partial(keep.keep, actor=shop.owner, source="store_flow", name="Mail", prepared=prepared)
+    act = partial(
+        keep.keep,
+        actor=shop.owner,
+        source="store_flow",
+        name="Mail",
+        prepared=prepared,
+        vault=shop.service.worker_context.vault,
+    )
     record = (await shop.write(act)).record
     place = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
     ask = RunAsAsk(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
