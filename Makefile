@@ -92,7 +92,7 @@ docs: $(DEV) $(WEB) browser ## make the generated pages of docs/ and the picture
 pins: ## lock the newest allowed dependencies anew, with hashes
 	@test -x .cache/pins/bin/python || { $(PY) -m venv .cache/pins && \
 		.cache/pins/bin/python -m pip install --quiet pip-tools==7.6.2; }
-	@for name in requirements requirements-dev requirements-build bench/requirements; do \
+	@for name in requirements requirements-files requirements-dev requirements-build bench/requirements; do \
 		echo "$$name.txt"; $(COMPILE) --upgrade --output-file $$name.txt $$name.in || exit 1; done
 
 postgres: $(DEV)
@@ -154,7 +154,7 @@ try-woocommerce: $(DEV) ## try the connector on a real shop and put it back: URL
 	@URL="$(URL)" KEY="$(KEY)" SECRET="$(SECRET)" CA="$(CA)" $(PY) -m tests.trial
 
 # An environment whose Python is gone is made anew. Debian keeps venv apart: as root it is installed.
-$(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
+$(RUN): requirements.txt requirements-files.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 	@set -e; $(PY) -c pass 2>/dev/null || { \
 		rm -rf $(VENV); found=; old=; \
 		for name in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -179,7 +179,7 @@ $(RUN): requirements.txt requirements-build.txt pyproject.toml | $(SCRIPTS)
 	}
 	@echo "Installing what Steward needs to run"
 	@$(MAKE) --silent $(READABLE) & fetching=$$!; \
-		$(INSTALL) -r requirements.txt -r requirements-build.txt && wait $$fetching
+		$(INSTALL) -r requirements.txt -r requirements-files.txt -r requirements-build.txt && wait $$fetching
 	@$(PY) -m pip install --quiet --disable-pip-version-check --no-index --no-deps --no-build-isolation --editable .
 	@mkdir -p .cache && touch $@
 

@@ -200,6 +200,15 @@ def test_the_service_needs_few_things_each_with_a_reason() -> None:
     assert [name for name in sorted(declared) if f"| {name} |" not in reasons] == []
 
 
+def test_the_readers_of_files_are_an_extra() -> None:
+    """What the extra declares is locked, and has its reason. See docs/design/files.md#formats."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.split(r"[<>=]", entry)[0].lower() for entry in project["optional-dependencies"]["files"]}
+    reasons = (ROOT / "docs/decisions/0133-readers-of-files-are-an-extra.md").read_text().lower()
+    assert declared == _required("requirements-files.in")
+    assert [name for name in sorted(declared) if f"| {name} |" not in reasons] == []
+
+
 PERMISSIVE = re.compile(r"\b(MIT|BSD|Apache)\b")
 # Those whose metadata declares no licence; the decision on dependencies says what their sources say.
 FILE_ALONE = {"quickjs-ng"}
@@ -208,7 +217,7 @@ FILE_ALONE = {"quickjs-ng"}
 def test_every_dependency_is_under_a_permissive_licence() -> None:
     """What is declared in its metadata, or, where nothing is, in the licence file that comes with it"""
     silent = set()
-    for name in sorted(_required("requirements.in")):
+    for name in sorted(_required("requirements.in") | _required("requirements-files.in")):
         told = metadata.metadata(name)
         fields = [told.get("License-Expression"), told.get("License"), *(told.get_all("Classifier") or [])]
         declared = [text for text in fields if text and (PERMISSIVE.search(text) or "License ::" in text)]
@@ -221,7 +230,9 @@ def test_every_dependency_is_under_a_permissive_licence() -> None:
     assert silent == FILE_ALONE
 
 
-@pytest.mark.parametrize("name", ["requirements", "requirements-dev", "requirements-build"])
+@pytest.mark.parametrize(
+    "name", ["requirements", "requirements-files", "requirements-dev", "requirements-build"]
+)
 def test_everything_installed_is_locked_with_its_hash(name: str) -> None:
     """Locked with hashes. See docs/design/security.md#supply-chain."""
     locked = re.sub(r"\\\n", " ", (ROOT / f"{name}.txt").read_text())

@@ -24,10 +24,18 @@ def main(kind: str, folders: list[str]) -> NoReturn:
     os.environ["TZ"] = "UTC0"
     time.tzset()
     from steward.sandbox import limits
-    from steward.sandbox.protocol import NO_NONCE, READY, compact, frame
+    from steward.sandbox.protocol import (
+        FILE_MESSAGE_BYTES,
+        MESSAGE_BYTES,
+        NO_NONCE,
+        READY,
+        compact,
+        frame,
+    )
 
     limits.set_resource_limits()
     operations = _operations(kind)
+    answer_bytes = FILE_MESSAGE_BYTES if kind == "files" else MESSAGE_BYTES
     network, unprivileged = limits.leave_network_and_root()
     system_calls = limits.filter_system_calls()
     _write(
@@ -37,7 +45,7 @@ def main(kind: str, folders: list[str]) -> NoReturn:
             compact({"network": network, "system_calls": system_calls, "unprivileged": unprivileged}),
         )
     )
-    serve(operations)
+    serve(operations, answer_bytes)
 
 
 def _operations(kind: str) -> dict[str, Operation]:
@@ -47,6 +55,10 @@ def _operations(kind: str) -> dict[str, Operation]:
         from steward.sandbox.liquid_text import LiquidText
 
         return LiquidText().operations
+    if kind == "files":
+        from steward.sandbox.files.operations import FileFormats
+
+        return FileFormats().operations
     from pathlib import Path
 
     from steward.sandbox.javascript import JavaScript
@@ -57,7 +69,7 @@ def _operations(kind: str) -> dict[str, Operation]:
     return JavaScript(Zones(next(folder for folder in folders if (folder / "zones").exists()))).operations
 
 
-def serve(operations: dict[str, Operation]) -> NoReturn:
+def serve(operations: dict[str, Operation], answer_bytes: int) -> NoReturn:
     """One message in, an answer out, until the pipe ends; nothing that happens here ends in a traceback."""
     from steward.sandbox.protocol import CRASHED, MEMORY, RESULT, STOPPED, Stopped, frame
 
@@ -66,7 +78,7 @@ def serve(operations: dict[str, Operation]) -> NoReturn:
         nonce, request = reader.next()
         _, data = reader.next()
         try:
-            answer = frame(nonce, RESULT, _encoded_answer(operations, nonce, request, data))
+            answer = frame(nonce, RESULT, _encoded_answer(operations, nonce, request, data, answer_bytes))
         except Stopped as end:
             answer = frame(nonce, STOPPED, end.code.encode())
         except MemoryError:
@@ -77,10 +89,14 @@ def serve(operations: dict[str, Operation]) -> NoReturn:
 
 
 def _encoded_answer(
-    operations: dict[str, Operation], nonce: bytes, encoded_request: bytes, payload: bytes
+    operations: dict[str, Operation],
+    nonce: bytes,
+    encoded_request: bytes,
+    payload: bytes,
+    answer_bytes: int,
 ) -> bytes:
     """The parts of an answer as one JSON list, with a PROGRESS frame after each. Raises Stopped."""
-    from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, PROGRESS, frame, stopped
+    from steward.sandbox.protocol import MEMORY, PROGRESS, frame, stopped
 
     request = json.loads(encoded_request)
     parts: list[bytes] = []
@@ -88,7 +104,7 @@ def _encoded_answer(
     for part in operations[request["op"]](request, payload.decode()):
         parts.append(_encoded(part))
         size += len(parts[-1])
-        if size > MESSAGE_BYTES:
+        if size > answer_bytes:
             raise stopped(MEMORY)
         _write(frame(nonce, PROGRESS))
     return b"[" + b",".join(parts) + b"]"

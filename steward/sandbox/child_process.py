@@ -29,8 +29,8 @@ class Frame(NamedTuple):
 class _CountingReader(asyncio.StreamReader):
     """A stream that knows how much of it nobody has read yet."""
 
-    def __init__(self) -> None:
-        super().__init__(limit=FRAME_BYTES)
+    def __init__(self, frame_bytes: int) -> None:
+        super().__init__(limit=frame_bytes)
         self.unread = 0
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
@@ -49,8 +49,11 @@ class _CountingReader(asyncio.StreamReader):
 class ChildProcess:
     """A process that answers frames. asyncio's own ones hang when their start is cancelled halfway."""
 
-    def __init__(self, process: subprocess.Popen[bytes], reader: _CountingReader) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: _CountingReader, frame_bytes: int = FRAME_BYTES
+    ) -> None:
         self._process = process
+        self._frame_bytes = frame_bytes
         self._reader = reader
         self._writer: asyncio.StreamWriter | None = None
         self._read_transport: asyncio.ReadTransport | None = None
@@ -58,11 +61,13 @@ class ChildProcess:
         self.pid = process.pid
 
     @classmethod
-    async def start(cls, command: Sequence[str], folder: str) -> "ChildProcess":
+    async def start(
+        cls, command: Sequence[str], folder: str, frame_bytes: int = FRAME_BYTES
+    ) -> "ChildProcess":
         """A fresh process: no environment, its own process group, two pipes, and nothing else open."""
         loop = asyncio.get_running_loop()
         process = _open_process(command, folder)
-        child = cls(process, _CountingReader())
+        child = cls(process, _CountingReader(frame_bytes), frame_bytes)
         try:
             reader = child._reader
             child._read_transport, _ = await loop.connect_read_pipe(
@@ -112,7 +117,7 @@ class ChildProcess:
         """
         try:
             echoed, kind, length = HEADER.unpack(await self._reader.read_counted(HEADER.size))
-            if echoed != nonce or length > FRAME_BYTES:
+            if echoed != nonce or length > self._frame_bytes:
                 raise BadFrame
             body = await self._reader.read_counted(length)
         except asyncio.IncompleteReadError as end:

@@ -21,8 +21,10 @@ from steward.sandbox.child_process import BadFrame, ChildProcess, Frame
 from steward.sandbox.protocol import (
     CRASHED,
     DATA,
+    FILE_MESSAGE_BYTES,
     MEMORY,
     MESSAGE_BYTES,
+    MIB,
     NO_NONCE,
     NONCE_BYTES,
     PROGRESS,
@@ -43,6 +45,7 @@ Owner: TypeAlias = tuple[str, str]
 
 JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
+FILES: Final = "files"
 BARE: Final = "bare"  # without an engine: only reports its isolation, and starts in a tenth of the time
 START_SECONDS: Final = 30.0
 _MAX_REMEMBERED_TURNS: Final = 1000
@@ -140,7 +143,7 @@ class SandboxPool:
         Raises Stopped when a limit is passed or the child dies; the child is then gone, and the next message
         gets another.
         """
-        if len(payload) > MESSAGE_BYTES:
+        if len(payload) > _message_bytes(kind):
             raise stopped(MEMORY)
         child = await self._acquire(owner, kind)
         reusable, clock = False, _Clock(child.process)
@@ -293,10 +296,15 @@ class SandboxPool:
                 self._wake_waiting()
 
 
+def _message_bytes(kind: str) -> int:
+    return FILE_MESSAGE_BYTES if kind == FILES else MESSAGE_BYTES
+
+
 async def _spawn_process(kind: str, folder: str) -> ChildProcess:
     """A fresh interpreter that knows where the engines are, and nothing of its surroundings."""
     script = str(Path(__file__).with_name("child.py"))
-    return await ChildProcess.start([sys.executable, "-I", "-S", script, kind, *_folders()], folder)
+    command = [sys.executable, "-I", "-S", script, kind, *_folders()]
+    return await ChildProcess.start(command, folder, _message_bytes(kind) + MIB)
 
 
 def _folders() -> Sequence[str]:

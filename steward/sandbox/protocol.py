@@ -13,6 +13,7 @@ from typing import Final
 
 MIB: Final = 1024 * 1024
 MESSAGE_BYTES: Final = 8 * MIB  # of data in one message, and of one answer
+FILE_MESSAGE_BYTES: Final = 28 * MIB  # the same for a child that reads files: 20 MiB in Base64
 FRAME_BYTES: Final = MESSAGE_BYTES + MIB  # the longest frame that is read: an answer and what joins its parts
 
 HEADER: Final = struct.Struct(">16scI")

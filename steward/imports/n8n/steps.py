@@ -27,12 +27,6 @@ REPLACE = {
     "whatsApp": "a Teams step, or remove it",
     "sendGrid": "a Teams step, or remove it",
     "mailchimp": "a Teams step, or remove it",
-    "extractFromFile": "a spreadsheet step",
-    "convertToFile": "a spreadsheet step",
-    "spreadsheetFile": "a spreadsheet step",
-    "readWriteFile": "a spreadsheet step",
-    "readBinaryFile": "a spreadsheet step",
-    "writeBinaryFile": "a spreadsheet step",
     "googleDrive": "a spreadsheet step, or remove it",
     "airtable": "a spreadsheet step",
     "notion": "a spreadsheet step",
@@ -41,22 +35,8 @@ REPLACE = {
     "supabase": "an HTTP request that reads",
 }
 _COMMANDS = frozenset(("executeCommand", "ssh"))
-_BINARY = frozenset(
-    (
-        "extractFromFile",
-        "convertToFile",
-        "spreadsheetFile",
-        "readWriteFile",
-        "readBinaryFile",
-        "readBinaryFiles",
-        "writeBinaryFile",
-        "moveBinaryData",
-        "readPDF",
-        "editImage",
-        "compression",
-        "iCal",
-    )
-)
+_LOCAL_FILES = frozenset(("readWriteFile", "readBinaryFile", "readBinaryFiles", "writeBinaryFile"))
+_FILES_AT_WORK = frozenset(("editImage", "iCal"))
 
 
 def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Finding]]:
@@ -177,8 +157,14 @@ def _why(node: Node) -> tuple[str, str]:
     if node.type in _COMMANDS:
         words = "It runs a command on a computer, which is never done here. Use a code step, or remove it."
         return "node_type", words
-    if node.type in _BINARY:
-        return "binary", f"“{node.type}” works with files, which steps do not keep here. {todo}"
+    if node.type in _LOCAL_FILES:
+        words = (
+            "It reads or writes files of the machine that n8n runs on, which a run here cannot reach. Hand"
+            " the file on from the step that makes it, or fetch it by an HTTP request."
+        )
+        return "binary", words
+    if node.type in _FILES_AT_WORK:
+        return "binary", f"“{node.type}” works on files of a kind that is not changed here. {todo}"
     if "." in node.type or not node.type:
         return (
             "community_node",

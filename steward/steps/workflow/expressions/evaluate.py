@@ -6,13 +6,15 @@ run calls `Evaluator.evaluate` once per step, with all templates and items of th
 that ran (`ExpressionContext`); nothing here knows plans, runs or storage.
 """
 
+import base64
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
 from steward.model.json import JsonObject, JsonValue
-from steward.sandbox.pool import JAVASCRIPT, LIQUID, SandboxPool, SandboxTime
-from steward.sandbox.protocol import MEMORY, MESSAGE_BYTES, STOP_MESSAGES, TIMEOUT, Stopped, stopped
+from steward.sandbox.pool import FILES, JAVASCRIPT, LIQUID, SandboxPool, SandboxTime
+from steward.sandbox.protocol import CRASHED, MEMORY, MESSAGE_BYTES, STOP_MESSAGES, TIMEOUT, Stopped, stopped
 from steward.steps.workflow.expressions import message, problems
 from steward.steps.workflow.expressions.native import evaluate_paths
 from steward.steps.workflow.expressions.template import Lang, ParameterTemplate, names_in
@@ -25,6 +27,7 @@ from steward.steps.workflow.expressions.views import (
     Environment,
     ExpressionContext,
     ExpressionError,
+    FileFailed,
     Outcome,
     Rendered,
     Script,
@@ -35,6 +38,11 @@ from steward.steps.workflow.expressions.views import (
 EXPRESSION_SECONDS: Final = 2.0  # wall time for each part of a message
 SCRIPT_SECONDS: Final = 15.0
 RUN_SECONDS: Final = 120.0
+_FILE_STOP_MESSAGES: Final = {
+    TIMEOUT: "Reading or writing the file took too long. Use a smaller file, or a simpler one.",
+    MEMORY: "The file holds more than a step can take. Use a smaller file, or read fewer rows of it.",
+    CRASHED: "The file ended the process that works on it. Save it anew, or use another format.",
+}
 
 
 class Evaluator:
@@ -152,6 +160,26 @@ class Evaluator:
             _rendered(next(answers)) if template.lang is Lang.LIQUID else template.text for template in texts
         ]
 
+    async def read_file(self, format_: str, content: bytes, options: JsonObject) -> JsonValue:
+        """Returns what a file holds. Raises FileFailed, CodeStopped."""
+        return await self._ask_files("read", format_, base64.b64encode(content), options)
+
+    async def write_file(self, format_: str, data: JsonValue, options: JsonObject) -> bytes:
+        """Returns a file of the data. Raises FileFailed, CodeStopped."""
+        body = json.dumps(data, separators=(",", ":")).encode()
+        encoded = await self._ask_files("write", format_, body, options)
+        return base64.b64decode(str(encoded))
+
+    async def _ask_files(self, operation: str, format_: str, body: bytes, options: JsonObject) -> JsonValue:
+        header: dict[str, object] = {"op": operation, "format": format_, "options": options}
+        try:
+            part = message.single_part(await self._send(FILES, header, body, SCRIPT_SECONDS))
+        except CodeStopped as end:
+            raise CodeStopped(end.code, _FILE_STOP_MESSAGES.get(end.code, end.message)) from end
+        if "failed" in part:
+            raise FileFailed(str(part["failed"]))
+        return part.get("value")
+
     async def _evaluate_in_sandbox(
         self,
         templates: Sequence[ParameterTemplate],
@@ -181,13 +209,15 @@ class Evaluator:
 
     async def _ask(self, kind: str, header: dict[str, object], body: object, seconds: float) -> bytes:
         """Sends one message and counts its time against the run's limit. Raises CodeStopped."""
+        return await self._send(kind, header, message.encode_message(body), seconds)
+
+    async def _send(self, kind: str, header: dict[str, object], body: bytes, seconds: float) -> bytes:
         remaining_seconds = RUN_SECONDS - self._used.seconds
         try:
             if remaining_seconds <= 0:
                 raise stopped(TIMEOUT)
-            message_body = message.encode_message(body)
             return await self._sandbox_pool.send(
-                self._owner, kind, header, message_body, min(seconds, remaining_seconds), self._used
+                self._owner, kind, header, body, min(seconds, remaining_seconds), self._used
             )
         except Stopped as end:
             raise CodeStopped(end.code, end.message) from end

@@ -165,6 +165,14 @@ class CodeFailed(Exception):
         self.lines = lines
 
 
+class FileFailed(Exception):
+    """Raised when a file cannot be read or written; `message` says why and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
 class CodeStopped(Exception):
     """Raised when foreign code exceeded a limit or its process died: the step fails.
 

@@ -1,0 +1,91 @@
+"""Zip and gzip within limits: what is unpacked is counted while it is unpacked, never believed."""
+
+import base64
+import gzip
+import io
+import zipfile
+import zlib
+from typing import Any, Final
+
+from steward.sandbox.files.problems import FILE_BYTES, MIB, UNPACKED_BYTES, FileProblem
+
+MAX_ENTRIES: Final = 1000
+_BLOCK: Final = MIB
+_TOO_LARGE = "The archive unpacks to more than 20 MiB. Unpack it outside, and use its files one by one."
+
+
+def unzip(content: bytes, options: dict[str, Any]) -> object:
+    """Returns the files of an archive as [name, base64], folders left out."""
+    archive = opened(content)
+    entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+    if len(entries) > MAX_ENTRIES:
+        raise FileProblem(f"The archive has more than {MAX_ENTRIES} files. Use smaller archives.")
+    room = FILE_BYTES
+    files = []
+    for entry in entries:
+        if entry.flag_bits & 1:
+            raise FileProblem("The archive has a password. Pack it without one.")
+        data = _unpacked(archive, entry, room)
+        room -= len(data)
+        files.append([entry.filename, base64.b64encode(data).decode("ascii")])
+    return files
+
+
+def opened(content: bytes) -> zipfile.ZipFile:
+    """Opens an archive. Raises FileProblem for what is none."""
+    try:
+        return zipfile.ZipFile(io.BytesIO(content))
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+        raise FileProblem("The file is not a zip archive, or it is damaged.") from error
+
+
+def check_size(content: bytes) -> None:
+    """Raises FileProblem for a packed document that unpacks to more than 128 MiB."""
+    archive = opened(content)
+    room = UNPACKED_BYTES
+    for entry in archive.infolist():
+        room -= entry.file_size
+        if room < 0:
+            raise FileProblem("The file unpacks to more than 128 MiB. Use a smaller one.")
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, room: int) -> bytes:
+    data = bytearray()
+    try:
+        with archive.open(entry) as stream:
+            while block := stream.read(_BLOCK):
+                data += block
+                if len(data) > room:
+                    raise FileProblem(_TOO_LARGE)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
+        raise FileProblem(f"“{entry.filename[:80]}” in the archive is damaged.") from error
+    return bytes(data)
+
+
+def gunzip(content: bytes, options: dict[str, Any]) -> object:
+    """Returns the one file of a gzip file in base64."""
+    data = bytearray()
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            while block := stream.read(_BLOCK):
+                data += block
+                if len(data) > FILE_BYTES:
+                    raise FileProblem(_TOO_LARGE)
+    except (OSError, zlib.error, EOFError) as error:
+        raise FileProblem("The file is not a gzip file, or it is damaged.") from error
+    return base64.b64encode(data).decode("ascii")
+
+
+def zip_files(files: Any, options: dict[str, Any]) -> bytes:
+    """Packs files given as [name, base64]; a name that occurs again replaces the one before."""
+    by_name = {str(name): base64.b64decode(data) for name, data in files}
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in by_name.items():
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def gzip_file(data: Any, options: dict[str, Any]) -> bytes:
+    """Packs one file given in base64; its time is left out, so that equal files stay equal."""
+    return gzip.compress(base64.b64decode(data), mtime=0)

@@ -1,0 +1,263 @@
+"""Rows of CSV, HTML and spreadsheet files: read and written within limits, never as formulas."""
+
+import csv
+import html
+import io
+import re
+import zipfile
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
+from xml.sax.saxutils import escape
+
+from steward.sandbox.files.archives import check_size
+from steward.sandbox.files.problems import FileProblem
+from steward.sandbox.files.texts import BOM, decoded, write_text
+
+NO_EXTRA: Final = "Spreadsheet files need the extra “files” of this installation. Ask its operator."
+# What a spreadsheet program would run: https://owasp.org/www-community/attacks/CSV_Injection
+_RUNS = re.compile(r"[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?[\d\s().,/:-]*$")
+_DAY_ZERO = datetime(1899, 12, 30, tzinfo=UTC)
+_FIELD_BYTES: Final = 8 * 1024 * 1024
+_MAX_CELLS: Final = 2_000_000
+
+Row = list[Any]
+
+
+def read_csv(content: bytes, options: dict[str, Any]) -> object:
+    """Returns the rows of a CSV file as lists of texts; every row has as many fields as the first."""
+    text = decoded(content, options)
+    if options.get("bom"):
+        text = text.removeprefix(BOM)
+    csv.field_size_limit(_FIELD_BYTES)
+    delimiter = str(options.get("delimiter") or ",")
+    if len(delimiter) != 1:
+        raise FileProblem("The delimiter is not one character. Give one, such as a comma or semicolon.")
+    lines = io.StringIO(text, newline="")
+    for _ in range(int(options.get("from_line") or 1) - 1):
+        lines.readline()
+    reader = csv.reader(lines, delimiter=delimiter, strict=not options.get("relax_quotes"))
+    return _rows_of(reader, options)
+
+
+def _rows_of(reader: Any, options: dict[str, Any]) -> list[Row]:
+    rows: list[Row] = []
+    most = options.get("max_rows")
+    skipped = 0
+    while most is None or len(rows) < most:
+        try:
+            row = next(reader, None)
+            if row is None:
+                return rows
+            row = row or [""]
+            if rows and len(row) != len(rows[0]):
+                words = f"Line {reader.line_num} has {len(row)} fields; the first line has {len(rows[0])}"
+                raise FileProblem(f"{words}. Check the delimiter and the quotes of the file.")
+            rows.append(row)
+        except (csv.Error, FileProblem) as error:
+            skipped += 1
+            if skipped > (options.get("max_skipped") or 0):
+                if isinstance(error, FileProblem):
+                    raise
+                words = f"Line {reader.line_num} is not CSV: {error}"
+                raise FileProblem(f"{words}. Check the delimiter and the quotes of the file.") from error
+    return rows
+
+
+def read_html(content: bytes, options: dict[str, Any]) -> object:
+    """Returns the rows of the first table of an HTML file; numbers and truth values as such."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    table = LexborHTMLParser(decoded(content, options)).css_first("table")
+    if table is None:
+        raise FileProblem("The file has no table.")
+    rows: list[Row] = []
+    for line in table.css("tr"):
+        row: Row = []
+        for cell in line.css("td, th"):
+            row.append(_typed(re.sub(r"\s+", " ", cell.text()).strip(), as_text=bool(options.get("as_text"))))
+            row += [None] * (min(_whole(cell.attributes.get("colspan")), 1000) - 1)
+        rows.append(row)
+    return rows
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdigit() else 1
+
+
+def _typed(text: str, *, as_text: bool) -> Any:
+    if text == "":
+        return None
+    if as_text:
+        return text
+    if text.upper() in ("TRUE", "FALSE"):
+        return text.upper() == "TRUE"
+    if re.fullmatch(r"-?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?(e[+-]?\d+)?", text, re.I) and len(text) < 300:
+        return _number(float(text.replace(",", "")))
+    return text
+
+
+def read_sheet(content: bytes, options: dict[str, Any]) -> object:
+    """Returns the rows of one sheet of an XLSX, XLS or ODS file; dates as spreadsheets count them.
+
+    `sheet` is its name, else the first. Empty cells are None; errors such as #N/A too.
+    """
+    try:
+        import python_calamine as calamine
+    except ImportError as error:
+        raise FileProblem(NO_EXTRA) from error
+    if content[:2] == b"PK":
+        check_size(content)
+    try:
+        workbook = calamine.load_workbook(io.BytesIO(content))
+        names = workbook.sheet_names
+        sheet_name = options.get("sheet") or (names[0] if names else "")
+        if sheet_name not in names:
+            raise FileProblem(f"The file has no sheet “{str(sheet_name)[:80]}”. Choose another one.")
+        sheet = workbook.get_sheet_by_name(sheet_name)
+        if sheet.total_height * sheet.total_width > _MAX_CELLS:
+            raise FileProblem("The sheet has more than 2,000,000 cells. Use a smaller one.")
+        rows = sheet.to_python(skip_empty_area=False)
+    except calamine.CalamineError as error:
+        raise FileProblem("The file is not a spreadsheet, or it is damaged.") from error
+    return [[_cell(cell) for cell in row] for row in rows]
+
+
+def _cell(value: Any) -> Any:
+    if value == "" and isinstance(value, str):
+        return None
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, datetime):
+        return _number((value.replace(tzinfo=UTC) - _DAY_ZERO) / timedelta(days=1))
+    if isinstance(value, date):
+        return (value - _DAY_ZERO.date()).days
+    if isinstance(value, time):
+        seconds = value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+        return _number(seconds / 86_400)
+    if isinstance(value, timedelta):
+        return _number(value / timedelta(days=1))
+    return value
+
+
+def _number(value: float) -> int | float | None:
+    if value != value or value in (float("inf"), float("-inf")):
+        return None
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def harmless(text: str) -> str:
+    """Returns a text that a spreadsheet program shows and does not run: a quote comes before a formula."""
+    return "'" + text if _RUNS.match(text) and not _NUMBER.match(text) else text
+
+
+def write_csv(rows: Any, options: dict[str, Any]) -> bytes:
+    """Writes rows as CSV; what a spreadsheet program would run as a formula gets a quote before it."""
+    out = io.StringIO()
+    delimiter = str(options.get("delimiter") or ",")
+    if len(delimiter) != 1:
+        raise FileProblem("The delimiter is not one character. Give one, such as a comma or semicolon.")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    for row in rows:
+        writer.writerow([harmless(_shown(cell)) if isinstance(cell, str) else _shown(cell) for cell in row])
+    return write_text(out.getvalue().removesuffix("\n"), options)
+
+
+def _shown(cell: Any) -> str:
+    if cell is None:
+        return ""
+    return str(cell).upper() if isinstance(cell, bool) else str(cell)
+
+
+def write_html(rows: Any, options: dict[str, Any]) -> bytes:
+    """Writes rows as an HTML document with one table; all text is escaped."""
+    lines = (
+        "<tr>" + "".join(f"<td>{html.escape(_shown(cell))}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    head = '<html><head><meta charset="utf-8"/><title>Table</title></head><body><table>'
+    return (head + "".join(lines) + "</table></body></html>").encode()
+
+
+def write_xlsx(rows: Any, options: dict[str, Any]) -> bytes:
+    """Writes rows as an XLSX file; a text stays a text, whatever it begins with."""
+    try:
+        import xlsxwriter
+    except ImportError as error:
+        raise FileProblem(NO_EXTRA) from error
+    out = io.BytesIO()
+    settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    workbook = xlsxwriter.Workbook(out, settings)
+    workbook.set_properties({"created": _DAY_ZERO.replace(year=2000)})  # equal rows give an equal file
+    try:
+        sheet = workbook.add_worksheet(_sheet_name(options))
+    except xlsxwriter.exceptions.XlsxWriterException as error:
+        raise FileProblem(f"The sheet cannot have this name: {error}") from error
+    for number, row in enumerate(rows):
+        for place, cell in enumerate(row):
+            _write_cell(sheet, number, place, cell)
+    workbook.close()
+    return out.getvalue()
+
+
+def _write_cell(sheet: Any, number: int, place: int, cell: Any) -> None:
+    status = 0
+    if isinstance(cell, bool):
+        status = sheet.write_boolean(number, place, cell)
+    elif isinstance(cell, int | float):
+        status = sheet.write_number(number, place, cell)
+    elif cell is not None:
+        status = sheet.write_string(number, place, str(cell))
+    if status == -2:
+        raise FileProblem("A cell has more than 32,767 characters. Shorten it, or write CSV.")
+    if status:
+        raise FileProblem("There are more rows or columns than a sheet has. Write several files.")
+
+
+def _sheet_name(options: dict[str, Any]) -> str:
+    return str(options.get("sheet") or "Sheet")
+
+
+_ODS_TYPE = "application/vnd.oasis.opendocument.spreadsheet"
+_ODS_HEAD = (
+    '<?xml version="1.0" encoding="UTF-8"?><office:document-content office:version="1.2"'
+    ' xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"'
+    ' xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"'
+    ' xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"><office:body><office:spreadsheet>'
+)
+_ODS_MANIFEST = (
+    '<?xml version="1.0" encoding="UTF-8"?>'
+    '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"'
+    f' manifest:version="1.2"><manifest:file-entry manifest:full-path="/" manifest:media-type="{_ODS_TYPE}"/>'
+    '<manifest:file-entry manifest:full-path="content.xml" manifest:media-type="text/xml"/>'
+    "</manifest:manifest>"
+)
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def write_ods(rows: Any, options: dict[str, Any]) -> bytes:
+    """Writes rows as an OpenDocument spreadsheet; a text stays a text."""
+    name = escape(_sheet_name(options), {'"': "&quot;"})
+    lines = ("<table:table-row>" + "".join(_ods_cells(row)) + "</table:table-row>" for row in rows)
+    table = f'<table:table table:name="{name}">{"".join(lines)}</table:table>'
+    content = f"{_ODS_HEAD}{table}</office:spreadsheet></office:body></office:document-content>"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(zipfile.ZipInfo("mimetype"), _ODS_TYPE)
+        for part, text in (("content.xml", content), ("META-INF/manifest.xml", _ODS_MANIFEST)):
+            archive.writestr(zipfile.ZipInfo(part), text, zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def _ods_cells(row: Sequence[Any]) -> Iterable[str]:
+    for cell in row:
+        if cell is None:
+            yield "<table:table-cell/>"
+        elif isinstance(cell, bool):
+            truth = str(cell).lower()
+            yield f'<table:table-cell office:value-type="boolean" office:boolean-value="{truth}"/>'
+        elif isinstance(cell, int | float):
+            yield f'<table:table-cell office:value-type="float" office:value="{cell}"/>'
+        else:
+            text = escape(_NOT_XML.sub("\ufffd", str(cell)))
+            yield f'<table:table-cell office:value-type="string"><text:p>{text}</text:p></table:table-cell>'

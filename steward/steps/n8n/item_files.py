@@ -1,0 +1,195 @@
+"""Reads and stores files of items for the node types that work with them.
+
+See docs/design/files.md#formats.
+"""
+
+import base64
+import binascii
+import importlib.util
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from steward.model.json import JsonValue
+from steward.model.plan import OnError
+from steward.steps.base import FileRefused, RunFiles
+from steward.steps.workflow.expressions.views import FileFailed
+from steward.steps.workflow.items import BinaryReference, Item, Items
+from steward.steps.workflow.step_types import (
+    ItemFailed,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    WorkflowStepFailed,
+    error_item,
+    paired_with,
+)
+
+OCTETS = "application/octet-stream"
+MIME_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "csv": "text/csv",
+        "html": "text/html",
+        "txt": "text/plain",
+        "xml": "text/xml",
+        "ics": "text/calendar",
+        "json": "application/json",
+        "pdf": "application/pdf",
+        "rtf": "application/rtf",
+        "zip": "application/zip",
+        "gz": "application/gzip",
+        "ods": "application/vnd.oasis.opendocument.spreadsheet",
+        "xls": "application/vnd.ms-excel",
+        "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "doc": "application/msword",
+        "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "png": "image/png",
+        "jpg": "image/jpeg",
+        "jpeg": "image/jpeg",
+        "gif": "image/gif",
+        "webp": "image/webp",
+        "svg": "image/svg+xml",
+        "mp3": "audio/mpeg",
+        "mp4": "video/mp4",
+    }
+)
+# Formats by the module of the extra `files` that reads or writes them.
+_MODULES = {"xls": "python_calamine", "xlsx": "python_calamine", "ods": "python_calamine", "pdf": "pypdf"}
+_WRITING = {"xlsx": "xlsxwriter"}
+
+
+def mime_type_of(file_name: str | None) -> str:
+    """Returns the MIME type that the end of a file's name stands for."""
+    return MIME_TYPES.get((file_name or "").rpartition(".")[2].lower(), OCTETS)
+
+
+def extra_problems(format_: object, *, writes: bool = False) -> Iterable[StepProblem]:
+    """Yields a problem for a format whose library is not installed."""
+    module = (_WRITING if writes else _MODULES).get(str(format_))
+    if module is not None and importlib.util.find_spec(module) is None:
+        words = (
+            f"Files of the format {str(format_).upper()} need an extra that is not installed here."
+            " Ask the operator to install Steward with its extra “files”."
+        )
+        yield StepProblem("error", "binary", words)
+
+
+def storage_of(call: StepCall) -> RunFiles:
+    """Returns the storage of the run's files. Raises WorkflowStepFailed."""
+    files = call.environment.files
+    if files is None:
+        raise WorkflowStepFailed("This step works with files, which is not possible here.")
+    return files
+
+
+def file_of(item: Item, name: str) -> BinaryReference:
+    """Returns a file of the item. Raises ItemFailed."""
+    file = item.binary.get(name)
+    if file is None:
+        words = (
+            f"The item has no file “{name}”. Check what comes before this step, and the name of its field."
+        )
+        raise ItemFailed(words)
+    return file
+
+
+async def content_of(call: StepCall, file: BinaryReference) -> bytes:
+    """Returns the content of a file. Raises ItemFailed."""
+    try:
+        return await storage_of(call).get(file.sha256)
+    except FileRefused as refused:
+        raise ItemFailed(refused.message) from refused
+
+
+async def store(
+    call: StepCall, content: bytes, *, file_name: str | None, mime_type: str | None = None
+) -> BinaryReference:
+    """Stores a file and returns its reference. Raises ItemFailed past a limit."""
+    try:
+        sha256 = await storage_of(call).put(content)
+    except FileRefused as refused:
+        raise ItemFailed(refused.message) from refused
+    return BinaryReference(sha256, len(content), mime_type or mime_type_of(file_name), file_name or None)
+
+
+async def read_format(call: StepCall, format_: str, content: bytes, options: Mapping[str, Any]) -> Any:
+    """Returns what a file of this format holds. Raises ItemFailed, CodeStopped."""
+    try:
+        return await call.evaluator.read_file(format_, content, options)
+    except FileFailed as failure:
+        raise ItemFailed(failure.message) from failure
+
+
+async def write_format(call: StepCall, format_: str, data: JsonValue, options: Mapping[str, Any]) -> bytes:
+    """Returns a file of this format. Raises ItemFailed, CodeStopped."""
+    try:
+        return await call.evaluator.write_file(format_, data, options)
+    except FileFailed as failure:
+        raise ItemFailed(failure.message) from failure
+
+
+async def convert_each_item(
+    call: StepCall, convert: Callable[[int, Item], Awaitable[Iterable[Item]]]
+) -> NodeResult:
+    """Converts the items one by one and treats failed items by the step's `on_error`."""
+    out: Items = []
+    failed: Items = []
+    for index, item in enumerate(call.items):
+        try:
+            converted = list(await convert(index, item))
+        except ItemFailed as failure:
+            if call.on_error is OnError.STOP:
+                raise
+            if call.on_error is OnError.PASS_INPUT:
+                out.append(Item({"error": failure.message}, paired_with(index), failure.message))
+            else:
+                failed.append(error_item(item, index, failure.message))
+            continue
+        call.budget.add(*(made.json for made in converted))
+        out += converted
+    return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
+
+
+def text_options(params: Params) -> dict[str, Any]:
+    """Returns encoding and byte-order mark as the options of a step have them."""
+    return {"encoding": params.text("options.encoding") or "utf8", "bom": params.flag("options.addBOM")}
+
+
+def flat(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of an item as columns: a nested field by its path, `customer.city`."""
+    columns: dict[str, Any] = {}
+    for name, value in fields.items():
+        members = value
+        if isinstance(value, list):
+            members = {str(place): member for place, member in enumerate(value)}
+        if isinstance(members, Mapping):
+            columns |= {f"{name}.{inner}": member for inner, member in flat(members).items()}
+        else:
+            columns[name] = value
+    return columns
+
+
+def table_of(items: Sequence[Item], *, header: bool) -> list[list[Any]]:
+    """Returns items as rows; columns come in the order in which they first occur."""
+    rows = [flat(item.json) for item in items]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = [[row.get(name) for name in columns] for row in rows]
+    return [list(columns), *table] if header else table
+
+
+def json_text(value: JsonValue, *, indented: bool) -> str:
+    """Returns JSON as JavaScript writes it, with an indentation of two if asked for."""
+    if indented:
+        return json.dumps(value, ensure_ascii=False, indent=2)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_base64(text: str) -> bytes:
+    """Returns the content that Base64 stands for. Raises ItemFailed."""
+    _, is_address, data = text.partition(";base64,")
+    try:
+        return base64.b64decode("".join((data if is_address else text).split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ItemFailed("The text is not Base64. Choose the field that holds the file's data.") from error

@@ -1,0 +1,408 @@
+"""Steps that read and write files: formats, options, limits, and files that mean harm."""
+
+import base64
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.steps.n8n.item_files import mime_type_of
+from steward.steps.workflow.items import BinaryReference, Item, Items, Outputs
+from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
+from tests.imports.cases import FilesInMemory
+from tests.imports.n8n.one_step import errors_of, items_of
+
+MIB = 1024 * 1024
+ROWS = [{"sku": "TEA-1", "price": 4.5, "tags": {"kind": "green"}}, {"sku": "TEA-2", "stock": 3}]
+TABLE = [
+    {"sku": "TEA-1", "price": 4.5, "tags.kind": "green"},
+    {"sku": "TEA-2", "stock": 3},
+]
+
+
+async def item_with(
+    files: FilesInMemory, content: bytes, name: str | None = "tea.csv", field: str = "data"
+) -> Item:
+    """An item with one file."""
+    file = BinaryReference(await files.put(content), len(content), mime_type_of(name), name)
+    return Item({"id": 1}, ((0, 0),), binary={field: file})
+
+
+async def run(
+    kind: str,
+    parameters: Mapping[str, Any],
+    items: Items,
+    files: FilesInMemory,
+    *,
+    version: float = 1,
+    **settings: Any,
+) -> Outputs | str:
+    """The outputs of a step."""
+    return await items_of(kind, version, parameters, items, files=files, **settings)
+
+
+async def extracted(content: bytes, name: str = "tea.csv", **parameters: Any) -> Any:
+    """The fields of what extractFromFile makes of a file, or the words it failed with."""
+    files = FilesInMemory()
+    outputs = await run("extractFromFile", parameters, [await item_with(files, content, name)], files)
+    return outputs if isinstance(outputs, str) else [item.json for item in outputs[0]]
+
+
+async def converted(items: Items, **parameters: Any) -> tuple[BinaryReference, bytes] | str:
+    """The one file that convertToFile makes, and its content."""
+    files = FilesInMemory()
+    outputs = await run("convertToFile", parameters, items, files)
+    if isinstance(outputs, str):
+        return outputs
+    [item] = outputs[0]
+    [file] = item.binary.values()
+    return file, await files.get(file.sha256)
+
+
+def items(*rows: Mapping[str, Any]) -> Items:
+    """Items of a trigger."""
+    return [Item(row, ((index, 0),)) for index, row in enumerate(rows)]
+
+
+async def content_of(*rows: Mapping[str, Any], **parameters: Any) -> bytes:
+    """The content of the file that is made of items."""
+    made = await converted(items(*rows), **parameters)
+    assert not isinstance(made, str), made
+    return made[1]
+
+
+@pytest.mark.parametrize("operation", ["csv", "html", "xlsx", "ods"])
+async def test_what_was_written_is_read_again(operation: str) -> None:
+    """Columns are the fields in the order they occur, nested ones by their path; CSV has texts alone."""
+    content = await content_of(*ROWS, operation=operation)
+    texts = [{name: str(value) for name, value in row.items()} for row in TABLE]
+    assert await extracted(content, f"tea.{operation}", operation=operation) == (
+        texts if operation == "csv" else TABLE
+    )
+
+
+@pytest.mark.parametrize(
+    ("operation", "name", "mime_type"),
+    [
+        ("csv", "File.csv", "text/csv"),
+        ("xlsx", "File.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+        ("toJson", "file.json", "application/json"),
+        ("toText", "file.txt", "text/plain"),
+    ],
+)
+async def test_a_file_has_a_name_and_a_type(operation: str, name: str, mime_type: str) -> None:
+    """Those of its format, unless the options name it."""
+    for options, file_name in (({}, name), ({"fileName": "mine.x"}, "mine.x")):
+        made = await converted(items(ROWS[0]), operation=operation, sourceProperty="sku", options=options)
+        assert not isinstance(made, str), made
+        assert (made[0].file_name, made[0].mime_type) == (file_name, mime_type)
+        assert made[0].size == len(made[1])
+
+
+async def test_json_is_written_for_all_items_or_for_each() -> None:
+    """One list, or a file an item; indented where asked for."""
+    assert await content_of(*ROWS, operation="toJson") == json.dumps(ROWS, separators=(",", ":")).encode()
+    each = await content_of(ROWS[1], operation="toJson", mode="each", options={"format": True})
+    assert each == b'{\n  "sku": "TEA-2",\n  "stock": 3\n}'
+
+
+@pytest.mark.parametrize(
+    ("value", "options", "content"),
+    [
+        ("Grüner Tee", {}, "Grüner Tee".encode()),
+        ("Grüner Tee", {"encoding": "windows-1252"}, "Grüner Tee".encode("cp1252")),
+        ("Tee", {"addBOM": True}, b"\xef\xbb\xbfTee"),
+        ({"a": 1}, {}, b'{"a":1}'),
+        (4.5, {}, b"4.5"),
+    ],
+)
+async def test_a_field_is_written_as_text(value: Any, options: dict[str, Any], content: bytes) -> None:
+    """In its encoding; objects as JSON."""
+    made = await content_of({"a": {"b": value}}, operation="toText", sourceProperty="a.b", options=options)
+    assert made == content
+
+
+async def test_base64_becomes_a_file_and_a_file_base64() -> None:
+    """Also the form of data addresses; what is no Base64 fails."""
+    raw = bytes(range(256))
+    for text in (base64.b64encode(raw).decode(), "data:image/png;base64," + base64.b64encode(raw).decode()):
+        assert await content_of({"a": text}, operation="toBinary", sourceProperty="a") == raw
+    [fields] = await extracted(raw, "tea.bin", operation="binaryToPropery", destinationKey="text")
+    assert base64.b64decode(fields["text"]) == raw
+    made = await converted(items({"a": "no base64!"}), operation="toBinary", sourceProperty="a")
+    assert "not Base64" in str(made)
+
+
+FORMULAS = ('=HYPERLINK("http://evil.example")', "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3+cmd|'!A0", "\t=1")
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+async def test_a_formula_in_a_field_never_runs(formula: str) -> None:
+    """CSV gets a quote before it; in spreadsheets it is a text; HTML is escaped."""
+    content = await content_of({"a": formula}, operation="csv")
+    [row] = await extracted(content, operation="csv")
+    assert row == {"a": "'" + formula}
+    for operation in ("xlsx", "ods"):
+        content = await content_of({"a": formula}, operation=operation)
+        parts = zipfile.ZipFile(io.BytesIO(content))
+        sheet = "xl/worksheets/sheet1.xml" if operation == "xlsx" else "content.xml"
+        assert b"<f>" not in parts.read(sheet)
+        assert b"table:formula" not in parts.read(sheet)
+    assert b"<b>" not in await content_of({"a": "<b>"}, operation="html")
+
+
+@pytest.mark.parametrize("harmless", ["-5", "+49 171 1234567", "+1 (555) 010-99", "-", "a=b", "1/2"])
+async def test_numbers_and_telephones_are_written_as_they_are(harmless: str) -> None:
+    """No quote comes before what cannot run."""
+    assert await extracted(await content_of({"a": harmless}, operation="csv")) == [{"a": harmless}]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "rows"),
+    [
+        (b"a,b\n1,\n,2\n", {}, [{"a": "1"}, {"b": "2"}]),
+        (b"a,b\n1,\n", {"includeEmptyCells": True}, [{"a": "1", "b": ""}]),
+        (b"a;b\n1;2\n", {"delimiter": ";"}, [{"a": "1", "b": "2"}]),
+        (b"a,b\n1,2\n", {"headerRow": False}, [{"row": ["a", "b"]}, {"row": ["1", "2"]}]),
+        (b"\xef\xbb\xbfa\n1\n", {"enableBOM": True}, [{"a": "1"}]),
+        (b"\xef\xbb\xbfa\n1\n", {}, [{"\ufeffa": "1"}]),
+        (b"title\na,b\n1,2\n", {"fromLine": 2}, [{"a": "1", "b": "2"}]),
+        (b"a\n1\n2\n3\n", {"maxRowCount": 2}, [{"a": "1"}, {"a": "2"}]),
+        (b'a\n"x\r\ny"\n', {}, [{"a": "x\r\ny"}]),
+        ("a\nGrüner Tee\n".encode("cp1252"), {"encoding": "windows-1252"}, [{"a": "Grüner Tee"}]),
+        ("a\n茶\n".encode("shift_jis"), {"encoding": "Shift_JIS"}, [{"a": "茶"}]),
+        (
+            b"a,b\n1\n3,4\n",
+            {"skipRecordsWithErrors": {"value": {"enabled": True, "maxSkippedRecords": 1}}},
+            [{"a": "3", "b": "4"}],
+        ),
+        (b"", {}, []),
+    ],
+)
+async def test_csv_is_read_with_its_options(
+    content: bytes, options: dict[str, Any], rows: list[dict[str, Any]]
+) -> None:
+    """Delimiter, header, encoding, mark, first line, count and empty cells."""
+    assert await extracted(content, operation="csv", options=options) == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "parameters", "words"),
+    [
+        (b"a,b\n1\n", {"operation": "csv"}, "Line 2 has 1 fields; the first line has 2"),
+        ("a\nGrün".encode("cp1252"), {"operation": "csv"}, "not text in the encoding UTF-8: byte 5"),
+        (b"a", {"operation": "csv", "options": {"encoding": "klingon"}}, "encoding “klingon” is not known"),
+        (b"a", {"operation": "csv", "options": {"delimiter": ";;"}}, "delimiter is not one character"),
+        (b"{", {"operation": "fromJson"}, "The file is not JSON"),
+        (b"hello", {"operation": "xlsx"}, "not a spreadsheet"),
+        (b"PK\x03\x04rest", {"operation": "xlsx"}, "not a zip archive, or it is damaged"),
+        (b"hello", {"operation": "pdf"}, "not a PDF file"),
+        (b"hello", {"operation": "html"}, "has no table"),
+        (b"hello", {"operation": "rtf"}, "not an RTF file"),
+        (b"a", {"operation": "csv", "binaryPropertyName": "other"}, "has no file “other”"),
+    ],
+)
+async def test_what_cannot_be_read_says_why(content: bytes, parameters: dict[str, Any], words: str) -> None:
+    """A wrong format, encoding, option or field name fails the item in plain words."""
+    assert words in str(await extracted(content, **parameters))
+
+
+async def test_a_failed_file_fails_its_item_alone() -> None:
+    """With “continue” the item has the error and the others go on."""
+    files = FilesInMemory()
+    both = [await item_with(files, b"a\n1\n"), await item_with(files, b"\xff")]
+    outputs = await run("extractFromFile", {}, both, files, onError="continueRegularOutput")
+    assert not isinstance(outputs, str)
+    assert [sorted(item.json) for item in outputs[0]] == [["a"], ["error"]]
+
+
+async def test_json_and_text_become_a_field() -> None:
+    """At the destination; the file that was read goes, unless it is kept."""
+    files = FilesInMemory()
+    item = await item_with(files, b'\xef\xbb\xbf{"a": [1]}', "tea.json")
+    for source, fields, names in (
+        (None, {"data": {"a": [1]}}, []),
+        ("json", {"id": 1, "data": {"a": [1]}}, []),
+        ("both", {"id": 1, "data": {"a": [1]}}, ["data"]),
+    ):
+        options = {} if source is None else {"keepSource": source}
+        parameters = {"operation": "fromJson", "options": options}
+        outputs = await run("extractFromFile", parameters, [item], files)
+        assert not isinstance(outputs, str)
+        [made] = outputs[0]
+        assert (dict(made.json), list(made.binary)) == (fields, names)
+    assert await extracted(b"<a/>", operation="xml") == [{"data": "<a/>"}]
+
+
+async def test_a_sheet_is_read_with_its_options() -> None:
+    """Sheet, range and header; a column without a name is __EMPTY, one that occurs again has a number."""
+    content = await content_of(
+        {"a": "x", "b": None, "c": 1},
+        {"a": None, "b": None, "c": True},
+        operation="xlsx",
+        options={"sheetName": "Tea"},
+    )
+    assert await extracted(content, operation="xlsx") == [{"a": "x", "c": 1}, {"c": True}]
+    assert await extracted(content, operation="xlsx", options={"sheetName": "Tea", "range": "A1:B2"}) == [
+        {"a": "x"}
+    ]
+    assert await extracted(content, operation="xlsx", options={"range": 1}) == [{"1": True}]
+    assert "no sheet “Milk”" in await extracted(content, operation="xlsx", options={"sheetName": "Milk"})
+    assert (await extracted(content, operation="xlsx", options={"headerRow": False}))[0] == {
+        "row": ["a", "b", "c"]
+    }
+    html = b"<table><tr><td>a<td>a<td></tr><tr><td>1,000<td>2<td>TRUE</tr></table>"
+    assert await extracted(html, operation="html") == [{"a": 1000, "a_1": 2, "__EMPTY": True}]
+
+
+async def test_the_text_of_a_pdf_file_is_read() -> None:
+    """Its text, its pages and what it says of itself."""
+    [fields] = await extracted(pdf_of("Invoice 4711"), "invoice.pdf", operation="pdf")
+    assert fields["text"].strip() == "Invoice 4711"
+    assert (fields["numpages"], fields["numrender"]) == (1, 1)
+    assert fields["info"]["PDFFormatVersion"] == "1.4"
+
+
+def pdf_of(text: str) -> bytes:
+    """A PDF file of one page with one line."""
+    stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET".encode()
+    bodies = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents 4 0 R"
+        b" /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    out, places = b"%PDF-1.4\n", []
+    for number, body in enumerate(bodies, 1):
+        places.append(len(out))
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    out += b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % place for place in places)
+    return out + b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % start
+
+
+async def test_zip_and_gzip_are_packed_and_unpacked() -> None:
+    """What was packed comes out again, under names with a number; equal files give equal archives."""
+    files = FilesInMemory()
+    first = await item_with(files, b"tea", "a.txt")
+    second = await item_with(files, b"milk", "b.txt", "more")
+    both = Item({"id": 1}, ((0, 0),), binary={**first.binary, **second.binary})
+    for output_format, names in (("zip", "data,more"), ("gzip", "data")):
+        pack = {"operation": "compress", "outputFormat": output_format, "binaryPropertyName": names}
+        packed = await run("compression", pack, [both], files)
+        assert not isinstance(packed, str)
+        assert await run("compression", pack, [both], files) == packed
+        unpacked = await run("compression", {"operation": "decompress"}, packed[0], files)
+        assert not isinstance(unpacked, str)
+        contents = {
+            (name, file.file_name, await files.get(file.sha256))
+            for name, file in unpacked[0][0].binary.items()
+        }
+        expected = {("file_0", "a.txt", b"tea"), ("file_1", "b.txt", b"milk")}
+        assert contents == (expected if output_format == "zip" else {("file_0", "a.txt", b"tea")})
+
+
+def zip_of(*sizes: int) -> bytes:
+    """An archive of files of zeros."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number, size in enumerate(sizes):
+            archive.writestr(f"{number}.bin", bytes(size))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("pack", [lambda size: zip_of(size), lambda size: gzip.compress(bytes(size))])
+async def test_an_archive_unpacks_to_twenty_mebibytes_at_most(pack: Any) -> None:
+    """At the limit it is unpacked; a byte more is refused, however small the archive is."""
+    files = FilesInMemory()
+    outputs = await run("compression", {}, [await item_with(files, pack(20 * MIB), "a")], files)
+    assert not isinstance(outputs, str), outputs
+    assert next(iter(outputs[0][0].binary.values())).size == 20 * MIB
+    bomb = await run("compression", {}, [await item_with(files, pack(20 * MIB + 1), "a")], files)
+    assert "unpacks to more than 20 MiB" in str(bomb)
+
+
+async def test_an_archive_has_a_thousand_files_at_most() -> None:
+    """A thousand are unpacked, one more is refused; several files count together."""
+    files = FilesInMemory()
+    outputs = await run("compression", {}, [await item_with(files, zip_of(*[1] * 1000), "a")], files)
+    assert not isinstance(outputs, str), outputs
+    assert len(outputs[0][0].binary) == 1000
+    for archive, words in (
+        (zip_of(*[1] * 1001), "more than 1000 files"),
+        (zip_of(11 * MIB, 11 * MIB), "unpacks to more than 20 MiB"),
+        (b"hello", "not a zip archive"),
+    ):
+        assert words in str(await run("compression", {}, [await item_with(files, archive, "a")], files))
+
+
+async def test_a_spreadsheet_that_unpacks_to_too_much_is_refused() -> None:
+    """A bomb of 129 MiB is told before it is read."""
+    assert "unpacks to more than 128 MiB" in await extracted(zip_of(129 * MIB), operation="xlsx")
+
+
+async def test_a_file_with_too_many_rows_ends_the_run() -> None:
+    """More than a step may hand on is too much data, as of any other step."""
+    with pytest.raises(MemoryBudgetExceeded):
+        await extracted(b"a\n" + b"0123456789\n" * 500_000, operation="csv")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_the_older_spreadsheet_node_reads_and_writes(version: float) -> None:
+    """Formats are told by type, name or content."""
+    files = FilesInMemory()
+    for format_ in ("csv", "xlsx", "html", "ods"):
+        parameters = {"operation": "toFile", "fileFormat": format_}
+        written = await run("spreadsheetFile", parameters, items(*ROWS), files, version=version)
+        assert not isinstance(written, str), written
+        assert written[0][0].binary["data"].file_name == f"spreadsheet.{format_}"
+        read = await run("spreadsheetFile", {}, written[0], files, version=version)
+        assert not isinstance(read, str), read
+        assert [sorted(item.json) for item in read[0]] == [sorted(row) for row in TABLE]
+
+
+async def test_fields_move_into_a_file_and_back() -> None:
+    """All of them as JSON, or one; the source goes unless it is kept."""
+    files = FilesInMemory()
+    there = await run("moveBinaryData", {"mode": "jsonToBinary"}, items(ROWS[0]), files)
+    assert not isinstance(there, str)
+    assert there[0][0].json == {}
+    back = await run("moveBinaryData", {}, there[0], files)
+    assert not isinstance(back, str)
+    assert (back[0][0].json, dict(back[0][0].binary)) == (ROWS[0], {})
+    one = {
+        "mode": "jsonToBinary",
+        "convertAllData": False,
+        "sourceKey": "sku",
+        "options": {"useRawData": True, "mimeType": "text/plain", "fileName": "sku.txt"},
+    }
+    moved = await run("moveBinaryData", one, items(ROWS[0]), files)
+    assert not isinstance(moved, str)
+    assert "sku" not in moved[0][0].json
+    assert await files.get(moved[0][0].binary["data"].sha256) == b"TEA-1"
+    text = {"setAllData": False, "destinationKey": "a.b", "options": {"keepSource": True}}
+    kept = await run("moveBinaryData", text, moved[0], files)
+    assert not isinstance(kept, str)
+    assert (kept[0][0].json["a"], list(kept[0][0].binary)) == ({"b": "TEA-1"}, ["data"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "words"),
+    [
+        ("convertToFile", {"operation": "xls"}, "Choose XLSX or CSV"),
+        ("convertToFile", {"operation": "iCal"}, "Choose XLSX or CSV"),
+        ("convertToFile", {"operation": "other"}, "operation is not known"),
+        ("extractFromFile", {"operation": "fromIcs"}, "calendar file"),
+        ("extractFromFile", {"operation": "other"}, "operation is not known"),
+        ("spreadsheetFile", {"operation": "toFile", "fileFormat": "rtf"}, "Choose XLSX or CSV"),
+    ],
+)
+def test_what_is_not_done_is_told_at_import(kind: str, parameters: dict[str, Any], words: str) -> None:
+    """A format that is not read or written here is an error of its step."""
+    assert [words in finding.message for finding in errors_of(kind, 1, parameters)] == [True]
