@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.connectors.base.service_calls import SendCall
 from steward.model.answer import WriteAnswer, parse_storable_json
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
+from steward.outbound.response import PlatformResponse
 from steward.steps.base import AccountAccess
 from steward.steps.n8n.service_fields import (
     CallFields,
@@ -103,6 +105,33 @@ class ServiceOperation:
         return [dict(element) if isinstance(element, Mapping) else {} for element in elements]
 
 
+class ServicePort:
+    """What a step's calls go through: a connection, whose plain `settings` paths may name."""
+
+    def __init__(self, account: AccountAccess, connector: str) -> None:
+        settings = account.connection.facts.get("settings")
+        plain = settings if isinstance(settings, Mapping) else {}
+        self.settings: Mapping[str, str] = {name: str(value) for name, value in plain.items()}
+        self.integration_id = account.connection.integration_id
+        self._account = account
+        self._connector = connector
+
+    @property
+    def operation(self) -> WriteOperation[Any]:
+        """The operation that sends."""
+        return self._account.changes[f"{self._connector}.call"]
+
+    def command(self, call: SendCall) -> Any:
+        """Returns a call as the operation takes it. Raises ItemFailed."""
+        return call
+
+    async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
+        """Returns the response to a GET. Raises CallError, ItemFailed."""
+        pages = self._account.reader.read(PATH, PathQuery(path, tuple(query.items())))
+        [response] = await read_all(pages)
+        return response
+
+
 class ServiceNode(StepType):
     """A node whose operations call one service; a subclass is a table of them.
 
@@ -191,42 +220,44 @@ class ServiceNode(StepType):
 
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one call for each item."""
-        account = account_of(call)
+        port = self.port(call)
         node = NodeDefinition(call.step.name, call.version, call.first.tree)
         key = self.operation_key(node)
         operation = self.operations[key]
         if operation.reads:
-            return await _read(call, account, operation)
-        return self._send(call, account, key)
+            return await _read(call, port, operation)
+        return self._send(call, port, key)
 
-    def _send(self, call: StepCall, account: AccountAccess, key: str) -> NodeResult:
+    def port(self, call: StepCall) -> ServicePort:
+        """Returns what the step's calls go through. Raises WorkflowStepFailed."""
+        return ServicePort(account_of(call), self.connector)
+
+    def _send(self, call: StepCall, port: ServicePort, key: str) -> NodeResult:
         operation = self.operations[key]
-        effects, write = Effects(call), account.changes[f"{self.connector}.call"]
+        effects, write = Effects(call), port.operation
         for index in range(len(call.items)):
             try:
-                fields = _fields(call, account, index)
-                prepared = operation.call(fields)
+                fields = _fields(call, port, index)
+                command = port.command(operation.call(fields))
                 kept = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
             except ItemFailed as failure:
                 effects.fail_item(index, failure.message)
                 continue
-            planned = write.plan([prepared], integration_id=account.connection.integration_id)
+            planned = write.plan([command], integration_id=port.integration_id)
             settings: JsonObject = {"operation": key, "version": call.version, "parameters": kept}
             effects.add_plan(index, planned, Item({}, paired_with(index)), write, settings)
         return effects.result()
 
 
-async def _read(call: StepCall, account: AccountAccess, operation: ServiceOperation) -> NodeResult:
+async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) -> NodeResult:
     async def read(index: int) -> list[dict[str, Any]]:
-        fields = _fields(call, account, index)
+        fields = _fields(call, port, index)
         prepared = operation.call(fields)
         query: Mapping[str, str] | None = prepared.query
         limit = None if fields.flag("returnAll") else int(js.number(fields.value("limit") or _LIMIT))
         items: list[dict[str, Any]] = []
         for _ in range(MAX_PAGES):
-            [response] = await read_all(
-                account.reader.read(PATH, PathQuery(prepared.path, tuple((query or {}).items())))
-            )
+            response = await port.read(prepared.path, query or {})
             answer = parsed_answer(response.body.decode("utf-8", "replace"))
             items += operation.items_of(answer, fields)
             if operation.next_page is None:
@@ -251,10 +282,8 @@ def parsed_answer(text: str) -> Any:
         raise ItemFailed("The answer of the service cannot be used: it is not JSON.") from None
 
 
-def _fields(call: StepCall, account: AccountAccess, index: int) -> ServiceFields:
-    settings = account.connection.facts.get("settings")
-    plain = {name: str(value) for name, value in settings.items()} if isinstance(settings, Mapping) else {}
-    return ServiceFields(call.params(index), call.version, plain)
+def _fields(call: StepCall, port: ServicePort, index: int) -> ServiceFields:
+    return ServiceFields(call.params(index), call.version, port.settings)
 
 
 def _shown(fields: ServiceFields, source: FieldSource) -> str:

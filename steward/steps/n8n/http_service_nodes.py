@@ -1,0 +1,114 @@
+"""A base for nodes of services without a connector of their own: an `http_api` account signs their calls.
+
+A node is a table of operations, as in service_nodes.py, and the address of the service's public API.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from steward.connectors.base.connector import WriteOperation
+from steward.connectors.base.requests import SendRequest
+from steward.connectors.base.service_calls import SendCall
+from steward.model.json import JsonObject
+from steward.model.plan import StepKind
+from steward.outbound.errors import CallError
+from steward.outbound.response import PlatformResponse
+from steward.steps.n8n.credential_types import CREDENTIAL_TYPES, CredentialType
+from steward.steps.n8n.service_nodes import ServiceNode, ServicePort
+from steward.steps.workflow.effects import account_of, as_item_failure
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall
+from steward.steps.workflow.web_access import KIND, WebAccess
+
+_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
+
+
+class HttpServicePort(ServicePort):
+    """Makes the calls of a step as HTTP requests to the service's API, signed by its account."""
+
+    def __init__(self, node: "HttpServiceNode", call: StepCall) -> None:
+        account = account_of(call)
+        super().__init__(account, KIND)
+        self._node = node
+        self._access = WebAccess(account, None)
+
+    @property
+    def operation(self) -> WriteOperation[Any]:
+        """The operation that sends."""
+        return self._access.operation
+
+    def command(self, call: SendCall) -> SendRequest:
+        """Returns the request of a call. Raises ItemFailed for an address that is not the account's."""
+        url = self._url(call.path, call.query)
+        self._access.check_host(url)
+        body, kind = _body_of(call)
+        headers = {**self._node.headers, **({"content-type": kind} if body else {})}
+        return SendRequest(call.method, url, headers, body.encode(), body, call.message)
+
+    async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
+        """Returns the response to a GET. Raises CallError, ItemFailed."""
+        try:
+            response = await self._access.read("GET", self._url(path, query), self._node.headers)
+        except CallError as error:
+            raise as_item_failure(error) from error
+        if not response.ok:
+            raise ItemFailed(f"{self._node.service} answered with status {response.status}.")
+        return response
+
+    def _url(self, path: str, query: Mapping[str, str]) -> str:
+        address = self._node.api(self.settings) + path
+        return f"{address}{'&' if '?' in path else '?'}{urlencode(query)}" if query else address
+
+
+def _body_of(call: SendCall) -> tuple[str, str]:
+    """Returns the body of a call and its content type."""
+    if not call.body:
+        return "", ""
+    if not call.is_form:
+        return json.dumps(call.body, ensure_ascii=False), _JSON
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value) for name, value in call.body.items()
+    }
+    return urlencode(texts), _FORM
+
+
+class HttpServiceNode(ServiceNode):
+    """A node whose calls go to a public API; a subclass adds `address` and `credential_types`.
+
+    `address` is where paths begin. An account on a host of its own (`*.example.com` in its credential type)
+    has no fixed one: `{host}` in `address` is the first host of the account. `headers` go with each call.
+    """
+
+    connector = KIND
+    address: ClassVar[str]
+    credential_types: ClassVar[tuple[str, ...]]
+    headers: ClassVar[Mapping[str, str]] = {"accept": _JSON}
+
+    def api(self, settings: Mapping[str, str]) -> str:
+        """Returns the address of the API for an account. Raises ItemFailed without a host."""
+        hosts = [host for host in settings.get("hosts", "").split() if "*" not in host]
+        if "{host}" in self.address and not hosts:
+            raise ItemFailed(
+                f"The account does not name its host at {self.service}. Reconnect it with the host."
+            )
+        return self.address.replace("{host}", hosts[0]) if hosts else self.address
+
+    def operation(self, node: NodeDefinition) -> str:
+        """Returns http.read or http.send."""
+        return "http.read" if self.kind_of(node) is StepKind.READ else "http.send"
+
+    def account(self, node: NodeDefinition) -> JsonObject:
+        """Returns how the service signs in, and where."""
+        name = next((name for name in node.credentials if name in CREDENTIAL_TYPES), self.credential_types[0])
+        known = CREDENTIAL_TYPES.get(name, CredentialType(name, "", None, ()))
+        return {
+            "credential": name,
+            "sign_in": known.sign_in or None,
+            "name": known.parameter,
+            "hosts": list(known.hosts),
+        }
+
+    def port(self, call: StepCall) -> HttpServicePort:
+        """Returns what the step's calls go through. Raises WorkflowStepFailed."""
+        return HttpServicePort(self, call)

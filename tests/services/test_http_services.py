@@ -1,0 +1,112 @@
+"""Nodes of services that an account of an HTTP API signs in to: their calls and what is handed on."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.fake_platforms.world import FakePlatforms
+from steward.model.run import RunStatus
+from tests.fake_clock import FakeClock
+from tests.imports.answers.workflows import handed_on
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop, connect_all, open_shop
+
+TOKEN = "token-of-the-account-5d1e"
+REPOSITORY = {
+    "owner": {"__rl": True, "mode": "name", "value": "acme"},
+    "repository": {"__rl": True, "mode": "list", "value": "shop"},
+}
+
+
+@dataclass
+class Api:
+    """Answers each request of one host with what `respond` makes of it; others go to the fake platforms."""
+
+    host: str = ""
+    seen: list[httpx.Request] = field(default_factory=list)
+    respond: Callable[[httpx.Request], Any] = lambda request: {}
+
+    def beside(self, world: FakePlatforms) -> None:
+        """Lets the fake platforms answer for every other host."""
+        platforms = world.transport()
+
+        async def handle(request: httpx.Request) -> httpx.Response:
+            if request.url.host != self.host:
+                return await platforms.handle_async_request(request)
+            await request.aread()
+            self.seen.append(request)
+            stream = httpx.ByteStream(json.dumps(self.respond(request)).encode())
+            return httpx.Response(200, headers={"content-type": "application/json"}, stream=stream)
+
+        world.transport = lambda: httpx.MockTransport(handle)  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def api() -> Api:
+    """The API of the test."""
+    return Api()
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: Api) -> AsyncIterator[Shop]:
+    """The service beside the API."""
+    opened = await open_shop(database_url, clock, tmp_path, around=api.beside)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def signed_in(shop: Shop, api: Api, host: str) -> dict[str, Any]:
+    """Connects the account, and returns it as `accounts` names it."""
+    api.host = host
+    connection = await shop.connect("http_api", {"hosts": host, "token": TOKEN})
+    return {"integration_id": connection.integration_id}
+
+
+async def test_a_send_waits_and_its_answer_is_handed_on(shop: Shop, api: Api) -> None:
+    """The request is the service's own, signed with the account's key, and made once after approval."""
+    account = await signed_in(shop, api, "api.github.com")
+    api.respond = lambda request: {"number": 7, "title": json.loads(request.content)["title"]}
+    parameters = {**REPOSITORY, "title": "Sold out", "body": "Tea", "labels": [{"label": "shop"}]}
+    export = chain(node("Open", "github", 1.1, parameters), code("Read", "return items"))
+    automation = await automated(shop, export, accounts={"Open": account})
+    run = await shop.waiting(automation)
+    assert api.seen == []
+    await shop.approve(run)
+    await shop.restart()
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    [request] = api.seen
+    assert str(request.url) == "https://api.github.com/repos/acme/shop/issues"
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert json.loads(request.content) == {
+        "title": "Sold out",
+        "body": "Tea",
+        "labels": ["shop"],
+        "assignees": [],
+    }
+    assert await handed_on(shop, run, "Read") == [{"number": 7, "title": "Sold out"}]
+
+
+async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
+    """All pages come, or as many items as the step says."""
+    account = await signed_in(shop, api, "api.github.com")
+
+    def page(request: httpx.Request) -> list[dict[str, int]]:
+        number = int(request.url.params.get("page", "1"))
+        return [{"id": number * 1000 + index} for index in range(100 if number < 3 else 5)]
+
+    api.respond = page
+    parameters = {"resource": "repository", "operation": "getIssues", **REPOSITORY, "returnAll": True}
+    automation = await automated(
+        shop, chain(node("List", "github", 1.1, parameters)), accounts={"List": account}
+    )
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [request.url.params.get("page") for request in api.seen] == [None, "2", "3"]
+    assert len(await handed_on(shop, run, "List")) == 205
