@@ -29,6 +29,7 @@ VERSIONS = MappingProxyType(
         "function": (1,),
         "functionItem": (1,),
         "gmail": (1, 2, 2.1, 2.2),
+        "github": (1, 1.1),
         "googleDrive": (1, 2, 3),
         "googleSheets": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7),
         "graphql": (1, 1.1),
