@@ -20,6 +20,7 @@ FOLDERS = (
     "twilio",
     "whatsapp",
     "http_api",
+    "smtp",
 )
 
 ALL: Mapping[str, type[Connector]] = {

@@ -29,6 +29,7 @@ from steward.outbound.errors import (
 from steward.outbound.grant import WriteGrant
 from steward.outbound.hosts import target_at
 from steward.outbound.paths import body_of, document_request, url_of
+from steward.outbound.mail_client import MailWriteClient, check_mail
 from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.transport import (
@@ -389,6 +390,7 @@ class WriteClient:
         self._target = target
         self._grant = grant
         self._used: set[str] = set()
+        self.mail = MailWriteClient(transport, target, grant)
 
     async def send(
         self,
@@ -505,6 +507,10 @@ class ManagementClient:
         self._reads = ReadClient(transport, target, jitter, urgency=Urgency.MANAGEMENT)
         bare = replace(target, endpoint=replace(target.endpoint, credentials=None))
         self._bare = ReadClient(transport, bare, jitter, urgency=Urgency.MANAGEMENT)
+
+    async def check_mail(self) -> tuple[str, ...]:
+        """Signs in to the connection's mail server; returns its extensions. Raises CallError."""
+        return await check_mail(self._transport, self._target)
 
     async def get(
         self, path: str, params: Mapping[str, str] | None = None, *, operation: str = "check"

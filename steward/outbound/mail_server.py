@@ -60,6 +60,11 @@ class MailServer:
     message_s: float = MESSAGE_S
 
 
+def is_mail_address(address: str) -> bool:
+    """Whether an address is that of a mail server."""
+    return address.startswith(("smtp://", "smtps://"))
+
+
 def mail_origin(address: str, private: Collection[str]) -> UrlOrigin:
     """Returns scheme, host and port of a mail server's address when it may be called.
 

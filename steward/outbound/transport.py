@@ -44,6 +44,8 @@ from steward.outbound.errors import (
     Throttled,
     UnusableResponse,
 )
+from steward.outbound.mail import MailTransport
+from steward.outbound.mail_server import is_mail_address, mail_origin
 from steward.outbound.query_cost import ReportedCost, reported_cost
 from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from steward.outbound.response import ANSWER_BYTES, HEADER_BYTES, BodyReader, LineReader, PlatformResponse
@@ -151,6 +153,9 @@ class HttpTransport:
         # A replaced transport opens no socket, and loading the authorities is slow.
         self._tls = tls if tls is not None or transport is not None else tls_context()
         self._fixed_transport = transport
+        self.mail = MailTransport(
+            clock, register, log, private_hosts=private_hosts, resolver=resolver, tls=tls
+        )
         self._limiters = RateLimiters(clock)
         self._tokens = TokenCache(clock, register)
         self._process_slots = asyncio.Semaphore(_PROCESS_CALLS)
@@ -164,7 +169,8 @@ class HttpTransport:
         """
         self.register.add(*_secret_texts(endpoint.credentials))
         private_hosts = frozenset() if endpoint.public_only else self.private_hosts
-        origin = origin_of(endpoint.base_url, private_hosts)
+        judged = mail_origin if is_mail_address(endpoint.base_url) else origin_of
+        origin = judged(endpoint.base_url, private_hosts)
         return Target(
             org,
             integration_id,
@@ -292,6 +298,7 @@ class HttpTransport:
 
     async def aclose(self) -> None:
         """Closes every socket."""
+        await self.mail.aclose()
         for pool in self._pools.values():
             await pool.aclose()
         self._pools.clear()

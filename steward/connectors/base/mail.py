@@ -1,0 +1,176 @@
+"""The operation `mail.send`, which mail servers and mail services share: one message, at most once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from steward.connectors.base.connector import Guard, ItemProblem, PlannedChanges
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.answer import WriteAnswer
+from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.outbound.errors import PlatformUnavailable, Unauthorized
+from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, MailMessage, compose
+from steward.outbound.mail_server import MailOutcome, MailResult
+
+_LABEL = 200
+_TEXT = 8192
+# Any sender and time: a message that can be composed with these can be composed with the account's.
+_ANYBODY = Mailbox("sender@mail.invalid")
+_ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class SendMail:
+    """Commands one message. It is sent as the account's own address; `sender_name` is shown beside it.
+
+    `thread` is the service's id of the conversation that it answers, with `headers` that refer to it.
+    """
+
+    to: Sequence[Mailbox]
+    subject: str
+    text: str | None = None
+    html: str | None = None
+    cc: Sequence[Mailbox] = ()
+    bcc: Sequence[Mailbox] = ()
+    reply_to: Sequence[Mailbox] = ()
+    sender_name: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    thread: str = ""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SendMailOperation:
+    """`mail.send`: nothing can be read back, so a message is sent at most once."""
+
+    name: str = "mail.send"
+    action: Action = Action.SEND
+    recovery: Recovery = Recovery.AT_MOST_ONCE
+    guard: Guard = Guard.REREAD
+    reversible: bool = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Returns `at_most_once` for every part."""
+        return self.recovery
+
+    def plan(self, commands: Sequence[SendMail], *, integration_id: IntegrationId) -> PlannedChanges:
+        """Plans one message per command; one that cannot be composed is a problem."""
+        proposals: list[Proposal] = []
+        problems: list[ItemProblem] = []
+        for command in commands:
+            arguments = _arguments(command)
+            try:
+                compose(mail_content(arguments, _ANYBODY, message_id="m", date=_ANY_TIME))
+            except InvalidMail as error:
+                problems.append(ItemProblem("mail", "invalid", str(error), error.field))
+                continue
+            label = command.subject.strip()[:_LABEL] or "Message without a subject"
+            part = Part(self.name, integration_id, "mail", arguments, None, None)
+            ref = ObjectRef("mail", None, label)
+            fields = tuple(_fields(command))
+            proposals.append(
+                Proposal(ref, self.action, fields, (part,), integration_id, False, command.message)
+            )
+        return PlannedChanges(tuple(proposals), tuple(problems))
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """Predicts nothing: what the server answers is unknown."""
+        return {}, ("",)
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """Sends each message by itself."""
+        return [(part,) for part in parts]
+
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
+        """Returns false: a message cannot be read back."""
+        return False
+
+
+SEND_MAIL = SendMailOperation()
+
+
+def mail_content(arguments: JsonObject, sender: Mailbox, *, message_id: str, date: datetime) -> MailContent:
+    """Returns the message of a planned part, sent by `sender`. Raises InvalidMail."""
+    headers = arguments.get("headers")
+    return MailContent(
+        sender=Mailbox(sender.address, str(arguments.get("sender_name") or "") or sender.name),
+        to=_mailboxes(arguments, "to"),
+        subject=str(arguments.get("subject", "")),
+        message_id=message_id,
+        date=date,
+        text=_text(arguments, "text"),
+        html=_text(arguments, "html"),
+        cc=_mailboxes(arguments, "cc"),
+        bcc=_mailboxes(arguments, "bcc"),
+        reply_to=_mailboxes(arguments, "reply_to"),
+        headers={name: str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {},
+    )
+
+
+def outcome_of_mail(message: MailMessage, outcome: MailOutcome) -> WriteOutcome:
+    """Returns what became of a planned part, with the answer as mail programs report it."""
+    match outcome.result:
+        case MailResult.ACCEPTED:
+            return WriteOutcome(WriteState.APPLIED, answer=WriteAnswer.of_value(_report(message, outcome)))
+        case MailResult.DEFERRED if not isinstance(outcome.error, Unauthorized):
+            return WriteOutcome.of_error(WriteState.NOT_SENT, outcome.error or PlatformUnavailable())
+        case MailResult.UNKNOWN:
+            return WriteOutcome.of_error(WriteState.UNKNOWN, outcome.error or PlatformUnavailable())
+        case _:
+            return WriteOutcome.of_error(WriteState.REFUSED, outcome.error or PlatformUnavailable())
+
+
+def _report(message: MailMessage, outcome: MailOutcome) -> JsonObject:
+    rejected = [address for address in message.recipients if address in outcome.rejected]
+    return {
+        "accepted": [address for address in message.recipients if address not in outcome.rejected],
+        "rejected": list(rejected),
+        "messageSize": len(message.content),
+        "response": f"{outcome.code} {outcome.reply}",
+        "envelope": {"from": message.sender, "to": list(message.recipients)},
+        "messageId": message.message_id,
+    }
+
+
+def _arguments(command: SendMail) -> JsonObject:
+    lists = {"to": command.to, "cc": command.cc, "bcc": command.bcc, "reply_to": command.reply_to}
+    arguments: dict[str, JsonValue] = {
+        name: [[mailbox.address, mailbox.name] for mailbox in mailboxes] for name, mailboxes in lists.items()
+    }
+    arguments |= {"subject": command.subject, "text": command.text, "html": command.html}
+    arguments |= {"sender_name": command.sender_name, "headers": dict(command.headers)}
+    return arguments | {"thread": command.thread}
+
+
+def _mailboxes(arguments: JsonObject, name: str) -> list[Mailbox]:
+    rows = arguments.get(name)
+    if not isinstance(rows, list | tuple):
+        return []
+    return [Mailbox(str(row[0]), str(row[1])) for row in rows if isinstance(row, list | tuple)]
+
+
+def _text(arguments: JsonObject, name: str) -> str | None:
+    value = arguments.get(name)
+    return value if isinstance(value, str) else None
+
+
+def _fields(command: SendMail) -> list[FieldChange]:
+    """Returns what the approver sees."""
+    shown = (
+        ("to", "To", _list(command.to)),
+        ("cc", "Cc", _list(command.cc)),
+        ("bcc", "Bcc", _list(command.bcc)),
+        ("reply_to", "Reply to", _list(command.reply_to)),
+        ("subject", "Subject", command.subject),
+        ("text", "Text", command.text or ""),
+        ("html", "HTML", command.html or ""),
+    )
+    return [
+        FieldChange(name, label, None, text[:_TEXT], FieldKind.TEXT) for name, label, text in shown if text
+    ]
+
+
+def _list(mailboxes: Sequence[Mailbox]) -> str:
+    return ", ".join(f"{each.name} <{each.address}>" if each.name else each.address for each in mailboxes)
