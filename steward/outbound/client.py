@@ -28,8 +28,8 @@ from steward.outbound.errors import (
 )
 from steward.outbound.grant import WriteGrant
 from steward.outbound.hosts import target_at
-from steward.outbound.paths import body_of, document_request, url_of
 from steward.outbound.mail_client import MailWriteClient, check_mail
+from steward.outbound.paths import body_of, document_request, url_of
 from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.transport import (

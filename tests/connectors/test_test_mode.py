@@ -64,6 +64,7 @@ PLAIN = {
     "prefix": "",
     "access_key_id": "AK",
     "origin": "https://a.logic.azure.com",
+    "address": "smtps://mail.invalid:465",
 }
 SECRET = Secret("https://a.logic.azure.com/x?sig=abcdefgh")
 SEALED = dict.fromkeys(

@@ -5,8 +5,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from steward.connectors.base.mail import SendMail
 from steward.connectors.base.service_calls import SendCall
 from steward.imports.n8n.read import read_value
+from steward.steps.n8n.mail_nodes import MailNode
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode
@@ -56,3 +58,10 @@ async def shop_beside(
         yield shop
     finally:
         await shop.service.close()
+
+
+def mail_of(kind: str, version: float, parameters: Mapping[str, Any]) -> SendMail:
+    """Returns the message that literal parameters make."""
+    step_type = BY_TYPE[kind]
+    assert isinstance(step_type, MailNode)
+    return step_type.command(ServiceFields(Params(parameters), version, {}))

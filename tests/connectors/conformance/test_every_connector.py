@@ -49,6 +49,8 @@ PLAIN = {
     "base_url": "https://api.example",
     "account_sid": "AC" + "0" * 32,
     "phone_number_id": "100",
+    "address": "smtps://mail.invalid:465",
+    "sender": "shop@mail.invalid",
 }
 SEALED = {
     name: Secret(f"secret {name}")

@@ -1,0 +1,159 @@
+"""A base for nodes that send mail: what they share is how a message is read, sent and put out.
+
+See docs/design/mail.md#steps.
+"""
+
+import html
+import re
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from steward.connectors.base.mail import SEND_MAIL, SendMail
+from steward.model.answer import WriteAnswer
+from steward.model.json import JsonObject
+from steward.model.plan import StepKind
+from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
+from steward.steps.base import AccountAccess
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.workflow.effects import Effects, account_of
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    SentItem,
+    StepCall,
+    StepProblem,
+    StepType,
+    paired_with,
+)
+
+_TAG = re.compile(r"<[^>]{0,2000}>")
+ATTRIBUTION = "n8n adds a line about itself below the message, which is left out here. Nothing to do."
+FILES = "It sends files along, which is not carried out here. Remove the files, or the step."
+WAITS = (
+    "It waits for an answer by e-mail, which cannot be given here."
+    " Send a message instead, and let a step wait for approval."
+)
+
+
+class MailNode(StepType):
+    """Sends one message for each item; a subclass names the account and reads the parameters."""
+
+    connector: ClassVar[str]
+    kind = StepKind.SEND
+    field_use = FieldUse.REPLACES_ITEMS
+
+    def operation(self, node: NodeDefinition) -> str:
+        """Returns mail.send."""
+        return SEND_MAIL.name
+
+    def required_connection(self, node: NodeDefinition) -> str:
+        """Returns the kind of connection."""
+        return self.connector
+
+    def hands_on_answer(self, node: NodeDefinition) -> bool:
+        """Returns true: the item is what the server answered."""
+        return True
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the report on the message."""
+        return (Item(answered_object(answer)),)
+
+    @abstractmethod
+    def command(self, fields: ServiceFields) -> SendMail:
+        """Returns the message that the parameters of one item make. Raises ItemFailed, InvalidMail."""
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Proposes one message for each item."""
+        account, effects = account_of(call), Effects(call)
+        for index in range(len(call.items)):
+            try:
+                command = self.command(ServiceFields(call.params(index), call.version, {}))
+            except (ItemFailed, InvalidMail) as failure:
+                effects.fail_item(index, str(failure))
+                continue
+            propose_mail(effects, account, index, command)
+        return effects.result()
+
+
+def propose_mail(
+    effects: Effects,
+    account: AccountAccess,
+    index: int,
+    command: SendMail,
+    settings: JsonObject | None = None,
+) -> None:
+    """Adds the message of one item; what it puts out is made of the answer."""
+    operation = account.changes[SEND_MAIL.name]
+    planned = operation.plan([command], integration_id=account.connection.integration_id)
+    item = Item({}, paired_with(index))
+    effects.add_plan(index, planned, item, operation, settings or {})
+
+
+def answered_object(answer: WriteAnswer) -> dict[str, Any]:
+    """Returns an answer's object; an empty one when it is none."""
+    try:
+        value = answer.json()
+    except (ValueError, RecursionError):
+        return {}
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def mailboxes(fields: ServiceFields, path: str, label: str) -> list[Mailbox]:
+    """Returns the addresses of a parameter: a text or a list of texts. Raises ItemFailed naming `label`."""
+    value = fields.value(path)
+    text = ", ".join(map(js.text, value)) if isinstance(value, list) else fields.text(path)
+    try:
+        return mailboxes_of(text)
+    except InvalidMail as error:
+        raise ItemFailed(f"“{label}”: {error}") from None
+
+
+def subject_of(fields: ServiceFields) -> str:
+    """Returns the subject on one line."""
+    return one_line(fields.text("subject"))
+
+
+def plain_text_of(markup: str) -> str:
+    """Returns the text of HTML without its tags."""
+    return html.unescape(_TAG.sub("", markup))
+
+
+def option_problems(
+    node: NodeDefinition, path: str, names: frozenset[str], *, files: str, has_attribution: bool = True
+) -> Iterable[StepProblem]:
+    """Yields unknown options, files that are sent along, and the line that n8n adds."""
+    options = node.get(path)
+    chosen = options if isinstance(options, Mapping) else {}
+    for name in chosen:
+        if name not in names:
+            words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+            yield StepProblem("error", "parameter", words)
+    if holds_value(chosen.get(files)):
+        yield StepProblem("error", "parameter", FILES)
+    if has_attribution and chosen.get("appendAttribution", True) is not False:
+        yield StepProblem("note", "parameter", ATTRIBUTION)
+
+
+def holds_value(value: Any) -> bool:
+    """Whether a parameter, or anything inside it, is filled in."""
+    if isinstance(value, Mapping):
+        return any(holds_value(member) for member in value.values())
+    if isinstance(value, list):
+        return any(holds_value(member) for member in value)
+    return value not in (None, "", "=", False)
+
+
+def needed_problems(node: NodeDefinition, *needed: tuple[str, str]) -> Iterable[StepProblem]:
+    """Yields a warning for each parameter that is empty and without which the step fails."""
+    for path, words in needed:
+        if not holds_value(node.get(path)):
+            yield StepProblem(
+                "warning",
+                "parameter",
+                f"It does not say {words}, so it would fail. Fill it in in n8n and import it again.",
+            )

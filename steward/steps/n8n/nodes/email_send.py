@@ -1,0 +1,92 @@
+"""The node emailSend: sends a message through the mail server bound to it."""
+
+from collections.abc import Iterable, Mapping
+
+from steward.connectors.base.mail import SendMail
+from steward.outbound.mail_message import InvalidMail, mailboxes_of
+from steward.steps.n8n.mail_nodes import (
+    FILES,
+    WAITS,
+    MailNode,
+    holds_value,
+    mailboxes,
+    needed_problems,
+    option_problems,
+    subject_of,
+)
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+_OPTIONS = frozenset(
+    ("allowUnauthorizedCerts", "appendAttribution", "attachments", "bccEmail", "ccEmail", "replyTo")
+)
+_SENDER = (
+    "It writes as the sender of the account bound to it, not as the sender in the file."
+    " Choose the account whose address your customers know."
+)
+_CERTIFICATES = (
+    "It would accept any certificate. Here the mail server's certificate is always checked:"
+    " a server with a wrong one gets no message."
+)
+
+
+class EmailSendNode(MailNode):
+    """Text, HTML or both; the sender is that of the account, with the name in the file."""
+
+    types = ("emailSend",)
+    versions = (1, 2, 2.1)
+    connector = "smtp"
+    parameters = frozenset(
+        [
+            "attachments", "bccEmail", "ccEmail", "emailFormat", "fromEmail", "html", "message", "operation",
+            "options", "resource", "subject", "text", "toEmail",
+        ]
+    )  # fmt: skip
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields operations, options and files that are not carried out, and what differs."""
+        if node.get("operation", "send") != "send" or node.get("resource", "email") != "email":
+            yield StepProblem("error", "parameter", WAITS)
+            return
+        yield from option_problems(
+            node, "options", _OPTIONS, files="attachments", has_attribution=node.version >= 2
+        )
+        if holds_value(node.get("attachments")):
+            yield StepProblem("error", "parameter", FILES)
+        yield from needed_problems(node, ("toEmail", "whom it writes to"))
+        yield StepProblem("note", "parameter", _SENDER)
+        options = node.get("options")
+        if isinstance(options, Mapping) and options.get("allowUnauthorizedCerts"):
+            yield StepProblem("warning", "parameter", _CERTIFICATES)
+
+    def command(self, fields: ServiceFields) -> SendMail:
+        """Returns the message. Raises ItemFailed, InvalidMail."""
+        copies = "" if fields.version < 2 else "options."
+        text, markup = _bodies(fields)
+        return SendMail(
+            to=mailboxes(fields, "toEmail", "To Email"),
+            subject=subject_of(fields),
+            text=text,
+            html=markup,
+            cc=mailboxes(fields, f"{copies}ccEmail", "CC Email"),
+            bcc=mailboxes(fields, f"{copies}bccEmail", "BCC Email"),
+            reply_to=mailboxes(fields, "options.replyTo", "Reply To"),
+            sender_name=_sender_name(fields.text("fromEmail")),
+        )
+
+
+def _bodies(fields: ServiceFields) -> tuple[str | None, str | None]:
+    """Returns text and HTML as the format of the message has them."""
+    text, markup = fields.text("text"), fields.text("html")
+    if fields.version < 2:
+        return (text if text or not markup else None), (markup or None)
+    chosen = fields.text("emailFormat", "text" if fields.version < 2.1 else "html")
+    return (text if chosen in ("text", "both") else None), (markup if chosen in ("html", "both") else None)
+
+
+def _sender_name(sender: str) -> str:
+    """Returns the name in the file's sender; none when it is no list of addresses."""
+    try:
+        return next((mailbox.name for mailbox in mailboxes_of(sender)), "")
+    except InvalidMail:
+        return ""
