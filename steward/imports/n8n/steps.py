@@ -231,7 +231,7 @@ class _StepFindings:
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Parameters the type does not name: what they would change is not known."""
         for name in definition.parameters:
-            if name not in kind.parameters and name not in _HARMLESS:
+            if name not in kind.parameters and not _is_harmless(name):
                 words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
                 self.add(FindingLevel.ERROR, "parameter", words)
         options = definition.get("options")
@@ -250,7 +250,13 @@ class _StepFindings:
 
 
 # Remains of n8n's editor that change nothing.
-_HARMLESS = frozenset(("notice", "options", "infoBox", "note", "notes"))
+_HARMLESS = frozenset(("options", "infoBox", "note", "notes"))
+_HARMLESS_END = re.compile(r"(?:notice|warning|callout|infobox)\Z", re.IGNORECASE)
+
+
+def _is_harmless(name: str) -> bool:
+    """Whether a parameter is text of the editor."""
+    return name in _HARMLESS or _HARMLESS_END.search(name) is not None
 
 
 def _leaves(value: Any, path: str) -> Iterable[tuple[str, Any]]:

@@ -140,8 +140,8 @@ class PlanOrder:
             self._waiting.append(waiting)
         waiting.inputs[edge.input] = items
         waiting.sources[edge.input] = source
-        if not self._connected[step.name] <= waiting.inputs.keys():
-            return None
+        if len(waiting.inputs) <= max(self._connected[step.name]):
+            return None  # as n8n counts inputs: up to the last connected one
         self._waiting.remove(waiting)
         return waiting
 

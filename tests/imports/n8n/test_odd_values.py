@@ -3,11 +3,12 @@
 See docs/design/imports-n8n.md#recorded-cases.
 """
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.imports.n8n.one_step import outputs_in, outputs_of, workflow_of
+from tests.imports.n8n.one_step import errors_of, outputs_in, outputs_of, workflow_of
 
 DATE = "={{ new Date('2024-01-02') }}"
 ISO = "2024-01-02T00:00:00.000Z"
@@ -126,3 +127,56 @@ async def test_the_first_merge_joins_with_the_last_item_of_a_key() -> None:
     workflow["connections"]["Other"] = {"main": [[{"node": "Step", "type": "main", "index": 1}]]}
     merged = [{"id": 1, "v": 2}, {"id": 0}, {"id": "1", "v": 2}]
     assert await outputs_in(workflow, [{"id": 1}, {"id": 0}, {"id": "1"}]) == [merged]
+
+
+def _calling(version: float, mode: str, **settings: Any) -> dict[str, Any]:
+    """A step that calls a workflow, which fails for each item whose `n` is over 1."""
+    within = workflow_of("set", 3.4, _set("number", "={{ $json.n > 1 ? 'x' : $json.n }}"))
+    parameters = {"source": "parameter", "mode": mode, "workflowJson": json.dumps(within)}
+    return workflow_of("executeWorkflow", version, parameters, **settings)
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "on_error", "sizes"),
+    [
+        (1.3, "each", "continueErrorOutput", [1, 2]),
+        (1.3, "each", "continueRegularOutput", [3]),
+        (1.2, "each", "continueRegularOutput", [1]),
+        (1.4, "once", "continueRegularOutput", [1]),
+        (1.4, "once", "continueErrorOutput", [0, 1]),
+    ],
+)
+async def test_a_failed_call_of_a_workflow_is_tolerated_by_version(
+    version: float, mode: str, on_error: str, sizes: list[int]
+) -> None:
+    """Since 1.3 each failed item is at the error output, or among the items."""
+    workflow = _calling(version, mode, onError=on_error)
+    outputs = await outputs_in(workflow, [{"n": 1}, {"n": 2}, {"n": 3}])
+    assert [len(output) for output in outputs] == sizes
+
+
+async def test_a_step_with_one_of_its_inputs_unconnected_runs_last() -> None:
+    """Inputs count up to the last connected one, so a merge without its first input waits for the end."""
+    workflow = workflow_of("merge", 3, {})
+    workflow["connections"]["Start"]["main"][0][0]["index"] = 1
+    assert await outputs_in(workflow, [{"n": 1}]) == [[{"n": 1}]]
+
+
+async def test_arrivals_at_a_merge_meet_in_their_order() -> None:
+    """Two edges into one input make two runs; the second goes on with what the other input has not."""
+    workflow = workflow_of("merge", 3, {})
+    for number, index in ((1, 0), (2, 1)):
+        name = f"Via {number}"
+        via = {"name": name, "type": "n8n-nodes-base.noOp", "typeVersion": 1, "position": [0, number]}
+        workflow["nodes"].append(via | {"parameters": {}})
+        workflow["connections"]["Start"]["main"][0].append({"node": name, "type": "main", "index": 0})
+        workflow["connections"][name] = {"main": [[{"node": "Step", "type": "main", "index": index}]]}
+    assert await outputs_in(workflow, [{"n": 1}]) == [[{"n": 1}, {"n": 1}]]
+    assert await outputs_in(workflow, [{"n": 1}], run=1) == [[{"n": 1}]]
+
+
+def test_settings_for_trying_a_workflow_are_notes_or_one_error() -> None:
+    """Items are repeated in n8n's editor alone; a wait for a call is one problem, with all its settings."""
+    assert errors_of("set", 3.4, {"duplicateItem": True, "duplicateCount": 3, "duplicateWarning": ""}) == []
+    waiting = {"resume": "webhook", "httpMethod": "POST", "responseMode": "onReceived", "options": {}}
+    assert len(errors_of("wait", 1.1, waiting)) == 1

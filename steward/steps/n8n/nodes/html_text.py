@@ -29,7 +29,9 @@ class HtmlNode(StepType):
 
     types = ("html",)
     versions = (1, 1.1, 1.2)
-    options = frozenset(("trimValues", "cleanUpText"))
+    options = frozenset(("trimValues", "cleanUpText")) | frozenset(
+        ("capitalize", "customStyling", "caption", "tableAttributes", "headerAttributes", "rowAttributes")
+    )
     parameters = frozenset(
         ("operation", "sourceData", "dataPropertyName", "extractionValues", "options", "html", "notice")
     )

@@ -115,7 +115,14 @@ class WaitNode(StepType):
     versions = (1, 1.1)
     kind = StepKind.WAIT
     per_item = False
-    parameters = frozenset(("resume", "amount", "unit", "dateTime", "options", "limitWaitTime"))
+    parameters = frozenset(("resume", "amount", "unit", "dateTime", "options", "limitWaitTime")) | frozenset(
+        # of waits for a call or a form, which are one problem as a whole
+        (
+            *("limitType", "resumeAmount", "resumeUnit", "maxDateAndTime", "httpMethod", "responseMode"),
+            *("responseCode", "responseData", "responseBinaryPropertyName", "incomingAuthentication"),
+            *("formTitle", "formDescription", "formFields", "defineForm", "jsonOutput", "respondWith"),
+        )
+    )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields waits that do not end by time, or are too long."""

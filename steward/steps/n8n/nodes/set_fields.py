@@ -95,9 +95,8 @@ class SetNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields duplicated items, unknown types and unknown modes."""
         if node.get("duplicateItem"):
-            yield StepProblem(
-                "error", "parameter", "It repeats items for testing. Switch “Duplicate Item” off."
-            )
+            words = "It repeats items while a workflow is tried in n8n; runs do not. Nothing to do."
+            yield StepProblem("note", "parameter", words)
         yield from _type_problems(node.get("assignments.assignments", []), _CONVERT)
         yield from _type_problems(node.get("fields.values", []), _KINDS)
         if node.get("mode") == "raw" and not node.get("jsonOutput"):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from steward.model.plan import OnError
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
@@ -15,6 +16,7 @@ from steward.steps.workflow.step_types import (
     StepType,
     SubWorkflowResult,
     WorkflowStepFailed,
+    error_item,
     paired_with,
 )
 
@@ -45,6 +47,7 @@ class ExecuteWorkflowNode(StepType):
             "workflowInputs",
             "workflowUrl",
             "workflowPath",
+            "operation",
         )
     )
 
@@ -69,13 +72,43 @@ class ExecuteWorkflowNode(StepType):
                 "The called workflow is not here. Import it again with the workflow inside."
             )
         result = NodeResult([[]])
+        failed: Items = []
         if call.first.text("mode", "once") != "each":
-            return _with(result, await run_inner(call.step.name, plan, _in(call.items)), None)
+            try:
+                _with(result, await run_inner(call.step.name, plan, _in(call.items)), None)
+            except WorkflowStepFailed as failure:
+                _tolerate(call, 0, failure, result.outputs[0], failed)
+            return _with_error_output(call, result, failed)
         for index, item in enumerate(call.items):
-            called = await run_inner(call.step.name, plan, _in([item]))
+            try:
+                called = await run_inner(call.step.name, plan, _in([item]))
+            except WorkflowStepFailed as failure:
+                _tolerate(call, index, failure, result.outputs[0], failed)
+                continue
             call.budget.add(*(item_.json for item_ in called.items))
             _with(result, called, index)
-        return result
+        return _with_error_output(call, result, failed)
+
+
+def _tolerate(call: StepCall, index: int, failure: WorkflowStepFailed, out: Items, failed: Items) -> None:
+    """Adds the error item of a failed call. Raises the failure if it stops the step.
+
+    Versions before 1.3 put the error of each item but the first at outputs that nothing can be connected to.
+    """
+    if call.on_error is OnError.STOP or not call.items:
+        raise failure
+    if call.version < 1.3 and index > 0:
+        return
+    if call.on_error is OnError.ERROR_OUTPUT:
+        failed.append(error_item(call.items[index], index, failure.message))
+    else:
+        out.append(Item({"error": failure.message}, paired_with(index), failure.message))
+
+
+def _with_error_output(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
+    if call.on_error is OnError.ERROR_OUTPUT:
+        result.outputs.append(failed)
+    return result
 
 
 def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> NodeResult:
