@@ -81,8 +81,8 @@ class HeldStep:
         return {**self.output, "out": [remaining_items, *rest]}
 
 
-# Works out what a workflow's step hands on once its changes are done.
-HandOn = Callable[[HeldStep, Sequence[DoneChange]], HandedOn]
+# Works out what a workflow's step hands on once its changes are done; None: what was planned for those made.
+HandOn = Callable[[HeldStep, Sequence[DoneChange]], HandedOn | None]
 
 
 async def propose(
@@ -373,8 +373,8 @@ async def _write_last_row(
         code, message = _sheet_verdict(items, message) or (code, message)
     outcomes = {item.position: item.outcome for item in items}
     output, state = held_step.after(outcomes), _last_state(counts, items)
-    if hand_on is not None:
-        handed = hand_on(held_step, await _done_changes(walk, items))
+    handed = None if hand_on is None else hand_on(held_step, await _done_changes(walk, items))
+    if handed is not None:
         output, state = _handed_output(held_step, handed), _state_after(handed, state)
         if handed.outputs is None and status is not StepStatus.FAILED:
             status, code, message = StepStatus.FAILED, handed.code, handed.message

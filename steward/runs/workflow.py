@@ -24,6 +24,7 @@ from steward.runs.state import RunTimedOut, Walk
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.hydrate import with_reads
+from steward.steps.shopify_flow.types import FLOW_TYPES
 from steward.steps.shopify_flow.walk import walk_flow
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -358,11 +359,9 @@ class Rows:
         iteration, hand_on = self.iteration(execution), self._hand_on(execution)
         await proposals.apply_step(self.walk, execution.step, now, iteration, hand_on)
 
-    def _hand_on(self, execution: Execution) -> proposals.HandOn | None:
+    def _hand_on(self, execution: Execution) -> proposals.HandOn:
         """Returns how the execution's output follows from what became of its changes."""
-        if self.walk.plan.mode is DataMode.ENVIRONMENT:
-            return None
-        return partial(_handed_on, execution)
+        return partial(_handed_on, execution, self.walk.plan.mode)
 
     async def decided(self, execution: Execution) -> SettledExecution | None:
         """Returns what a held execution hands on after the decision; None while it waits."""
@@ -442,9 +441,13 @@ class Rows:
         await self.walk.checkpoint(ended, {"out": []}, state=ValueState.SKIPPED)
 
 
-def _handed_on(execution: Execution, held_step: HeldStep, done: Sequence[DoneChange]) -> HandedOn:
+def _handed_on(
+    execution: Execution, mode: DataMode | None, held_step: HeldStep, done: Sequence[DoneChange]
+) -> HandedOn | None:
     origin = origin_of(execution.step)
     output: Mapping[str, Any] = held_step.output if isinstance(held_step.output, dict) else {}
+    if mode is DataMode.ENVIRONMENT and "answers" not in output:
+        return None  # the change of a flow's step has no items of its own
     step = DoneStep(
         planned=decode_outputs(output.get("out")),
         item_of=held_step.item_of or (),
@@ -453,7 +456,7 @@ def _handed_on(execution: Execution, held_step: HeldStep, done: Sequence[DoneCha
         inputs=[items[:1] for items in execution.inputs] if origin.once else execution.inputs,
         always_output=origin.always_output,
     )
-    return hand_on(step, done, BY_TYPE)
+    return hand_on(step, done, BY_TYPE if mode is not DataMode.ENVIRONMENT else FLOW_TYPES)
 
 
 def _output(done: ExecutionResult) -> dict[str, JsonValue]:

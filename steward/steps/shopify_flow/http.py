@@ -6,8 +6,8 @@ from typing import Any
 
 from steward.connectors.base.requests import SendRequest
 from steward.connectors.web_request.connector import CHANGES
-from steward.model.answer import parse_storable_json
-from steward.model.json import JsonValue
+from steward.model.answer import WriteAnswer, parse_storable_json
+from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
 from steward.outbound.errors import CallError, PlatformUnavailable
@@ -28,6 +28,8 @@ from steward.steps.workflow.addresses import (
     sendable_headers,
 )
 from steward.steps.workflow.effects import as_item_failure
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.step_types import SentItem
 
 _READS = frozenset(("GET", "HEAD"))
 _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
@@ -36,7 +38,7 @@ _ACCEPT = "application/json, text/*;q=0.9, */*;q=0.8"
 
 
 class HttpRequest(FlowType):
-    """What an address answers to a read is handed on: `statusCode`, `headers`, `body`; of a send it is not.
+    """What an address answers is handed on: `statusCode`, `headers`, `body`.
 
     `on_client_error` and `on_server_error` say what a refusing answer does: fail or ignore; retry fails once
     the tries are over, which a read has in any case.
@@ -73,6 +75,11 @@ class HttpRequest(FlowType):
         if self.kind_of(definition) is StepKind.SEND:
             yield from _send_problems(definition)
 
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns status, headers and body, as of a read."""
+        response = PlatformResponse(answer.status, answer.headers, answer.text.encode())
+        return (Item({"value": _answered(response)}),)
+
     async def run(self, call: FlowCall) -> FlowResult:
         """Reads the address, or proposes the request. Raises ItemFailed, CallError."""
         if call.step.kind is StepKind.SEND:
@@ -90,8 +97,6 @@ def _address_problems(url: JsonValue) -> Iterable[StepProblem]:
 
 
 def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
-    words = "What the address answers to this request is not handed on to later steps. Check them."
-    yield StepProblem("warning", "parameter", words)
     error_settings = [definition.config.get(name) for name in ("on_client_error", "on_server_error")]
     if "retry" in error_settings:
         words = (
@@ -99,8 +104,11 @@ def _send_problems(definition: TaskDefinition) -> Iterable[StepProblem]:
             " the first one took effect."
         )
         yield StepProblem("warning", "parameter", f"{words} Run the flow again if it must be.")
-    if "ignore" in error_settings:
-        words = "A request that is refused ends the run as failed, also where Shopify Flow goes on. Check it."
+    if error_settings.count("ignore") == 1:
+        words = (
+            "It ignores only some errors. Here a request that is refused ends the run as failed, unless both"
+            " client and server errors are ignored. Ignore both, or neither."
+        )
         yield StepProblem("warning", "parameter", words)
 
 
@@ -144,9 +152,10 @@ def _propose_send(call: FlowCall) -> FlowResult:
         headers=sendable_headers(dict(_pairs(call.value("headers")))),
         body=body_bytes,
         body_text=body_bytes[:8192].decode("utf-8", "replace"),
+        accepts_any_status=call.text("on_client_error") == call.text("on_server_error") == "ignore",
     )
     planned = CHANGES["http.send"].plan([command], integration_id=NO_CONNECTION)
-    return FlowResult(proposals=planned.proposals, counts=Counts(matched=1), unknown=("",))
+    return FlowResult(proposals=planned.proposals, counts=Counts(matched=1), unknown=("",), is_answered=True)
 
 
 async def _read(call: FlowCall) -> FlowResult:
@@ -163,10 +172,16 @@ async def _read(call: FlowCall) -> FlowResult:
     tolerated = call.text("on_client_error" if answer.status < 500 else "on_server_error") == "ignore"
     if not answer.ok and not tolerated:
         raise ItemFailed(f"The address answered with status {answer.status}.")
-    return FlowResult(
-        {"statusCode": answer.status, "headers": dict(answer.headers), "body": _body(answer)},
-        counts=Counts(read=1),
-    )
+    return FlowResult(_answered(answer), counts=Counts(read=1))
+
+
+def _answered(response: PlatformResponse) -> JsonObject:
+    """What later steps see of a response."""
+    return {
+        "statusCode": response.status,
+        "headers": dict(response.headers),
+        "body": _body(response),
+    }
 
 
 def _body(answer: PlatformResponse) -> JsonValue:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
@@ -13,9 +14,11 @@ from steward.model.run import Counts
 from steward.steps.base import StepContext, StoreAccess
 from steward.steps.shopify_flow.environment import FlowVariables
 from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.items import Item
 from steward.steps.workflow.step_types import (
     ItemFailed,
     RunEnvironment,
+    SentItem,
     StepProblem,
     WorkflowStepFailed,
     unwrap,
@@ -92,7 +95,7 @@ class FlowResult:
 
     A for-each gives `each`, the elements its body runs for. A change or send gives `proposals`: with none of
     them it has succeeded. `unknown` are paths below the output that only the real change tells, "" for all of
-    it; they count in test runs alone.
+    it; they count in test runs alone. With `is_answered`, `answered_item` makes the output of the answer.
     """
 
     output: JsonValue = None
@@ -103,6 +106,7 @@ class FlowResult:
     proposals: tuple[Proposal, ...] = ()
     wait_until: datetime | None = None
     unknown: tuple[str, ...] = ()
+    is_answered: bool = False
 
 
 class FlowType(ABC):
@@ -139,6 +143,10 @@ class FlowType(ABC):
     def ports(self, definition: TaskDefinition) -> tuple[str, ...]:
         """Returns the output ports in order."""
         return (ONWARD,)
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns what the step hands on by the recorded answer to what it sent; pure."""
+        return (sent.item,)
 
     def required_connection(self, definition: TaskDefinition) -> str | None:
         """The kind of connection: store, or one that a person binds (spreadsheet, teams)."""

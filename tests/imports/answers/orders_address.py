@@ -27,6 +27,7 @@ class OrdersAddress(httpx.AsyncBaseTransport):
     answer: Answer = with_number
     taken: list[tuple[str, str, Any]] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)  # by body, as JSON
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -37,7 +38,9 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         await request.aread()
         self.taken.append((request.method, request.url.path, json.loads(request.content or b"null")))
         self.keys.append(request.headers.get("idempotency-key", ""))
-        answer = self.answer(request, next(self._numbers))
+        number = next(self._numbers)
+        self.numbers[json.dumps(self.taken[-1][2], sort_keys=True)] = number
+        answer = self.answer(request, number)
         stream = httpx.ByteStream(answer.content)  # one that was not read yet, as from a socket
         return httpx.Response(answer.status_code, headers=answer.headers, stream=stream)
 
@@ -50,4 +53,5 @@ class OrdersAddress(httpx.AsyncBaseTransport):
         """Begins anew, with number 1."""
         self.taken.clear()
         self.keys.clear()
+        self.numbers.clear()
         self._numbers = itertools.count(1)

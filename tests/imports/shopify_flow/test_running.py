@@ -242,6 +242,31 @@ async def test_a_test_run_looks_at_the_newest_order_and_sends_nothing(standing: 
     assert "Let the store's event start it" in str(live.message)
 
 
+async def test_a_later_step_reads_what_a_request_was_answered(standing: Standing) -> None:
+    """Its status and body, each send approved in a round of its own, and also of an error that is ignored.
+
+    See docs/design/imports-n8n.md#answers and docs/design/imports-shopify-flow.md#execution.
+    """
+    read = "{{ sendHttpRequest.statusCode }} {{ sendHttpRequest.body.number }}"
+    value = flow(
+        began(),
+        http(2, body="first", on_client_error="ignore", on_server_error="ignore"),
+        http(3, body=read),
+        links=[(1, "output", 2), (2, "output", 3)],
+    )
+    automation = await standing.automation(value, "orders/create")
+    [order] = standing.store.of("Order")
+    for status in 201, 503:
+        standing.outside.asked.clear()
+        standing.outside.answers = [
+            httpx.Response(status, json={"number": 7}),
+            httpx.Response(200, json={"ok": True}),
+        ]
+        ended = await standing.approved(await standing.told(automation, "ORDERS_CREATE", order))
+        assert ended.status is RunStatus.SUCCEEDED, ended
+        assert sent(standing) == ["first", f"{status} 7"]
+
+
 async def test_a_wait_reads_anew_and_goes_on_after_a_restart(standing: Standing) -> None:
     """What was read and fetched before a wait is gone after it, what code gave is not.
 
