@@ -115,14 +115,14 @@ class Applying:
 
     def _admitted(self, outcome: WriteOutcome) -> WriteAnswer | None:
         """Returns the answer of a write that was or may have been made, its body if there is room."""
-        is_open = outcome.state in (WriteState.APPLIED, WriteState.UNKNOWN)
-        if outcome.answer is None or self.answer_room <= 0 or not is_open:
+        if self.answer_room <= 0 or outcome.state not in (WriteState.APPLIED, WriteState.UNKNOWN):
             return None
-        size = len(outcome.answer.to_text())
-        if size > self.answer_room:
-            return outcome.answer.without_body()
+        answer = outcome.answer_maker() if outcome.answer_maker is not None else outcome.answer
+        size = 0 if answer is None else len(answer.to_text())
+        if answer is None or size > self.answer_room:
+            return None if answer is None else answer.without_body()
         self.answer_room -= size
-        return outcome.answer
+        return answer
 
     def operation(self, part: Part) -> WriteOperation[Any]:
         """Returns the connector's definition of the part's operation."""

@@ -19,13 +19,11 @@ from steward.run_queue.summaries import START
 from steward.runs import connection_checks, context, proposals, read_retries
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
-from steward.runs.proposals import HeldStep
 from steward.runs.state import RunTimedOut, Walk
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.hydrate import with_reads
-from steward.steps.shopify_flow.types import FLOW_TYPES
-from steward.steps.shopify_flow.walk import walk_flow
+from steward.steps.shopify_flow.walk import flow_handed_on, walk_flow
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.handed_on import (
@@ -442,12 +440,10 @@ class Rows:
 
 
 def _handed_on(
-    execution: Execution, mode: DataMode | None, held_step: HeldStep, done: Sequence[DoneChange]
+    execution: Execution, mode: DataMode | None, held_step: proposals.HeldStep, done: Sequence[DoneChange]
 ) -> HandedOn | None:
     origin = origin_of(execution.step)
     output: Mapping[str, Any] = held_step.output if isinstance(held_step.output, dict) else {}
-    if mode is DataMode.ENVIRONMENT and "answers" not in output:
-        return None  # the change of a flow's step has no items of its own
     step = DoneStep(
         planned=decode_outputs(output.get("out")),
         item_of=held_step.item_of or (),
@@ -456,7 +452,7 @@ def _handed_on(
         inputs=[items[:1] for items in execution.inputs] if origin.once else execution.inputs,
         always_output=origin.always_output,
     )
-    return hand_on(step, done, BY_TYPE if mode is not DataMode.ENVIRONMENT else FLOW_TYPES)
+    return flow_handed_on(step, done) if mode is DataMode.ENVIRONMENT else hand_on(step, done, BY_TYPE)
 
 
 def _output(done: ExecutionResult) -> dict[str, JsonValue]:

@@ -1,5 +1,6 @@
 """The one interface that changes stores; runs/apply.py and the connectors alone import it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -27,7 +28,8 @@ class WriteOutcome:
 
     `seen` is the value read or returned; `modified_at` the object's own time in the response; `wait_s` how
     long to wait after a call that was not sent; `error` the kind of the call's error; `answer` what was
-    answered, also to a refused or doubtful call, for the later steps of a workflow.
+    answered, also to a refused or doubtful call, for the later steps of a workflow; `answer_maker` makes it
+    where most callers have no use for it.
     """
 
     state: WriteState
@@ -38,6 +40,7 @@ class WriteOutcome:
     wait_s: float | None = None
     error: ErrorKind | None = None
     answer: WriteAnswer | None = None
+    answer_maker: Callable[[], WriteAnswer] | None = None
 
     @classmethod
     def of_error(cls, state: WriteState, error: CallError, answer: WriteAnswer | None = None) -> Self:

@@ -104,7 +104,7 @@ class OrderAndCustomerReader:
         path = f"/{query.resource}s"
         if query.id is not None:
             row = await self._pages.fetch_one(f"{path}/{number_of(query.id)}", "", "objects")
-            yield RecordPage((_raw(row),), total=1)
+            yield RecordPage((raw_object(row),), total=1)
             return
         params = dict(query.filters)
         for name in params.keys() - _FILTERS[query.resource]:
@@ -114,7 +114,7 @@ class OrderAndCustomerReader:
             return
         async for rows, total in self._pages.fetch_all(path, params, "objects", size=min(remaining, 100)):
             page_rows = rows[:remaining]
-            yield RecordPage(tuple(_raw(row) for row in page_rows), total=total)
+            yield RecordPage(tuple(raw_object(row) for row in page_rows), total=total)
             remaining -= len(page_rows)
             if remaining <= 0:
                 return
@@ -211,7 +211,8 @@ def _events(kind: str, row: Row, query: ChangedQuery) -> list[Event]:
     return [topics.event_of(f"{kind}.created", row), updated]
 
 
-def _raw(row: Mapping[str, Decoded]) -> dict[str, JsonValue]:
+def raw_object(row: Mapping[str, Decoded]) -> dict[str, JsonValue]:
+    """Returns an object as the shop serves it, as JSON values."""
     return {name: _json(value) for name, value in row.items()}
 
 
@@ -219,7 +220,7 @@ def _json(value: Decoded) -> JsonValue:
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):
-        return _raw(value)
+        return raw_object(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_json(item) for item in value]
     return value

@@ -19,7 +19,9 @@ from steward.connectors.woocommerce.answers import (
 from steward.connectors.woocommerce.orders import TAGS_KEY
 from steward.connectors.woocommerce.pages import PREFIX
 from steward.connectors.woocommerce.reader import note_mark, value_of
+from steward.connectors.woocommerce.reads import raw_object
 from steward.connectors.woocommerce.tag_names import sent_name
+from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, Part
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.client import WriteClient
@@ -156,7 +158,12 @@ class WooCommerceWriter:
         """
         seen = value_of(part.operation, row)
         if self._changes[part.operation].same(part.after, seen):
-            return WriteOutcome(WriteState.APPLIED, seen=seen, modified_at=instant_of(row))
+            return WriteOutcome(
+                WriteState.APPLIED,
+                seen=seen,
+                modified_at=instant_of(row),
+                answer_maker=lambda: WriteAnswer.of_value(raw_object(row)),
+            )
         words = "The shop answered with another value than the one sent."
         return WriteOutcome(WriteState.UNKNOWN, seen=seen, reason=words, modified_at=instant_of(row))
 

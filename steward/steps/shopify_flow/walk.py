@@ -1,11 +1,14 @@
 """Runs a flow from its trigger to its end or to an approval, by the walk that n8n workflows share."""
 
+from collections.abc import Sequence
+
 from steward.model.json import JsonObject
 from steward.model.plan import Plan
 from steward.steps.shopify_flow.order import FlowExecution, FlowOrder
 from steward.steps.shopify_flow.run import FlowContext, execute
 from steward.steps.shopify_flow.types import RUN_TYPES
 from steward.steps.workflow.execute import ExecutionResult
+from steward.steps.workflow.handed_on import DoneChange, DoneStep, HandedOn, hand_on
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.walk import Journal, WalkContext, WalkResult, follow
 
@@ -29,3 +32,8 @@ async def walk_flow(
     return await follow(
         FlowOrder(plan, entry=entry, trigger_values=trigger_values), run, journal=journal, context=means
     )
+
+
+def flow_handed_on(step: DoneStep, done: Sequence[DoneChange]) -> HandedOn | None:
+    """Returns what an answered step of a flow hands on; None for a change, which has no items of its own."""
+    return hand_on(step, done, RUN_TYPES) if step.answers else None

@@ -131,7 +131,8 @@ def _is_lost(number: int, change: DoneChange, step: DoneStep) -> bool:
         return False
     if change.outcome is Outcome.UNKNOWN:
         return True
-    return change.outcome is Outcome.APPLIED and number in step.answers
+    use = step.answers.get(number)
+    return change.outcome is Outcome.APPLIED and use is not None and use.is_needed
 
 
 def _items_after(
@@ -160,22 +161,22 @@ def _items_after(
     try:
         for made in answered:
             json_size(made.json)
-    except MemoryBudgetExceeded:
+    except (MemoryBudgetExceeded, RecursionError):
         raise ItemFailed(TOO_DEEP) from None
     return [made if made.paired is not None else replace(made, paired=item.paired) for made in answered]
 
 
 def encode_answers(answers: Mapping[int, AnswerUse]) -> JsonValue:
     """Encodes for the journal which items are made of an answer, and how."""
-    return {str(number): [use.source_type, use.settings] for number, use in answers.items()}
+    return {str(number): [use.source_type, use.settings, use.is_needed] for number, use in answers.items()}
 
 
 def decode_answers(encoded: JsonValue) -> dict[int, AnswerUse]:
     """Decodes what `encode_answers` made."""
     uses: dict[int, AnswerUse] = {}
-    for number, pair in encoded.items() if isinstance(encoded, Mapping) else ():
-        source_type, settings = pair if isinstance(pair, list) else ("", {})
-        uses[int(number)] = AnswerUse(str(source_type), _settings(settings))
+    for number, fields in encoded.items() if isinstance(encoded, Mapping) else ():
+        source_type, settings, is_needed = fields if isinstance(fields, list) else ("", {}, True)
+        uses[int(number)] = AnswerUse(str(source_type), _settings(settings), bool(is_needed))
     return uses
 
 

@@ -202,10 +202,14 @@ class RunEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class AnswerUse:
-    """How an output item is made of the answer to what it sends: by which step type, and its settings."""
+    """How an output item is made of the answer to what it sends: by which step type, and its settings.
+
+    `is_needed`: without the answer nothing can be handed on; else the item stays as planned.
+    """
 
     source_type: str
     settings: JsonObject
+    is_needed: bool = True
 
 
 @dataclass(frozen=True, slots=True)

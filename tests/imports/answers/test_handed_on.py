@@ -12,7 +12,7 @@ from steward.model.change import Outcome
 from steward.model.run import Mode, RunStatus
 from tests.imports.answers.orders_address import OrdersAddress, with_number
 from tests.imports.answers.workflows import handed_on, numbered, posted, step_row, three
-from tests.imports.exports import automated, chain, code, node
+from tests.imports.exports import automated, chain, code, drafted, listed, node
 from tests.runs.shop import Shop
 
 on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -211,3 +211,23 @@ async def test_an_approval_shows_what_follows_it(shop: Shop, orders: OrdersAddre
     assert (await shop.approval(run)).follows == FollowingSteps(1, may_ask_again=False)
     await shop.approve(run)
     assert (await shop.until_settled(run)).status is RunStatus.SUCCEEDED
+
+
+async def test_a_changed_object_is_handed_on_as_the_store_answered_it(shop: Shop) -> None:
+    """All fields of the product as they now are; one that was already so goes on as planned."""
+    after = node("After", "noOp", 1, {})
+    automation = await automated(
+        shop,
+        chain(listed(2), drafted(), after),
+        integration_id=shop.connections["woocommerce"].integration_id,
+    )
+    run = await shop.waiting(automation)
+    await shop.approve(run)
+    run = await shop.until_settled(run)
+    assert run.status is RunStatus.SUCCEEDED, run
+    items = await handed_on(shop, run, "After")
+    assert [item["status"] for item in items] == ["draft", "draft"]
+    assert all(item["date_modified_gmt"] and item["permalink"] for item in items)
+    assert {item["id"] for item in items} == {
+        int(one.proposal.object.id or 0) for one in await shop.changes(run)
+    }

@@ -15,6 +15,7 @@ from steward.connectors.base.queries import (
     ProductsQuery,
 )
 from steward.connectors.base.records import Order, Product
+from steward.model.answer import WriteAnswer
 from steward.model.change import Proposal
 from steward.model.plan import PlanStep, StepKind
 from steward.steps.base import StoreAccess
@@ -24,11 +25,13 @@ from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
+    AnswerUse,
     FieldUse,
     ItemFailed,
     NodeDefinition,
     NodeResult,
     Params,
+    SentItem,
     StepCall,
     StepProblem,
     StepType,
@@ -59,6 +62,7 @@ class _StoreNode(StepType, ABC):
     """What the nodes of both stores share."""
 
     platform = ""
+    answers_with_object = False  # whether the store answers to a change with the whole object
     fields: Mapping[tuple[str, str], str] = {}
     resources: frozenset[str] = frozenset()
     parameters = frozenset(
@@ -141,6 +145,9 @@ class _StoreNode(StepType, ABC):
                 effects.fail_item(index, " ".join(faults))
                 continue
             effects.items.append(Item({**item.json, **after}, paired_with(index)))
+            if self.answers_with_object and proposals and call.step.origin is not None:
+                use = AnswerUse(call.step.origin.source_type, {}, is_needed=False)
+                effects.answers[len(effects.items) - 1] = use
             effects.unchanged += not proposals
             for proposal in proposals:
                 effects.proposals.append(proposal)
@@ -202,8 +209,14 @@ class WooCommerceNode(_StoreNode):
 
     types = ("wooCommerce",)
     platform = "woocommerce"
+    answers_with_object = True
     fields = WOO
     resources = frozenset(("product", "order", "customer"))
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the object as the store answered it."""
+        fields = answer.json()
+        return (Item(fields),) if isinstance(fields, Mapping) else (sent.item,)
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported filters."""

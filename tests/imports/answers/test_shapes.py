@@ -1,0 +1,119 @@
+"""What an answer becomes where it is a list, empty, within a loop, or of a called workflow."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.model.run import Run, RunStatus
+from tests.imports.answers.orders_address import OrdersAddress
+from tests.imports.answers.workflows import handed_on, numbered, posted, step_row, three
+from tests.imports.exports import automated, calling, chain, code, node
+from tests.runs.shop import Shop
+
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+MODES = pytest.mark.parametrize("send_mode", ["send", "ask"])
+
+
+async def ended(shop: Shop, export: dict[str, Any], send_mode: str = "send") -> tuple[Run, int]:
+    """A run of the export, approved as often as it asks, and how often that was."""
+    run = await shop.drained(await automated(shop, export, send_mode=send_mode))
+    rounds = 0
+    while run.status is RunStatus.WAITING_APPROVAL:
+        rounds += 1
+        await shop.approve(run)
+        run = await shop.until_settled(run)
+    return run, rounds
+
+
+async def test_a_list_becomes_an_item_for_each_element_with_one_origin(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """Each element is paired with the item that was sent, as with a read."""
+    orders.answer = lambda request, number: httpx.Response(
+        200, json=[{"number": number}, {"number": -number}]
+    )
+    run, _ = await ended(shop, chain(three(), posted(), numbered()))
+    assert run.status is RunStatus.SUCCEEDED, run
+    pairs = [(item["number"], item["n"]) for item in await handed_on(shop, run, "Read")]
+    assert pairs == [(1, 1), (-1, 1), (2, 2), (-2, 2), (3, 3), (-3, 3)]
+
+
+async def test_an_empty_list_starts_nothing_unless_output_is_always_asked_for(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """With `alwaysOutputData` one empty item goes on."""
+    orders.answer = lambda request, number: httpx.Response(200, json=[])
+    after = node("After", "noOp", 1, {})
+    run, _ = await ended(shop, chain(three(), posted(), after))
+    assert (run.status, await step_row(shop, run, "After")) == (RunStatus.SUCCEEDED, None)
+    orders.forget()
+    run, _ = await ended(shop, chain(three(), posted(alwaysOutputData=True), after))
+    assert await handed_on(shop, run, "After") == [{}]
+
+
+async def test_a_step_that_runs_once_is_answered_once(shop: Shop, orders: OrdersAddress) -> None:
+    """`executeOnce` sends the first item alone."""
+    failing = posted(executeOnce=True, onError="continueErrorOutput")
+    export = chain(three(), failing, numbered())
+    export["nodes"].append(node("Failed", "noOp", 1, {}))
+    export["connections"]["Post"]["main"].append([{"node": "Failed", "type": "main", "index": 0}])
+    run, _ = await ended(shop, export)
+    assert await handed_on(shop, run, "Read") == [{"number": 1, "n": 1}]
+    orders.answer = lambda request, number: httpx.Response(404)
+    run, _ = await ended(shop, export)
+    [failed] = await handed_on(shop, run, "Failed")
+    assert failed["n"] == 1
+
+
+@MODES
+async def test_each_turn_of_a_loop_reads_its_own_answer(
+    shop: Shop, orders: OrdersAddress, send_mode: str
+) -> None:
+    """The loop goes on with what was answered; each turn that sends asks in a round of its own."""
+    nodes = [three(), node("Loop", "splitInBatches", 3, {"batchSize": 1, "options": {}}), posted()]
+    export = chain(*nodes)
+    done = code("Done", "return $input.all()")
+    export["nodes"].append(done)
+    export["connections"]["Loop"] = {
+        "main": [
+            [{"node": "Done", "type": "main", "index": 0}],
+            [{"node": "Post", "type": "main", "index": 0}],
+        ]
+    }
+    export["connections"]["Post"] = {"main": [[{"node": "Loop", "type": "main", "index": 0}]]}
+    run, rounds = await ended(shop, export, send_mode)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [item["number"] for item in await handed_on(shop, run, "Done")] == [1, 2, 3]
+    assert (len(orders.taken), rounds) == (3, 3 if send_mode == "ask" else 0)
+
+
+@MODES
+async def test_a_called_workflow_returns_the_answers_of_its_last_step(
+    shop: Shop, orders: OrdersAddress, send_mode: str
+) -> None:
+    """Once for all items, and once for each."""
+    for mode in "once", "each":
+        orders.forget()
+        after = node("After", "noOp", 1, {})
+        run, _ = await ended(shop, chain(three(), calling([posted()], mode=mode), after), send_mode)
+        assert run.status is RunStatus.SUCCEEDED, run
+        assert [item["number"] for item in await handed_on(shop, run, "After")] == [1, 2, 3]
+        assert len(orders.taken) == 3
+
+
+async def test_text_is_a_field_and_what_is_not_json_fails_where_json_is_expected(
+    shop: Shop, orders: OrdersAddress
+) -> None:
+    """By the step's response format; values too deep in one another are no item."""
+    orders.answer = lambda request, number: httpx.Response(200, text="fine", headers={"content-type": "t/t"})
+    after = node("After", "noOp", 1, {})
+    run, _ = await ended(shop, chain(three(), posted(), after))
+    assert await handed_on(shop, run, "After") == [{"data": "fine"}] * 3
+    as_json = {"response": {"response": {"responseFormat": "json"}}}
+    run, _ = await ended(shop, chain(three(), posted(options=as_json), after))
+    assert (run.status, run.message) == (RunStatus.FAILED, "The response of the address is not JSON.")
+    orders.answer = lambda request, number: httpx.Response(200, text='{"a":' * 600 + "1" + "}" * 600)
+    run, _ = await ended(shop, chain(three(), posted(options=as_json), after))
+    assert run.status is RunStatus.FAILED, run
+    assert "too deep" in str(run.message)
