@@ -17,7 +17,7 @@ from steward.outbound.errors import (
     WrongAddress,
 )
 from steward.outbound.grant import WriteGrant
-from steward.outbound.response import PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.transport import (
     CancelCheck,
     HttpTransport,
@@ -72,7 +72,13 @@ class WebReadClient:
         self._org = org
 
     async def read(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        max_bytes: int = ANSWER_BYTES,
     ) -> PlatformResponse:
         """Returns the response whatever its status; redirects within the same host are followed.
 
@@ -81,12 +87,16 @@ class WebReadClient:
         if method not in ("GET", "HEAD"):
             raise CallRefused("a read is a GET or HEAD")
         for _ in range(_MAX_REDIRECTS + 1):
-            response = await self._send_with_retries(
+            request = OutboundRequest(
+                method,
                 url,
-                OutboundRequest(
-                    method, url, "read", content=body, headers=headers, timeout_s=_TIMEOUTS.read_s
-                ),
+                "read",
+                content=body,
+                headers=headers,
+                timeout_s=_TIMEOUTS.read_s,
+                max_bytes=max_bytes,
             )
+            response = await self._send_with_retries(url, request)
             target = response.headers.get("location")
             if response.status not in _REDIRECT_STATUSES or target is None:
                 return response

@@ -16,7 +16,6 @@ TEMPLATES = {
     "={{ 1) + (2 }}": [("expression_feature", "error", True, 4)],
     "={{ $json.x.constructor }}": [("expression_feature", "error", False, 4)],
     "=a{{ 1 }}b{{ $fromAI('x') }}": [("expression_feature", "error", False, 14)],
-    "={{ $binary.data }}": [("expression_feature", "error", False, 5)],
     "={{ $vars.x + 1 }}": [("expression_feature", "warning", False, 5)],
     "={{ $json.$vars + '$vars' }}": [],
     "={{ new Intl.RelativeTimeFormat('en') }}": [("expression_feature", "error", False, 14)],

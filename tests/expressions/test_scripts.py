@@ -70,7 +70,6 @@ async def test_results_are_read_as_items(evaluator: Evaluator, world: World_) ->
         ("return [{ json: 7 }]", False),
         ("return [{ json: {}, total: 7 }]", False),
         ("return [{ json: {} }, { total: 7 }]", False),
-        ("return [{ json: {}, binary: { data: {} } }]", False),
         ("return DateTime.now()", False),
         ("return [{ json: new Date() }]", False),
         ("throw new Error('no stock')", True),

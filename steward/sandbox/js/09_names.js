@@ -6,10 +6,10 @@ let world = null; // the message: items, names, seen, pairs, scope, parameters
 const wrappedLists = new Map();
 const guardedLists = new Set();
 
-const wrapped = (key, list, place) => {
+const wrapped = (key, list, place, files) => {
   let made = wrappedLists.get(key);
   if (!made) {
-    made = freeze(list.map((json) => freeze({ json })));
+    made = freeze(list.map((json, at) => freeze(files?.[at] ? { json, binary: frozen(files[at]) } : { json })));
     wrappedLists.set(key, made);
   }
   if (place.stands === GUARDED && !guardedLists.has(key)) {
@@ -23,6 +23,8 @@ const wrapped = (key, list, place) => {
 // cannot be told; as copies, where it says that it changes something, and to scripts.
 const [PLAIN, GUARDED, COPIED] = [0, 1, 2];
 
+const copyOf = (item) => (item.binary ? { json: copied(item.json), binary: copied(item.binary) } : { json: copied(item.json) });
+
 /** Where an expression stands: the item's place, and how it is given values. */
 class Place {
   constructor(item, stands) {
@@ -30,10 +32,10 @@ class Place {
     this.stands = stands;
   }
   give(items) {
-    return this.stands === COPIED ? items.map((item) => ({ json: copied(item.json) })) : items;
+    return this.stands === COPIED ? items.map(copyOf) : items;
   }
   one(item) {
-    return item && this.stands === COPIED ? { json: copied(item.json) } : item;
+    return item && this.stands === COPIED ? copyOf(item) : item;
   }
   get json() {
     const json = world.items[this.item];
@@ -61,7 +63,7 @@ const itemsOf = (name, branch, at, place) => {
   const outputs = seen.runs[number];
   if (outputs === undefined) fault(`The step “${name}” has no run ${number}.`);
   const output = branch ?? seen.branch;
-  return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? [], place);
+  return wrapped(`${name}\n${number}\n${output}`, outputs?.[output] ?? [], place, seen.files?.[number]?.[output]);
 };
 
 /** The item of a step that the item at a place came from. */
@@ -73,7 +75,7 @@ const pairedOf = (name, item, place) => {
   if (spot === null) return { json: undefined };
   if (typeof spot === 'string') fault(spot);
   const [at, output, number] = spot;
-  return wrapped(`${name}\n${at}\n${output}`, seen.runs[at]?.[output] ?? [], place)[number] ?? { json: undefined };
+  return wrapped(`${name}\n${at}\n${output}`, seen.runs[at]?.[output] ?? [], place, seen.files?.[at]?.[output])[number] ?? { json: undefined };
 };
 
 const numbers = ([branch, at]) => [branch, at].map((number) => (number === undefined || number === null ? undefined : Number(number)));
@@ -133,6 +135,10 @@ class NodeView {
   get data() {
     return this.json;
   }
+  get binary() {
+    const at = this.#place.item ?? 0;
+    return this.#place.one(itemsOf(this.#name, undefined, undefined, this.#place)[at])?.binary;
+  }
   get params() {
     return copied(seenStep(this.#name).params);
   }
@@ -150,7 +156,7 @@ class NodeView {
 const nodesView = (place) =>
   new Proxy({}, { get: (target, name) => (typeof name === 'symbol' ? target[name] : new NodeView(name, place)) });
 
-const inputItems = (place) => wrapped('input', world.items, place);
+const inputItems = (place) => wrapped('input', world.items, place, world.files);
 
 /** $input. */
 class InputView {
@@ -238,7 +244,7 @@ const NAMES = {
   $env: () => closedEnvironment,
   $vars: empty,
   $secrets: () => undefined,
-  $binary: empty,
+  $binary: (place) => copied(world.files?.[place.item] ?? {}),
   $self: empty,
   $mode: () => undefined,
 };

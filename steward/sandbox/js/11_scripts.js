@@ -89,7 +89,7 @@ const THINGS = {
 };
 
 /** The items a script is given: its own copies, each knowing its place. */
-const given = () => world.items.map((json, item) => ({ json: copied(json), pairedItem: { item } }));
+const given = () => world.items.map((json, item) => ({ json: copied(json), ...(world.files?.[item] && { binary: copied(world.files[item]) }), pairedItem: { item } }));
 
 const scriptInput = (items, place) => ({
   first: () => items[0],
@@ -106,14 +106,14 @@ const scriptInput = (items, place) => ({
   },
 });
 
-const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemIndex: noIndex, $position: noPosition, $binary, ...SHARED } = NAMES;
+const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemIndex: noIndex, $position: noPosition, $binary: noBinary, ...SHARED } = NAMES;
 
 /** The names of a mode, each with its value from (items, place). */
 const namesOf = (mode) => {
   const names = {};
   for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, COPIED));
   names.$input = scriptInput;
-  const own = { $json: (items, place) => items[place]?.json, $itemIndex: (items, place) => place ?? 0 };
+  const own = { $json: (items, place) => items[place]?.json, $binary: (items, place) => items[place]?.binary ?? {}, $itemIndex: (items, place) => place ?? 0 };
   if (mode === 'all' || mode === 'function') return { ...names, ...own, items: (items) => items };
   if (mode === 'each') return { ...names, ...own, item: (items, place) => items[place] };
   return { ...names, ...own, item: (items, place) => items[place].json };
@@ -187,8 +187,8 @@ const itemOf = (value, at, whole = isWhole(value)) => {
     if (!(keys[place] in ITEM_KEYS)) throw new NotItems(`“${keys[place]}” of item ${at} stands beside “json”. Put it into “json”.`);
   }
   if (!isObject(value.json)) throw new NotItems(`“json” of item ${at} is not an object.`);
-  if (isObject(value.binary) && keysOf(value.binary).length) throw new NotItems(`Item ${at} has a file (“binary”); files are not carried here. Take it out.`);
   const made = { json: value.json, paired: pairsOf(value.pairedItem) };
+  if (isObject(value.binary) && keysOf(value.binary).length) made.binary = value.binary;
   if (value.error !== undefined && value.error !== null) made.error = shown(value.error);
   return made;
 };

@@ -7,7 +7,6 @@ const missing = (level, message, todo, column) => problemOf('expression_feature'
 
 const ABSENT = {
   $fromAI: ['error', 'It asks a language model for a value, which is not done here.', 'Write the value or an expression instead.'],
-  $binary: ['error', 'It reads a file of the item; files are not carried here.', 'Take the value from a field of the item.'],
   $vars: ['warning', 'Variables of n8n are empty here.', 'Write the value into the workflow.'],
   $secrets: ['warning', 'Secrets of n8n are not here.', 'Use a connection of Steward.'],
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],

@@ -97,8 +97,13 @@ def file_of(item: Item, name: str) -> BinaryReference:
 
 async def content_of(call: StepCall, file: BinaryReference) -> bytes:
     """Returns the content of a file. Raises ItemFailed."""
+    return await content_by_hash(call, file.sha256)
+
+
+async def content_by_hash(call: StepCall, sha256: str) -> bytes:
+    """Returns the content of a file of this run. Raises ItemFailed."""
     try:
-        return await storage_of(call).get(file.sha256)
+        return await storage_of(call).get(sha256)
     except FileRefused as refused:
         raise ItemFailed(refused.message) from refused
 

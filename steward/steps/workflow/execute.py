@@ -34,6 +34,7 @@ from steward.steps.workflow.items import (
     PairingUnknown,
     Source,
     carry_files,
+    file_views,
     fill_pairing,
     trace,
 )
@@ -232,7 +233,8 @@ async def _call(
 
     def input_context(names: Iterable[str] | None) -> ExpressionContext:
         """Returns what a script sees: with “execute once” only the first item, unlike an expression."""
-        world = replace(context_for(names), items=[item.json for item in inputs[0]])
+        items = inputs[0]
+        world = replace(context_for(names), items=[item.json for item in items], files=file_views(items))
         refuse_partial_context(context.partials, world, source)
         return world
 
@@ -261,6 +263,7 @@ def world_of(
     first = next((source for source in execution.sources if source is not None), None)
     return ExpressionContext(
         items=[item.json for item in execution.inputs[0]],
+        files=file_views(execution.inputs[0]),
         variables=_scope(context, execution, first, now),
         steps={name: _seen(context, name, step.name) for name in step_names if _has_run(history, name)},
         names=frozenset((context.entry, *(step_.name for step_ in context.plan.steps))),
@@ -280,7 +283,12 @@ def _seen(context: ExecutionContext, name: str, reader: str) -> StepView:
     while runs and runs[-1] is None:  # a run in progress
         runs.pop()
     step = next((candidate for candidate in context.plan.steps if candidate.name == name), None)
+    files = [
+        None if ran.outputs is None else [file_views(items) for items in ran.outputs]
+        for ran in context.history[name]
+    ]
     return StepView(
+        files=files if any(any(output) for output in files if output) else (),
         runs=runs,
         branch=context.branch(name, reader),
         params=raw_parameters(step.config) if step is not None else {},

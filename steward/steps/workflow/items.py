@@ -40,6 +40,27 @@ class BinaryReference:
         _, dot, end = (self.file_name or "").rpartition(".")
         return end if dot and end.isalnum() else ""
 
+    def view(self) -> JsonObject:
+        """Returns the file as `$binary` has it. Its content is not among it; `id` is its hash."""
+        kind = self.mime_type.partition("/")[0]
+        view: dict[str, JsonValue] = {
+            "id": self.sha256,
+            "mimeType": self.mime_type,
+            "fileType": {"application": self.mime_type.rpartition("/")[2]}.get(kind, kind),
+            "fileExtension": self.extension,
+            "fileSize": readable_size(self.size),
+            "bytes": self.size,
+        }
+        return view if self.file_name is None else view | {"fileName": self.file_name}
+
+
+def readable_size(size: int) -> str:
+    """Returns a size with three digits and its unit, such as 1.23 kB."""
+    for unit, factor in (("MB", 10**6), ("kB", 1000)):
+        if size >= factor:
+            return f"{float(f'{size / factor:.3g}'):g} {unit}"
+    return f"{size} B"
+
 
 NO_BINARY: Mapping[str, BinaryReference] = MappingProxyType({})
 
@@ -105,6 +126,15 @@ History: TypeAlias = dict[str, list[PastRun]]
 
 class PairingUnknown(Exception):
     """Raised when the paired item is unknown: pairing is missing on the way, or leads to several items."""
+
+
+def file_views(items: Sequence[Item]) -> list[JsonObject | None]:
+    """Returns the files of items as scripts and `$binary` see them; an empty list if no item has any."""
+    if not any(item.binary for item in items):
+        return []
+    return [
+        {name: file.view() for name, file in item.binary.items()} if item.binary else None for item in items
+    ]
 
 
 def encode_outputs(outputs: Outputs) -> JsonValue:

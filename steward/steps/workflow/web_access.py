@@ -10,7 +10,7 @@ from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.connectors.web_request.connector import CHANGES
 from steward.model.ids import IntegrationId
 from steward.outbound.hosts import is_among
-from steward.outbound.response import PlatformResponse
+from steward.outbound.response import ANSWER_BYTES, PlatformResponse
 from steward.outbound.web import NO_CONNECTION, WebReadClient
 from steward.steps.base import AccountAccess
 from steward.steps.workflow.effects import account_of, web_of
@@ -27,13 +27,22 @@ class WebAccess:
     web: WebReadClient | None
 
     async def read(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        max_bytes: int = ANSWER_BYTES,
     ) -> PlatformResponse:
-        """Returns the response to a GET or HEAD. Raises CallError, ItemFailed."""
+        """Returns the response to a GET or HEAD. Raises CallError, ItemFailed.
+
+        With an account the response has at most 10 MiB, else `max_bytes`.
+        """
         if self.account is not None:
             return await self._ask(self.account, HttpQuery(method, url, tuple(headers.items()), body))
         assert self.web is not None
-        return await self.web.read(method, url, headers, body)
+        return await self.web.read(method, url, headers, body, max_bytes=max_bytes)
 
     async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
         """Returns the response to a GraphQL query that changes nothing. Raises CallError, ItemFailed."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from steward.model.plan import OnError
+from steward.steps.n8n import item_files
 from steward.steps.n8n.nodes.plain import passed
 from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.views import CodeFailed, Script, ScriptItem, ScriptMode
-from steward.steps.workflow.items import Item, Items
+from steward.steps.workflow.items import BinaryReference, Item, Items
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
@@ -57,7 +58,7 @@ class CodeNode(StepType):
         failed: Items = []
         for index, script_item in enumerate(result.items):
             if script_item.error is None:
-                out.append(_item(script_item))
+                out.append(await _item(call, script_item))
             else:
                 _fail(call, index, script_item.error, out, failed)
         return NodeResult([out, failed] if call.on_error is OnError.ERROR_OUTPUT else [out])
@@ -109,9 +110,27 @@ _EXAMPLES = {
 }
 
 
-def _item(script_item: ScriptItem) -> Item:
+async def _item(call: StepCall, script_item: ScriptItem) -> Item:
     paired = None if script_item.paired is None else tuple((index, 0) for index in script_item.paired)
-    return Item(script_item.json, paired)
+    binary = {name: await _file(call, name, file) for name, file in script_item.binary.items()}
+    return Item(script_item.json, paired, binary=binary)
+
+
+async def _file(call: StepCall, name: str, file: object) -> BinaryReference:
+    """Returns a file that a script handed on, or stores the one that it made as Base64."""
+    if not isinstance(file, dict):
+        raise ItemFailed(f"“{name}” of the item's files is not an object.")
+    file_name, mime_type = (
+        value if isinstance(value, str) else None for value in (file.get("fileName"), file.get("mimeType"))
+    )
+    if isinstance(sha256 := file.get("id"), str):
+        content = await item_files.content_by_hash(call, sha256)
+    elif isinstance(data := file.get("data"), str):
+        content = item_files.from_base64(data)
+    else:
+        words = f"The script made the file “{name}” without data. Hand it Base64 in “data”."
+        raise ItemFailed(words)
+    return await item_files.store(call, content, file_name=file_name, mime_type=mime_type)
 
 
 def _fail(call: StepCall, number: int, error: str, out: Items, failed: Items) -> None:

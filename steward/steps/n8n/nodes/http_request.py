@@ -9,7 +9,9 @@ from steward.model.answer import WriteAnswer
 from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
+from steward.outbound.response import PlatformResponse
 from steward.steps.n8n.http_bodies import body_of, body_problems
+from steward.steps.n8n.http_files import FILE_BYTES, asks_file, file_problems, read_files
 from steward.steps.n8n.http_pages import PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
     account_to_bind,
@@ -43,7 +45,7 @@ from steward.steps.workflow.step_types import (
     StepProblem,
     StepType,
 )
-from steward.steps.workflow.web_access import KIND, web_access_of
+from steward.steps.workflow.web_access import KIND, WebAccess, web_access_of
 
 _READS = frozenset(("GET", "HEAD"))
 _NAMES = (
@@ -203,9 +205,7 @@ def _format_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("warning", "parameter", f"{words} Check what follows.")
     shape = str(node.literal("options.response.response.responseFormat", "autodetect"))
     if shape == "file" or node.get("responseFormat") == "file":
-        yield StepProblem(
-            "error", "binary", "It fetches a file, which steps do not keep here. Remove the step."
-        )
+        yield from file_problems(node, reads=_method(node) in _READS)
     if node.get("provideSslCertificates"):
         words = "It signs in with a certificate of its own, which is not offered here. Use another sign-in."
         yield StepProblem("error", "credential", words)
@@ -274,20 +274,27 @@ def _sends(call: StepCall) -> NodeResult:
     return send_each_item(call, build_request, settings_of)
 
 
+def _first_request(call: StepCall, index: int) -> PageRequest:
+    params = call.params(index)
+    name = "requestMethod" if call.version < 3 else "method"
+    headers = {"accept": "application/json, text/*;q=0.9, */*;q=0.8"} | _headers(params, call.version)
+    body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
+    if body and kind is not None:
+        headers.setdefault("content-type", kind)
+    url = https_address(js.text(params.get("url", "")))
+    lists = params.text("options.queryParameterArrays")
+    query = _query(params, call.version)
+    return PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)
+
+
 async def _reads(call: StepCall) -> NodeResult:
     web = web_access_of(call)
+    if call.items and asks_file(call.first):
+        return await _file_reads(call, web)
 
     async def read(index: int) -> list[dict[str, Any]]:
         params = _shaped(call.params(index), call.version)
-        name = "requestMethod" if call.version < 3 else "method"
-        headers = {"accept": "application/json, text/*;q=0.9, */*;q=0.8"} | _headers(params, call.version)
-        query = _query(params, call.version)
-        body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
-        if body and kind is not None:
-            headers.setdefault("content-type", kind)
-        url = https_address(js.text(params.get("url", "")))
-        lists = params.text("options.queryParameterArrays")
-        first = PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)
+        first = _first_request(call, index)
         await _pause_between_batches(call, index, params)
         if call.step.origin is not None and call.step.origin.needs == "store":
             return response_items(await store_answer(call, first.url, first.query), params)
@@ -300,6 +307,25 @@ async def _reads(call: StepCall) -> NodeResult:
         return response_items(answer, params)
 
     return await read_each_item(call, read)
+
+
+async def _file_reads(call: StepCall, web: WebAccess) -> NodeResult:
+    async def ask(index: int) -> tuple[PageRequest, PlatformResponse]:
+        await _pause_between_batches(call, index, call.params(index))
+        first = _first_request(call, index)
+        try:
+            response = await web.read(
+                first.method,
+                first.address(),
+                {**first.headers, "accept": "*/*"},
+                first.body,
+                max_bytes=FILE_BYTES,
+            )
+        except CallError as error:
+            raise as_item_failure(error) from error
+        return first, response
+
+    return await read_files(call, ask)
 
 
 async def _pause_between_batches(call: StepCall, index: int, params: Params) -> None:

@@ -250,11 +250,12 @@ def _script_item(encoded: JsonValue) -> ScriptItem:
     if not isinstance(encoded, dict) or not isinstance(encoded.get("json"), dict):
         raise message.crash_error()
     paired = encoded.get("paired")
-    error = encoded.get("error")
+    error, binary = encoded.get("error"), encoded.get("binary")
     return ScriptItem(
         json=encoded["json"],
         paired=tuple(map(_as_index, paired)) if isinstance(paired, list) else None,
         error=None if error is None else str(error),
+        binary=binary if isinstance(binary, dict) else {},
     )
 
 

@@ -85,7 +85,8 @@ def encode_context(
     seen = {name: step for name, step in context.steps.items() if steps is None or name in steps}
     paired_steps = sorted(seen if paired is None else paired & seen.keys())
     variables = context.variables
-    return {
+    files = {"files": context.files} if context.files else {}
+    return files | {
         "items": _cut(context.items, fields),
         "names": sorted(context.names if steps is None else context.names & steps),
         "seen": {name: _encode_step(step) for name, step in seen.items()},
@@ -122,7 +123,8 @@ def encode_flow_input(script_input: JsonValue, now: datetime) -> dict[str, objec
 
 
 def _encode_step(step: StepView) -> dict[str, object]:
-    return {"runs": step.runs, "branch": step.branch, "params": step.params, "context": step.context}
+    encoded = {"runs": step.runs, "branch": step.branch, "params": step.params, "context": step.context}
+    return encoded | {"files": step.files} if step.files else encoded
 
 
 def _pairs(context: ExpressionContext, name: str) -> list[object]:

@@ -38,6 +38,7 @@ class StepView:
     branch: int = 0
     params: JsonObject = field(default_factory=dict)
     context: JsonObject = field(default_factory=dict)
+    files: Sequence[Sequence[Sequence[JsonObject | None]] | None] = ()  # as runs; empty if no item has files
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class ExpressionContext:
     steps: Mapping[str, StepView] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     pairing: Pairing = never_paired
+    files: Sequence[JsonObject | None] = ()  # of the items, as `$binary` has them; empty if none has any
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +137,14 @@ class Script:
 class ScriptItem:
     """An item that a script returned. `paired` are input indexes; None if the script did not set them.
 
+    `binary` are its files as the script returned them: whatever JSON it may be.
     `error`: the script failed for this item (only in modes `each` and `function_item`); `json` is then empty.
     """
 
     json: JsonObject
     paired: tuple[int, ...] | None = None
     error: str | None = None
+    binary: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

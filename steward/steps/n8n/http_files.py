@@ -1,0 +1,79 @@
+"""Files that an HTTP step fetches: the response of a read as a file of its item."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from urllib.parse import unquote, urlsplit
+
+from steward.model.run import Counts
+from steward.outbound.response import PlatformResponse
+from steward.steps.n8n import item_files
+from steward.steps.n8n.http_pages import PageRequest
+from steward.steps.workflow.answers import full_response, is_tolerant
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.step_types import (
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    Params,
+    StepCall,
+    StepProblem,
+    paired_with,
+)
+
+FILE_BYTES = 20 * 1024 * 1024
+_FILE_NAME = re.compile(r"filename\*?=(?:UTF-8'[^']*')?(?:\"([^\"]*)\"|([^;\s]+))", re.IGNORECASE)
+
+
+def asks_file(params: Params) -> bool:
+    """Whether the response becomes a file."""
+    shape = params.text("options.response.response.responseFormat")
+    return shape == "file" or params.text("responseFormat") == "file"
+
+
+def file_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:
+    """Yields what cannot be fetched as a file."""
+    if not reads:
+        words = "It sends and takes the response as a file, which is not done here. Fetch the file by GET."
+        yield StepProblem("error", "binary", words)
+    elif node.get("options.pagination.pagination.paginationMode", "off") != "off":
+        words = "It fetches files page by page, which is not done here. Switch the pagination off."
+        yield StepProblem("error", "binary", words)
+
+
+async def read_files(
+    call: StepCall, ask: Callable[[int], Awaitable[tuple[PageRequest, PlatformResponse]]]
+) -> NodeResult:
+    """Fetches a file for each item by `ask`. The items keep the files they have."""
+
+    async def fetch(index: int, item: Item) -> list[Item]:
+        request, response = await ask(index)
+        if not response.ok and not is_tolerant(call.params(index)):
+            raise ItemFailed(f"The address answered with status {response.status}.")
+        return [await _file_item(call, index, item, response, request)]
+
+    result = await item_files.convert_each_item(call, fetch)
+    return replace(result, counts=Counts(read=len(result.outputs[0])))
+
+
+async def _file_item(
+    call: StepCall, index: int, item: Item, response: PlatformResponse, request: PageRequest
+) -> Item:
+    params = call.params(index)
+    mime_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    file_name = _file_name(response.headers.get("content-disposition", ""), request.url)
+    file = await item_files.store(call, response.body, file_name=file_name, mime_type=mime_type or None)
+    older = params.text("dataPropertyName") or "data"
+    name = params.text("options.response.response.outputPropertyName") or older
+    fields = {}
+    if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):
+        fields = full_response(response, None)
+        del fields["body"]
+    return Item(fields, paired_with(index), binary={**item.binary, name: file})
+
+
+def _file_name(disposition: str, url: str) -> str | None:
+    """Returns the name that the response or else the address gives; never a path."""
+    match = _FILE_NAME.search(disposition)
+    name = unquote(match[1] or match[2] or "") if match else unquote(urlsplit(url).path)
+    return re.split(r"[/\\]", name)[-1][:200] or None

@@ -1,0 +1,111 @@
+"""Files in expressions and scripts: what `$binary` shows, and what a script may hand on."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from steward.steps.workflow.items import BinaryReference, Item, readable_size
+from tests.imports.cases import FilesInMemory
+from tests.imports.n8n.one_step import items_of
+
+
+async def item_with(files: FilesInMemory, content: bytes = b"tea") -> Item:
+    """An item with one file."""
+    file = BinaryReference(await files.put(content), len(content), "image/png", "tea.png")
+    return Item({"id": 1}, ((0, 0),), binary={"photo": file})
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("$binary.photo.fileName", "tea.png"),
+        ("$binary.photo.mimeType", "image/png"),
+        ("$binary.photo.fileExtension", "png"),
+        ("$binary.photo.fileType", "image"),
+        ("$binary.photo.fileSize", "3 B"),
+        ("Object.keys($binary)", ["photo"]),
+        ("$binary.other?.fileName ?? 'none'", "none"),
+        ("$input.item.binary.photo.fileName", "tea.png"),
+        ("$input.first().binary.photo.mimeType", "image/png"),
+        ("$('Start').item.binary.photo.fileName", "tea.png"),
+        ("$('Start').all()[0].binary.photo.fileName", "tea.png"),
+        ("$node['Start'].binary.photo.fileName", "tea.png"),
+        ("$binary.photo.data === undefined", True),
+    ],
+)
+async def test_an_expression_reads_what_a_file_is(expression: str, value: Any) -> None:
+    """Name, type, extension and size, of the item and of earlier steps; never the content."""
+    files = FilesInMemory()
+    assignment = {"name": "a", "value": f"={{{{ {expression} }}}}", "type": "any"}
+    kind = {str: "string", bool: "boolean", list: "array"}[type(value)]
+    parameters = {"assignments": {"assignments": [assignment | {"type": kind}]}}
+    outputs = await items_of("set", 3.4, parameters, [await item_with(files)], files=files)
+    assert not isinstance(outputs, str), outputs
+    assert outputs[0][0].json == {"a": value}
+
+
+async def test_an_item_without_files_has_an_empty_binary() -> None:
+    """An expression that lists its files gets none."""
+    assignment = {"name": "a", "value": "={{ Object.keys($binary).length }}", "type": "number"}
+    parameters = {"assignments": {"assignments": [assignment]}}
+    outputs = await items_of("set", 3.4, parameters, [Item({}, ((0, 0),))])
+    assert not isinstance(outputs, str), outputs
+    assert outputs[0][0].json == {"a": 0}
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1234, "1.23 kB"), (20_971_520, "21 MB")]
+)
+def test_sizes_have_three_digits_and_a_unit(size: int, text: str) -> None:
+    """Units of a thousand."""
+    assert readable_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("return $input.all()", {"photo": "tea.png"}),
+        ("return items", {"photo": "tea.png"}),
+        ("return items.map(item => ({json: {}, binary: item.binary}))", {"photo": "tea.png"}),
+        ("items[0].binary.photo.fileName = 'new.png'; return items", {"photo": "new.png"}),
+        ("return [{json: {}, binary: {copy: $('Start').first().binary.photo}}]", {"copy": "tea.png"}),
+        ("return [{json: {name: items[0].binary.photo.fileName}}]", {}),
+    ],
+)
+async def test_a_script_hands_files_on(script: str, names: dict[str, str]) -> None:
+    """Those of the items that it returns, also under other names."""
+    files = FilesInMemory()
+    outputs = await items_of("code", 2, {"jsCode": script}, [await item_with(files)], files=files)
+    assert not isinstance(outputs, str), outputs
+    [item] = outputs[0]
+    assert {name: file.file_name for name, file in item.binary.items()} == names
+    for file in item.binary.values():
+        assert (await files.get(file.sha256), file.size, file.mime_type) == (b"tea", 3, "image/png")
+
+
+async def test_a_script_makes_a_file_of_base64() -> None:
+    """It is stored, with the name and type that the script gives it."""
+    data = base64.b64encode(b"a,b\n1,2").decode()
+    script = f"return [{{json: {{}}, binary: {{data: {{data: '{data}', fileName: 'a.csv'}}}}}}]"
+    files = FilesInMemory()
+    outputs = await items_of("code", 2, {"jsCode": script}, [Item({}, ((0, 0),))], files=files)
+    assert not isinstance(outputs, str), outputs
+    file = outputs[0][0].binary["data"]
+    assert (file.file_name, file.mime_type, file.size) == ("a.csv", "text/csv", 7)
+    assert await files.get(file.sha256) == b"a,b\n1,2"
+
+
+@pytest.mark.parametrize(
+    ("binary", "words"),
+    [
+        ("{data: {data: 'no base64!'}}", "not Base64"),
+        ("{data: {fileName: 'a.csv'}}", "without data"),
+        ("{data: 7}", "is not an object"),
+    ],
+)
+async def test_what_is_no_file_fails_the_script(binary: str, words: str) -> None:
+    """Whatever a script says, only content that is there becomes a file."""
+    script = f"return [{{json: {{}}, binary: {binary}}}]"
+    outputs = await items_of("code", 2, {"jsCode": script}, [Item({}, ((0, 0),))], files=FilesInMemory())
+    assert words in str(outputs)
