@@ -87,3 +87,16 @@ async def test_a_comparison_that_n8n_does_not_have_never_holds() -> None:
     assert errors_of("if", 2.2, parameters) == []
     assert "never holds" in _warnings("if", 2.2, parameters)[0]
     assert await outputs_of("if", 2.2, parameters, [{}]) == [[], [{}]]
+
+
+@pytest.mark.parametrize(
+    ("version", "text"), [(1.1, "Tea at us or up, mail"), (1.2, "Tea at us [/x?y=1&z] or up, mail [a@b.c]")]
+)
+async def test_the_text_of_a_link_has_its_address_since_version_1_2(version: float, text: str) -> None:
+    """Places within the page are left out."""
+    links = '<a href="/x?y=1&amp;z">us</a> or <a href="#top">up</a>, <a href="mailto:a@b.c">mail</a>'
+    values = {"values": [{"key": "k", "cssSelector": "p"}]}
+    parameters = {"operation": "extractHtmlContent", "extractionValues": values}
+    assert await outputs_of("html", version, parameters, [{"data": f"<p>Tea at {links}</p>"}]) == [
+        [{"k": text}]
+    ]

@@ -122,16 +122,16 @@ def _value(tree: LexborHTMLParser, row: Params, params: Params, *, first_only: b
     tidy = params.flag("options.cleanUpText", default=True)
     kind = row.text("returnValue", "text")
     if row.flag("returnArray"):
-        return [_of(node, kind, row, trim=trim, tidy=tidy) for node in nodes]
+        return [_of(node, kind, row, trim=trim, tidy=tidy, with_links=first_only) for node in nodes]
     if kind == "text" and not first_only:  # the older versions join the texts of all that match
         joined = "".join(_text(node, row) for node in nodes)
         return _tidied(joined, trim=trim, tidy=tidy)
     if nodes:
-        return _of(nodes[0], kind, row, trim=trim, tidy=tidy)
+        return _of(nodes[0], kind, row, trim=trim, tidy=tidy, with_links=first_only)
     return {"text": "", "html": None}.get(kind, js.UNDEFINED)  # an attribute of nothing is no field at all
 
 
-def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> Any:
+def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool, with_links: bool) -> Any:
     if kind == "attribute":
         value = _attribute(node, row.text("attribute"))
     elif kind == "html":
@@ -139,7 +139,7 @@ def _of(node: LexborNode, kind: str, row: Params, *, trim: bool, tidy: bool) -> 
     elif kind == "value":
         value = _value_of(node)
     else:
-        return _tidied(_text(node, row), trim=trim, tidy=tidy)
+        return _tidied(_text(node, row, with_links=with_links), trim=trim, tidy=tidy)
     return value.strip() if isinstance(value, str) and trim else value
 
 
@@ -164,17 +164,29 @@ def _value_of(node: LexborNode) -> Any:
     return js.UNDEFINED if picked is None else _attribute(picked, "value")
 
 
-def _text(node: LexborNode, row: Params) -> str:
+def _text(node: LexborNode, row: Params, *, with_links: bool = False) -> str:
+    """Returns the text of an element; since version 1.2 a link's address stands behind its text."""
     skipped = row.text("skipSelectors")
-    if skipped:
-        copy = LexborHTMLParser(node.html or "")
+    has_links = with_links and node.css_first("a[href]") is not None
+    if skipped or has_links:
+        copy = LexborHTMLParser(f"<body>{node.inner_html or ''}</body>")
         try:
-            for element in copy.css(skipped):
+            for element in copy.css(skipped) if skipped else ():
                 element.decompose()
         except (SelectolaxError, ValueError):
             raise ItemFailed(f"The selector “{skipped[:80]}” cannot be read.") from None
+        if has_links:
+            _write_addresses(copy)
         return copy.body.text() if copy.body is not None else ""
     return node.text()
+
+
+def _write_addresses(page: LexborHTMLParser) -> None:
+    """Adds each link's address to its text, in brackets; links within the page have none."""
+    for link in page.css("a[href]"):
+        address = (link.attributes.get("href") or "").removeprefix("mailto:")
+        if address and not address.startswith("#"):
+            link.insert_child(f" [{address}]" if link.text().strip() else address)
 
 
 def _tidied(text: str, *, trim: bool, tidy: bool) -> str:
