@@ -70,15 +70,6 @@ def unconfigured(
     return steps_to_bind
 
 
-def bindable(plan: Plan) -> list[JsonObject]:
-    """The steps that are bound one by one, as answered; the store is the automation's."""
-    return [
-        {"step": step.name, "kind": step.origin.needs, "target": step.origin.target}
-        for step in kept_plan.needed(plan)
-        if step.origin is not None and step.origin.needs not in (None, "store")
-    ]
-
-
 def _is_up(connection: Connection) -> bool:
     return connection.state is ConnectionState.CONNECTED
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from steward.automations import workflows
+from steward.automations.bindable import bindable
 from steward.automations.bindings import check_bound
 from steward.automations.checks import Faults
 from steward.automations.platforms import lacking
@@ -57,6 +58,7 @@ async def preview(
     )
     return {
         "plan": keep.shown_plan(plan),
+        "bindable": await bindable(tx, actor.org, plan_),
         "readiness": workflows.readiness_wire(missing, is_ready=not missing),
         "issues": [*elsewhere, *issues],
         "reach": reach_of(plan_).wire(),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from steward.automations import change
+from steward.automations.bindable import bindable
 from steward.automations.change import UpdateAsk
 from steward.imports.n8n.read import read_value
 from steward.model import kept_plan
@@ -103,7 +104,7 @@ async def test_another_kind_of_connection_is_no_account(partner: PartnerShop) ->
     for number in (shop.connections["teams"].integration_id, 999_999):
         with pytest.raises(ValidationFailed) as refused:
             await automated(shop, chain(asking()), accounts={"Ask": {"integration_id": number}})
-        assert list(refused.value.errors) == ["accounts.Ask"]
+        assert set(refused.value.errors or ()) == {"accounts.Ask"}
 
 
 async def test_a_literal_key_is_taken_out_and_put_back_by_the_account(partner: PartnerShop) -> None:
@@ -203,3 +204,20 @@ def test_an_address_that_is_not_the_services_own_is_warned_about() -> None:
     _, account, found = read(predefined("openAiApi", url=f"https://{ELSEWHERE}/v1"))
     assert account["hosts"] == ["api.openai.com"]
     assert found.count(("warning", "credential")) == 2
+
+
+async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> None:
+    """By the hosts of the step; with two that fit, or none, a person chooses."""
+    shop = partner.shop
+    elsewhere = node(
+        "Elsewhere", "httpRequest", 4.2, {"url": f"https://{ELSEWHERE}/a", **HEADER, "options": {}}
+    )
+    plan = kept_plan.from_kept(kept_plan.to_kept(read_value(chain(asking(), elsewhere)).plan))
+
+    async def proposed() -> dict[str, Any]:
+        rows = await shop.read(lambda tx: bindable(tx, shop.owner.org, plan))
+        return {str(row["step"]): row["proposed"] for row in rows}
+
+    assert await proposed() == {"Ask": partner.account["integration_id"], "Elsewhere": None}
+    await shop.connect("http_api", {"hosts": "*.partner.example", "token": KEY})
+    assert await proposed() == {"Ask": None, "Elsewhere": None}

@@ -4,7 +4,7 @@ import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
 from steward.api.schema.json_passthrough import BindableStep, PlanWire
-from steward.automations.workflows import bindable
+from steward.automations.bindable import bindable
 from steward.database.automations import plans
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
@@ -20,8 +20,8 @@ _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
 class AutomationPlanAnswer(msgspec.Struct):
     """The automation's own copy of its plan, as an import's is shown.
 
-    `bindable` are the steps whose connection is chosen by `bindings`, in plan order; the store is the
-    automation's. `idle` names the steps no run comes to. Empty for an automation of a template.
+    `bindable` are the steps whose connection is chosen by `bindings` or `accounts`, in plan order; the store
+    is the automation's. `idle` names the steps no run comes to. Empty for an automation of a template.
     """
 
     plan: PlanWire
@@ -43,7 +43,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         for step in plan.steps
         if step.origin is not None and (step.origin.disabled or not step.origin.reachable)
     ]
-    return AutomationPlanAnswer(shown_plan(stored_plan.plan), bindable(plan), idle)
+    return AutomationPlanAnswer(shown_plan(stored_plan.plan), await bindable(tx, automation.org, plan), idle)
 
 
 OPERATIONS = (

@@ -299,11 +299,16 @@ class StepBindingRecord(msgspec.Struct):
 
 
 class BindableStepRecord(msgspec.Struct):
-    """A step whose connection a person chooses, and where its file leads."""
+    """A step whose connection a person chooses, and where its file leads.
+
+    `proposed` is the one connected account that fits; `hosts` are those the step signs in at.
+    """
 
     step: str
     kind: Platform
     target: StepTargetRecord | None
+    hosts: list[str]
+    proposed: PositiveInt | None
 
 
 class WorkflowReadinessRecord(msgspec.Struct):

@@ -34,6 +34,7 @@ from steward.api.schema.fields import (
     wrong,
 )
 from steward.api.schema.json_passthrough import (
+    BindableStep,
     Finding,
     PlanWire,
     ProposedTrigger,
@@ -106,6 +107,7 @@ class ImportPreviewAnswer(msgspec.Struct):
     """How an import would run."""
 
     plan: PlanWire
+    bindable: list[BindableStep]
     readiness: WorkflowReadiness
     issues: list[Finding]
     reach: ReachWire

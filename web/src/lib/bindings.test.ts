@@ -1,18 +1,36 @@
 import { describe, expect, it } from "vitest";
-import type { UnconfiguredRecord } from "../api/schema";
-import { chosenOf, forAll, hasOthers, NOTHING, sent, toBind } from "./bindings";
+import { chosenOf, forAll, hasOthers, lackingOf, NOTHING, sent, sentAccounts, type ToBind } from "./bindings";
 
-const missing: UnconfiguredRecord[] = [
-  { step: "Read", kind: "store", target: null, why: "needs_reconnecting" },
-  { step: "Log", kind: "spreadsheet", target: { spreadsheet_id: "s1", sheet: "A" }, why: "no_connection" },
-  { step: "Copy", kind: "spreadsheet", target: null, why: "no_connection" },
-  { step: "Tell", kind: "teams", target: null, why: "no_connection" },
+const rows: ToBind[] = [
+  { step: "Log", kind: "spreadsheet", target: { spreadsheet_id: "s1", sheet: "A" } },
+  { step: "Copy", kind: "spreadsheet", target: null },
+  { step: "Tell", kind: "teams", target: null },
 ];
-const rows = toBind(missing);
+const ask: ToBind = { step: "Ask", kind: "http_api", target: null, hosts: ["api.example"] };
 
 describe("bindings", () => {
-  it("are of steps that need a connection of their own", () => {
-    expect(rows.map(({ step }) => step)).toEqual(["Log", "Copy", "Tell"]);
+  it("and accounts are sent apart, and read back as one", () => {
+    const chosen = { Tell: { ...NOTHING, integration: 9 }, Ask: { ...NOTHING, integration: 4 } };
+    const bound = sent([...rows, ask], chosen);
+    const accounts = sentAccounts([...rows, ask], chosen);
+    expect(Object.keys(bound)).toEqual(["Tell"]);
+    expect(accounts).toEqual({ Ask: { integration_id: 4 } });
+    expect(sentAccounts([...rows, ask], chosenOf(bound, accounts))).toEqual(accounts);
+  });
+
+  it("of an account are used for the steps of the same hosts alone", () => {
+    const same: ToBind = { ...ask, step: "Ask again" };
+    const other: ToBind = { ...ask, step: "Elsewhere", hosts: ["other.example"] };
+    const all = forAll([ask, same, other], { Ask: { ...NOTHING, integration: 4 } }, "Ask");
+    expect(Object.keys(all)).toEqual(["Ask", "Ask again"]);
+  });
+
+  it("that lack are told of both fields", () => {
+    const missing = { step: "Tell", kind: "teams" as const, target: null, why: "no_connection" as const };
+    const unbound = { step: "Ask", kind: "http_api", why: "needs_reconnecting" as const };
+    const readiness = { ready: false, missing: [], unconfigured: [missing], unbound: [unbound] };
+    expect(lackingOf(readiness).map(({ step }) => step)).toEqual(["Tell", "Ask"]);
+    expect(lackingOf(undefined)).toEqual([]);
   });
 
   it("are sent with an open target as null, and not without a connection", () => {

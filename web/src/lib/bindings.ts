@@ -1,6 +1,6 @@
 /** Steps of a workflow bound to connections: what is chosen, and what is sent of it. */
 
-import type { StepBindingRecord, UnconfiguredRecord } from "../api/schema";
+import type { BindableStepRecord, StepAccountRecord, StepBindingRecord, WorkflowReadinessRecord } from "../api/schema";
 
 /** What a person chose for one step. */
 export interface Bound {
@@ -16,8 +16,13 @@ export type Bindings = Readonly<Record<string, Bound>>;
 /** A step that needs a connection of its own; the store is the automation's and not bound. */
 export interface ToBind {
   step: string;
-  kind: "spreadsheet" | "teams";
-  target: UnconfiguredRecord["target"];
+  /** `spreadsheet` and `teams` are bound by `bindings`, every other kind by `accounts`. */
+  kind: string;
+  target: BindableStepRecord["target"];
+  /** Where it signs in, as far as its file tells. */
+  hosts?: readonly string[];
+  /** The one connection that fits; null when none does, or several do. */
+  proposed?: number | null;
 }
 
 export const NOTHING: Bound = { integration: null, spreadsheet: null };
@@ -29,9 +34,20 @@ export const WHY: Readonly<Record<string, string>> = {
   needs_reconnecting: "Reconnect it",
 };
 
-/** The steps to bind, of what a service that was told of no binding says is missing. */
-export function toBind(unconfigured: readonly UnconfiguredRecord[]): ToBind[] {
-  return unconfigured.filter((one): one is UnconfiguredRecord & ToBind => one.kind === "spreadsheet" || one.kind === "teams");
+/** A step that cannot run as it is bound, by whichever field it is bound. */
+export interface Lacking {
+  step: string;
+  kind: string;
+  why: string;
+}
+
+/** All steps without a usable connection, the store's among them. */
+export function lackingOf(readiness: WorkflowReadinessRecord | undefined): Lacking[] {
+  return readiness ? [...readiness.unconfigured, ...(readiness.unbound ?? [])] : [];
+}
+
+function isBinding(kind: string): kind is "spreadsheet" | "teams" {
+  return kind === "spreadsheet" || kind === "teams";
 }
 
 /** As the service takes them: steps without a connection are left out, an open target is null. */
@@ -39,7 +55,7 @@ export function sent(rows: readonly ToBind[], chosen: Bindings): Record<string, 
   const body: Record<string, StepBindingRecord> = {};
   for (const { step, kind } of rows) {
     const bound = chosen[step];
-    if (!bound || bound.integration === null) continue;
+    if (!bound || bound.integration === null || !isBinding(kind)) continue;
     const { spreadsheet, sheet = null } = bound;
     const target = kind === "teams" || !(spreadsheet || sheet) ? null : { spreadsheet_id: spreadsheet || null, sheet };
     body[step] = { integration_id: bound.integration, kind, target };
@@ -47,9 +63,15 @@ export function sent(rows: readonly ToBind[], chosen: Bindings): Record<string, 
   return body;
 }
 
-/** What an automation has bound already, as it is chosen anew. */
-export function chosenOf(bindings: Readonly<Record<string, unknown>>): Bindings {
-  const read = bindings as Readonly<Record<string, BindingWire>>;
+/** The same of the steps that are bound by `accounts`. */
+export function sentAccounts(rows: readonly ToBind[], chosen: Bindings): Record<string, StepAccountRecord> {
+  const bound = rows.filter(({ step, kind }) => !isBinding(kind) && (chosen[step]?.integration ?? null) !== null);
+  return Object.fromEntries(bound.map(({ step }) => [step, { integration_id: chosen[step]!.integration! }]));
+}
+
+/** What an automation has bound already, by either field, as it is chosen anew. */
+export function chosenOf(bindings: Readonly<Record<string, unknown>>, accounts: Readonly<Record<string, unknown>> = {}): Bindings {
+  const read = { ...bindings, ...accounts } as Readonly<Record<string, BindingWire>>;
   return Object.fromEntries(
     Object.entries(read).map(([step, { integration_id, target }]) => [
       step,
@@ -65,9 +87,10 @@ interface BindingWire {
 
 /** The other steps of the same kind that have no connection yet; none while this one has none. */
 function others(rows: readonly ToBind[], chosen: Bindings, step: string): ToBind[] {
-  const kind = rows.find((row) => row.step === step)?.kind;
+  const own = rows.find((row) => row.step === step);
   if ((chosen[step]?.integration ?? null) === null) return [];
-  return rows.filter((row) => row.step !== step && row.kind === kind && (chosen[row.step]?.integration ?? null) === null);
+  const hosts = (row: ToBind | undefined) => JSON.stringify(row?.hosts ?? []);
+  return rows.filter((row) => row.step !== step && row.kind === own?.kind && hosts(row) === hosts(own) && (chosen[row.step]?.integration ?? null) === null);
 }
 
 /** The same connection for every step of its kind that has none yet; their targets stay open. */

@@ -61,6 +61,32 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     ],
     hints: { endpoint_url: "Such as https://s3.eu-central-1.amazonaws.com", prefix: "Only files under this are read" },
   },
+  http_api: {
+    about: "An account of any service with an HTTP API, for steps of imported workflows.",
+    steps: [
+      "In the service's settings, look for API keys, tokens or apps, and make one for Steward.",
+      "Give it no more rights than the workflow needs.",
+      "Name the hosts of its API: the key is sent to these alone, whatever a workflow's address says.",
+      "Give an address that the key may read, if you can: it is tried at once.",
+    ],
+    hints: {
+      hosts: "Such as api.example.com; several with spaces between. *.example.com is every name below it",
+      test_url: "Such as https://api.example.com/me; it is only read",
+      header_name: "Such as X-Api-Key",
+      query_name: "Such as api_key",
+      custom: 'Such as {"headers": {"App-Id": "…", "App-Key": "…"}, "qs": {}}',
+      account: "Empty for one account of these hosts",
+    },
+    beside: { scope: "client_id", audience: "client_id", client_in: "client_id" },
+    ways: {
+      token: "A token (bearer)",
+      header_name: "A key in a header",
+      query_name: "A key in the query of the address",
+      username: "A user name and a password",
+      client_id: "Client ID and secret of an app (OAuth 2)",
+      custom: "Several headers or parameters",
+    },
+  },
 };
 
 /** What became of a sign-in to a spreadsheet account (docs/design/api/connections.md#google-sign-in). */

@@ -3,7 +3,7 @@
 import { call, Refused } from "../../api/client";
 import type { AutomationRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, TriggerRecord } from "../../api/schema";
 import { idempotencyKey } from "../../lib/action.svelte";
-import { type Bindings, sent, type ToBind, toBind } from "../../lib/bindings";
+import { type Bindings, sent, sentAccounts, type ToBind } from "../../lib/bindings";
 
 const MANUAL: ScheduleRecord = {
   cadence: "manual", run_at: null, day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null,
@@ -67,7 +67,7 @@ export class SetUp {
   }
 
   #chosen() {
-    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings) };
+    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings), accounts: sentAccounts(this.rows ?? [], this.bindings) };
   }
 
   /** Asks how it would run now; the steps to bind are asked for once, without any binding. */
@@ -80,7 +80,7 @@ export class SetUp {
       if (signal.aborted) return;
       this.answer = answer;
       this.refused = undefined;
-      this.rows ??= toBind(answer.readiness.unconfigured);
+      this.rows ??= answer.bindable;
     } catch (fault) {
       if (signal.aborted) return;
       if (!(fault instanceof Refused)) throw fault;

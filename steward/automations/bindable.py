@@ -1,0 +1,64 @@
+"""The steps of a workflow that are bound one by one, with the connection that is proposed for each."""
+
+from collections.abc import Mapping, Sequence
+
+from steward.automations.workflows import bound_kinds
+from steward.database.accounts import connections
+from steward.database.engine.base import Tx
+from steward.model import kept_plan
+from steward.model.connection import Connection, ConnectionState
+from steward.model.ids import OrgId
+from steward.model.json import JsonObject
+from steward.model.plan import Plan, PlanStep
+from steward.outbound.hosts import is_among
+
+HTTP_ACCOUNT = "http_api"
+
+
+async def bindable(tx: Tx, org: OrgId, plan: Plan) -> list[JsonObject]:
+    """The steps that need a connection of their own, in plan order; the store is the automation's.
+
+    `proposed` is the one connected account that fits the step; null when none does, or several do.
+    """
+    steps = [
+        step
+        for step in kept_plan.needed(plan)
+        if step.origin is not None and step.origin.needs not in (None, "store")
+    ]
+    if not steps:
+        return []
+    connected = await connections.find(tx, org, states=(ConnectionState.CONNECTED,))
+    return [_shown(step, connected) for step in steps]
+
+
+def _shown(step: PlanStep, connected: Sequence[Connection]) -> JsonObject:
+    assert step.origin is not None
+    kinds, hosts = bound_kinds(step), hosts_of(step)
+    fitting = [
+        connection for connection in connected if connection.kind in kinds and _fits(connection, hosts)
+    ]
+    return {
+        "step": step.name,
+        "kind": step.origin.needs,
+        "target": step.origin.target,
+        "hosts": list(hosts),
+        "proposed": fitting[0].integration_id if len(fitting) == 1 else None,
+    }
+
+
+def hosts_of(step: PlanStep) -> tuple[str, ...]:
+    """The hosts a step signs in at, as far as its file tells them."""
+    account = step.origin.account if step.origin is not None else None
+    hosts = (account or {}).get("hosts")
+    return tuple(str(host) for host in hosts) if isinstance(hosts, list) else ()
+
+
+def _fits(connection: Connection, hosts: Sequence[str]) -> bool:
+    """Whether an account of an HTTP API is for one of the step's hosts; other kinds always fit."""
+    if connection.kind != HTTP_ACCOUNT:
+        return True
+    settings = connection.facts.get("settings")
+    own_hosts = str(settings.get("hosts", "") if isinstance(settings, Mapping) else "").split()
+    return any(is_among(host, own_hosts) for host in hosts) or any(
+        is_among(host, hosts) for host in own_hosts
+    )

@@ -1,0 +1,71 @@
+"""Accounts of HTTP APIs in the web app: connected, proposed to the steps of an import, changed later."""
+
+import pytest
+from playwright.async_api import expect
+
+from tests.imports.exports import chain, node
+from tests.web.conftest import Look
+from tests.web.looking import Size
+from tests.web.site import WebSite
+from tests.web.workflows import kept_import
+
+SECRET = "a-key-of-the-partner-5521"
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
+    looking: Look, web: WebSite, size: Size
+) -> None:
+    """The form shows one sign-in at a time; the one account that fits is proposed, another is not.
+
+    See docs/design/web.md#imports and docs/design/imports-accounts.md#http-accounts.
+    """
+    host = f"api.{size}.example"
+    owner = await web.signed("owner")
+    other = {"hosts": f"other.{size}.example", "token": SECRET}
+    await owner.call(
+        "POST", "/app/connections", {"kind": "http_api", "name": f"Other {size}", "settings": other}
+    )
+    seen = await looking("owner", size=size)
+    page = seen.page
+    await seen.open("/connections/new?kind=http_api")
+    await page.get_by_label("Name", exact=True).fill(f"Partner {size}")
+    await page.get_by_label("Which keys").select_option(label="A key in a header")
+    await expect(page.get_by_label("Token", exact=True)).to_have_count(0)
+    await page.get_by_label("Hosts the key may be sent to").fill("not a host")
+    await page.get_by_label("Name of the header").fill("X-Api-Key")
+    await page.get_by_label("Value of the header").fill(SECRET)
+    await page.get_by_role("button", name="Check and connect").click()
+    await expect(page.get_by_text("is not the name of a host", exact=False)).to_be_visible()
+    await page.get_by_label("Hosts the key may be sent to").fill(host)
+    await page.get_by_role("button", name="Check and connect").click()
+    await expect(page.get_by_text(f"Partner {size} is connected")).to_be_visible()
+    await expect(page.get_by_text("The key was not tried", exact=False)).to_be_visible()
+    assert not await seen.layout_faults()
+    assert SECRET not in await page.content()
+    rows = (await owner.call("GET", "/app/connections?kind=http_api&limit=200"))["connections"]
+    account = next(row["integration_id"] for row in rows if row["name"] == f"Partner {size}")
+    another = next(row["integration_id"] for row in rows if row["name"] == f"Other {size}")
+
+    sign_in = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
+    ask = node("Ask", "httpRequest", 4.2, {"url": f"https://{host}/orders", **sign_in, "options": {}})
+    kept = await kept_import(web, chain(ask, name=f"Asks {size}"), f"Asks {size}")
+    await seen.open(f"/imports/{kept['id']}?view=run")
+    bound = page.get_by_role("list", name="Steps that need a connection")
+    await expect(bound.get_by_text(f"for {host}", exact=False)).to_be_visible()
+    await expect(bound.get_by_label("Connection of Ask")).to_have_value(str(account))
+    await expect(bound.get_by_text("Connected", exact=True)).to_be_visible()
+    await page.get_by_role("button", name="Make automation").click()
+    await page.wait_for_url("**/automations/*")
+    made_id = page.url.rsplit("/", 1)[1]
+    made = (await owner.call("GET", f"/v1/automations/{made_id}"))["automation"]
+    assert (made["accounts"], made["bindings"]) == ({"Ask": {"integration_id": account}}, {})
+    assert made["readiness"] == {"ready": True, "missing": [], "unconfigured": [], "unbound": []}
+
+    await seen.open(f"/automations/{made_id}/steps")
+    await page.get_by_label("Connection of Ask").select_option(str(another))
+    await page.get_by_role("button", name="Save").first.click()
+    await expect(page.get_by_role("button", name="Save")).to_have_count(0)
+    now = (await owner.call("GET", f"/v1/automations/{made_id}"))["automation"]
+    assert now["accounts"] == {"Ask": {"integration_id": another}}
+    assert not await seen.layout_faults()
