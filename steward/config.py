@@ -320,12 +320,13 @@ class Settings:
     settle_quiet_seconds: int = _setting(
         _whole(30, 3600, test_floor=0), "120", "How long after a lost write's deadline it is first read back"
     )
-    google_client_id: str | None = _setting(_TEXT, None, "For the spreadsheet sign-in")
-    google_client_secret: str | None = _setting(_TEXT, None, "For the spreadsheet sign-in", secret=True)
+    google_client_id: str | None = _setting(_TEXT, None, "For the sign-in to Google")
+    google_client_secret: str | None = _setting(_TEXT, None, "For the sign-in to Google", secret=True)
     google_sheets_url: str = _setting(
         _URL, "https://sheets.googleapis.com", "Spreadsheets; `/v4/spreadsheets/…` is added"
     )
-    google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "Spreadsheet sign-in")
+    google_gmail_url: str = _setting(_URL, "https://gmail.googleapis.com", "Mail of signed-in people")
+    google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "For the sign-in to Google")
     google_authorize_url: str = _setting(
         _URL, "https://accounts.google.com/o/oauth2/v2/auth", "Spreadsheet sign-in"
     )
@@ -447,7 +448,7 @@ def _production_rules(settings: Settings) -> list[str]:
         address = urlsplit(getattr(settings, name))
         if address.scheme != "https" and not _is_loopback(address.hostname or ""):
             problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production, unless loopback.")
-    for name in ("google_sheets_url", "google_token_url", "google_authorize_url"):
+    for name in ("google_gmail_url", "google_sheets_url", "google_token_url", "google_authorize_url"):
         if urlsplit(getattr(settings, name)).scheme != "https":
             problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production.")
     if settings.shopify_url is not None:

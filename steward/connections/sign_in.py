@@ -25,9 +25,8 @@ from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import CallError, Unauthorized, UnusableResponse
 from steward.telemetry.redact import Secret
 
-KIND = "spreadsheet"
 _LASTS = timedelta(minutes=10)
-_SCOPES = "openid email https://www.googleapis.com/auth/spreadsheets"
+_SCOPES = "openid email"
 _NEW = IntegrationId(0)
 
 
@@ -64,6 +63,7 @@ async def start_sign_in(
     actor: Actor,
     *,
     session_hash: str,
+    kind: str = "spreadsheet",
     name: str,
     integration: IntegrationId | None,
     rules: SignInRules | None,
@@ -74,19 +74,19 @@ async def start_sign_in(
     Raises NotConfigured, and for `integration` ValidationFailed, WrongState.
     """
     if integration is not None:
-        await _reconnectable(tx, actor, integration)
+        await _reconnectable(tx, actor, integration, kind)
     if rules is None:
         raise NotConfigured("The operator has not set up the sign-in to Google.")
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=verifier)
-    pending = sign_ins.SignIn(session_hash, actor.org, integration, name, key_no, sealed)
+    pending = sign_ins.SignIn(session_hash, actor.org, integration, kind, name, key_no, sealed)
     await sign_ins.insert(tx, actor.org, _hash(state), sign_in=pending, expires_at=tx.now + _LASTS)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
     query = {
         "response_type": "code",
         "client_id": rules.client_id,
         "redirect_uri": rules.redirect_uri,
-        "scope": _SCOPES,
+        "scope": f"{_SCOPES} {vault.connectors[kind].facts.sign_in_scopes}",
         "state": state,
         "code_challenge": challenge.rstrip(b"=").decode("ascii"),
         "code_challenge_method": "S256",
@@ -96,11 +96,11 @@ async def start_sign_in(
     return f"{rules.authorize_url}?{urlencode(query)}"
 
 
-async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId) -> None:
+async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId, kind: str) -> None:
     connection = await connections.get(tx, actor.org, integration)
     if connection is None:
         raise ValidationFailed(errors={"integration_id": ["This organisation has no such connection."]})
-    if connection.kind != KIND or connection.auth is not Auth.USER_SIGN_IN:
+    if connection.kind != kind or connection.auth is not Auth.USER_SIGN_IN:
         raise ValidationFailed(errors={"integration_id": ["This was not connected by sign-in."]})
     if connection.state is ConnectionState.CONNECTED:
         raise WrongState("This connection is connected. Disconnect it first to sign in anew.")
@@ -128,7 +128,7 @@ class SignInExchange:
             raise SignInFailed("denied")
         begun, verifier = pending
         try:
-            refresh, label = await self._exchange(actor, code, verifier)
+            refresh, label = await self._exchange(actor, begun.kind, code, verifier)
         except CallError as error:
             raise SignInFailed("exchange") from error
         return SignedIn(begun.name, begun.integration, await self._tried(actor, begun, refresh, label))
@@ -142,10 +142,10 @@ class SignInExchange:
         )
         return begun, verifier
 
-    async def _exchange(self, actor: Actor, code: str, verifier: str) -> tuple[Secret, str | None]:
+    async def _exchange(self, actor: Actor, kind: str, code: str, verifier: str) -> tuple[Secret, str | None]:
         """The refresh token, and the account's address when it is told."""
         rules = self.rules
-        link = PlatformEndpoint(KIND, rules.token_url, None, Timeouts(), RateLimit(), f"sign-in {actor.org}")
+        link = PlatformEndpoint(kind, rules.token_url, None, Timeouts(), RateLimit(), f"sign-in {actor.org}")
         http = self.vault.outbound.management_client(actor.org, None, link)
         answer = await http.post_form(
             {
@@ -174,10 +174,10 @@ class SignInExchange:
         plain = {"sign_in": "google"} | ({"account": label} if label else {})
         settings = ConnectionSettings(plain, {"refresh_token": refresh}, Auth.USER_SIGN_IN, subject=subject)
         opened = ConnectionSecrets(begun.integration or _NEW, settings.plain, settings.sealed)
-        health = await connecting.look(self.vault, actor.org, KIND, opened)
+        health = await connecting.look(self.vault, actor.org, begun.kind, opened)
         if not health.ok:
             raise SignInFailed("exchange")
-        return CheckedSettings(KIND, settings, health, self.clock.now())
+        return CheckedSettings(begun.kind, settings, health, self.clock.now())
 
 
 async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:

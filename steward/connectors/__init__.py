@@ -21,6 +21,7 @@ FOLDERS = (
     "whatsapp",
     "http_api",
     "smtp",
+    "gmail",
 )
 
 ALL: Mapping[str, type[Connector]] = {

@@ -41,6 +41,8 @@ MADE = build(
         sheets_url="https://sheets.googleapis.com",
         token_url="https://oauth2.googleapis.com/token",
         teams_hosts=(".logic.azure.com",),
+        google_client_id="app",
+        google_client_secret="secret app",
     )
 )
 # What a platform might answer to anything: what a reader makes of it does not matter here.
@@ -68,7 +70,15 @@ PLAIN = {
 }
 SECRET = Secret("https://a.logic.azure.com/x?sig=abcdefgh")
 SEALED = dict.fromkeys(
-    ("access_token", "consumer_key", "consumer_secret", "webhook_url", "secret_access_key", "private_key"),
+    (
+        "access_token",
+        "consumer_key",
+        "consumer_secret",
+        "webhook_url",
+        "secret_access_key",
+        "private_key",
+        "refresh_token",
+    ),
     SECRET,
 )
 

@@ -1,5 +1,6 @@
-"""Signing in to a spreadsheet account, in the web app alone."""
+"""Signing in to accounts at Google, in the web app alone."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -13,6 +14,7 @@ from steward.api.schema.fields import NameText, PlatformText, QueryParameters, R
 from steward.connections import connect as connecting
 from steward.connections import sign_in
 from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
+from steward.connectors.base.connector import Connector
 from steward.database.engine.base import Tx
 from steward.model.account import Role
 from steward.model.ids import IntegrationId
@@ -50,16 +52,24 @@ class CallbackQuery(QueryParameters):
     error_subtype: Text | None = None
 
 
+def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
+    """Returns the kinds that a person can connect by signing in."""
+    return tuple(kind for kind, each in connectors.items() if each.facts.capabilities.sign_in)
+
+
 async def start(tx: Tx, call: ApiCall) -> Answer:
     """`POST /app/connections/sign-in`: the address to sign in at."""
     body: AccountSignInBody = call.body
-    if body.kind != sign_in.KIND:
-        raise ValidationFailed(errors={"kind": ["Only a spreadsheet is connected by sign-in."]})
+    kinds = kinds_with_sign_in(call.context.connectors)
+    if body.kind not in kinds:
+        words = f"Connected by sign-in are: {', '.join(kinds)}."
+        raise ValidationFailed(errors={"kind": [words]})
     number = None if body.integration_id is None else IntegrationId(body.integration_id)
     address = await sign_in.start_sign_in(
         tx,
         call.actor,
         session_hash=seen(call).session.session_hash,
+        kind=body.kind,
         name=body.name,
         integration=number,
         rules=call.context.rules.sign_in,

@@ -65,7 +65,10 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFacts:
-    """Constants of a connector, checked when it is loaded."""
+    """Constants of a connector, checked when it is loaded.
+
+    `sign_in_scopes` are what a person who signs in is asked to allow.
+    """
 
     id: str
     title: str
@@ -77,6 +80,7 @@ class ConnectorFacts:
     capabilities: Capabilities
     versions: tuple[str, ...] = ()
     max_event_bytes: int = 0
+    sign_in_scopes: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class SpreadsheetConnector:
         self.facts = ConnectorFacts(
             "spreadsheet", "Google Sheets", ConnectionKind.ACCOUNT,
             (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
-            self._times, _SCHEMA, self.capabilities, ("v4",),
+            self._times, _SCHEMA, self.capabilities, ("v4",), sign_in_scopes=" ".join(_SCOPES),
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
         changes: tuple[WriteOperation[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)

@@ -14,6 +14,7 @@ class SignIn:
     session_hash: str
     org: OrgId
     integration: IntegrationId | None
+    kind: str
     name: str
     key_no: int
     verifier: bytes
@@ -24,13 +25,14 @@ async def insert(tx: Tx, org: OrgId, state_hash: str, *, sign_in: SignIn, expire
     await tx.execute("DELETE FROM sign_in_states WHERE expires_at <= {now}", {})
     await tx.execute(
         "INSERT INTO sign_in_states"
-        " (state_hash, session_hash, org_id, integration_id, name, key_no, verifier_enc, expires_at)"
-        " VALUES (:state, :session, :org, :integration, :name, :key_no, :verifier, :expires_at)",
+        " (state_hash, session_hash, org_id, integration_id, kind, name, key_no, verifier_enc, expires_at)"
+        " VALUES (:state, :session, :org, :integration, :kind, :name, :key_no, :verifier, :expires_at)",
         {
             "state": state_hash,
             "session": sign_in.session_hash,
             "org": org,
             "integration": sign_in.integration,
+            "kind": sign_in.kind,
             "name": sign_in.name,
             "key_no": sign_in.key_no,
             "verifier": sign_in.verifier,
@@ -43,7 +45,7 @@ async def take(tx: Tx, org: OrgId, state_hash: str) -> SignIn | None:
     """The sign-in of a state, once; None when it is unknown, used, expired or another organisation's."""
     row = await tx.first(
         "DELETE FROM sign_in_states WHERE org_id = :org AND state_hash = :state AND expires_at > {now}"
-        " RETURNING session_hash, integration_id, name, key_no, verifier_enc",
+        " RETURNING session_hash, integration_id, kind, name, key_no, verifier_enc",
         {"org": org, "state": state_hash},
     )
     if row is None:
@@ -53,6 +55,7 @@ async def take(tx: Tx, org: OrgId, state_hash: str) -> SignIn | None:
         row["session_hash"],
         org,
         None if number is None else IntegrationId(number),
+        row["kind"],
         row["name"],
         row["key_no"],
         bytes(row["verifier_enc"]),

@@ -91,6 +91,7 @@ CREATE TABLE sign_in_states (
     session_hash {text} NOT NULL CHECK (length(session_hash) = 64),
     org_id {int} NOT NULL REFERENCES dir_orgs,
     integration_id {int},
+    kind {text} NOT NULL,
     name {text} NOT NULL,
     key_no {int} NOT NULL,
     verifier_enc {bytes} NOT NULL,

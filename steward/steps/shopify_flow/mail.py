@@ -1,14 +1,16 @@
-"""Task "Send internal email": its text goes to the bound channel or sheet; no mail is sent."""
+"""Task "Send internal email": a message by the bound mail account; or its text in a channel or sheet."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 
 from steward.connectors.base.commands import AppendRows, PostCard
 from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.mail import SEND_MAIL, SendMail
 from steward.connectors.base.messages import message_operation
 from steward.model.json import JsonValue
 from steward.model.plan import StepKind
 from steward.model.run import Counts
+from steward.outbound.mail_message import InvalidMail, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
 from steward.steps.shopify_flow.task_types import (
     FlowCall,
@@ -25,33 +27,35 @@ MAX_TITLE = 200
 
 
 class SendEmail(FlowType):
-    """A message to the merchant's own people; the addresses it names get nothing, which its finding says.
+    """A message to the merchant's own people, sent through the mail account bound to it.
 
-    In a channel it is a card; in a sheet a row of time, subject and message.
+    Where a channel or a sheet is bound in its place, the addresses it names get nothing, which its finding
+    says: in a channel it is a card; in a sheet a row of time, subject and message.
     """
 
     tasks = ("shopify::flow::send_email",)
     label = "Send internal email"
     kind = StepKind.SEND
     fields = frozenset(("address", "subject", "message"))
-    connection_kinds = ("teams", "spreadsheet")
+    connection_kinds = ("teams", "spreadsheet", "smtp", "gmail")
 
     def operation(self, definition: TaskDefinition) -> str:
-        """One thing only."""
-        return "teams.post"
+        """Returns mail.send, whatever is bound."""
+        return SEND_MAIL.name
 
     def required_connection(self, definition: TaskDefinition) -> str:
-        """A channel, or the tab of a sheet in its place."""
+        """A channel; a mail account, or the tab of a sheet, takes its place."""
         return "teams"
 
     def check(self, definition: TaskDefinition) -> Iterable[StepProblem]:
         """That there is something to say, and to whom it is not said."""
         if not definition.config.get("subject") and not definition.config.get("message"):
             yield StepProblem("error", "parameter", "It has neither subject nor message. Remove the step.")
-        words = "No mail is sent: its text goes to the Teams channel or the sheet bound to it, not to the "
-        yield StepProblem(
-            "warning", "parameter", f"{words}addresses in the file. Look whether the right people read it."
+        words = (
+            "It is sent as e-mail when a mail account is bound to it. A Teams channel or a sheet gets its"
+            " text instead, and the addresses in the file get nothing. Choose which of them it is."
         )
+        yield StepProblem("warning", "parameter", words)
 
     async def run(self, call: FlowCall) -> FlowResult:
         """One message."""
@@ -61,7 +65,9 @@ class SendEmail(FlowType):
         binding = call.scene.binding(call.step.name) or {}
         for integration, account in call.context.accounts.items():
             if integration == binding.get("integration_id"):
-                if account.connection.kind == "spreadsheet":
+                if SEND_MAIL.name in account.changes:
+                    planned = _mail(call, account, subject)
+                elif account.connection.kind == "spreadsheet":
                     planned = _row(call, account, binding.get("target"), subject, lines)
                 else:
                     planned = _card(account, subject, lines)
@@ -69,6 +75,16 @@ class SendEmail(FlowType):
                     raise ItemFailed(" ".join(problem.message for problem in planned.problems))
                 return FlowResult(proposals=planned.proposals, counts=Counts(matched=1))
         raise WorkflowStepFailed("This step is bound to no connection that can be used. Bind one.")
+
+
+def _mail(call: FlowCall, account: AccountAccess, subject: str) -> PlannedChanges:
+    try:
+        receivers = mailboxes_of(call.text("address"))
+    except InvalidMail as error:
+        raise ItemFailed(str(error)) from None
+    command = SendMail(to=receivers, subject=one_line(subject), text=call.text("message"))
+    operation = account.changes[SEND_MAIL.name]
+    return operation.plan([command], integration_id=account.connection.integration_id)
 
 
 def _card(account: AccountAccess, subject: str, lines: list[str]) -> PlannedChanges:

@@ -1,4 +1,4 @@
-"""A flow's internal mail goes to the channel or sheet bound to it, approved like any send.
+"""A flow's internal mail goes by the mail account, channel or sheet bound to it, approved like any send.
 
 See docs/design/imports-shopify-flow.md#tasks.
 """
@@ -19,7 +19,8 @@ from steward.model.run import Mode, RunStatus
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.fake_clock import FakeClock
 from tests.imports.shopify_flow.flows import FLOW, began, flow, task, text_of
-from tests.runs.shop import BY_HAND, Shop, connect_all, open_shop
+from tests.outbound.mail_server import MailScript, mail_server
+from tests.runs.shop import BY_HAND, HOST, Shop, connect_all, open_shop
 
 FIELDS = {"address": "a@b.example", "subject": "{{ 'good' | upcase }} morning", "message": "One\n\n*Two*"}
 MAIL = flow(
@@ -52,7 +53,11 @@ async def bound(shop: Shop, kind: str, target: Any = None) -> Automation:
     )
     record = (await shop.write(act)).record
     place = {"integration_id": shop.connections[kind].integration_id, "kind": kind, "target": target}
-    ask = RunAsAsk(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
+    if kind == "smtp":
+        number = {"integration_id": place["integration_id"]}
+        ask = RunAsAsk(record.id, "Mail", BY_HAND, accounts={"Send internal email": number})
+    else:
+        ask = RunAsAsk(record.id, "Mail", BY_HAND, bindings={"Send internal email": place})
     made = await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=ctx.automation_rules))
     return made.automation
 
@@ -88,3 +93,25 @@ async def test_it_is_a_row_of_the_sheet_bound_to_it_whose_tab_is_named(shop: Sho
     await sent(shop, await bound(shop, "spreadsheet", {"spreadsheet_id": None, "sheet": "Prices"}))
     rows = shop.world.state.google.books["sheet-prices"].tab("Prices").values()
     assert rows[-1][1:] == ["GOOD morning", "One\n*Two*"]
+
+
+async def test_it_is_mail_to_its_addresses_where_a_mail_account_is_bound(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """One message, as the account's sender; nothing in a test run."""
+    script = MailScript()
+    async with mail_server(script) as port:
+        hosts = f"{HOST},127.0.0.1:{port}"
+        shop = await open_shop(sqlite_url, clock, tmp_path, STEWARD_ALLOW_PRIVATE_HOSTS=hosts)
+        await connect_all(shop)
+        form = {"host": "127.0.0.1", "port": port, "security": "starttls", "sender": "shop@shop.example"}
+        await shop.connect("smtp", form)
+        automation = await bound(shop, "smtp")
+        tried = await shop.drained(automation, Mode.TEST)
+        assert (tried.status, script.received) == (RunStatus.SUCCEEDED, [])
+        await sent(shop, automation)
+        await shop.service.close()
+    [received] = script.received
+    assert (received.sender, received.recipients) == ("shop@shop.example", ["a@b.example"])
+    assert received.message["Subject"] == "GOOD morning"
+    assert received.message.get_content().split() == ["One", "*Two*"]

@@ -493,8 +493,8 @@ def test_what_is_no_key_stays() -> None:
     assert whole.cleaned["root"]["steps"] == steps
 
 
-def test_an_internal_mail_is_a_message_to_the_channel_bound_to_it() -> None:
-    """A send where a channel is bound, a finding that says so.
+def test_an_internal_mail_is_sent_by_the_account_bound_to_it() -> None:
+    """A send by mail, or to a channel in its place; a finding says so.
 
     See docs/design/imports-shopify-flow.md#tasks.
     """
@@ -502,7 +502,7 @@ def test_an_internal_mail_is_a_message_to_the_channel_bound_to_it() -> None:
     whole = read_value(flow(began(), mail))
     [step] = whole.plan.steps
     assert step.origin is not None
-    assert (step.kind, step.operation, step.origin.needs) == ("send", "teams.post", "teams")
+    assert (step.kind, step.operation, step.origin.needs) == ("send", "mail.send", "teams")
     assert [(one.level, one.code) for one in whole.findings if one.step == step.name] == [
         (FindingLevel.WARNING, "parameter"),
         (FindingLevel.WARNING, "credential"),

@@ -97,6 +97,7 @@ export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
   teams: { name: "Microsoft Teams", one: "Teams channel" },
   cloud_s3: { name: "Cloud storage", one: "cloud storage" },
   http_api: { name: "HTTP API", one: "account of an HTTP API" },
+  gmail: { name: "Gmail", one: "Gmail mailbox" },
   smtp: { name: "Mail server", one: "mail account" },
   store: { name: "Store", one: "store" },
 };

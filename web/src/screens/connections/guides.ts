@@ -53,6 +53,24 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       "Copy the address it shows. Anyone who has this address can post: it is stored encrypted and never shown again.",
     ],
   },
+  smtp: {
+    about: "Your own mail server, to send the messages of imported workflows.",
+    steps: [
+      "Look up the outgoing mail server (SMTP) in the help of your mail provider: its name and port.",
+      "Make a password for apps there if your provider asks for one; your usual password often does not work.",
+      "Give the address your customers know as the sender. Steward signs in once to check, and sends nothing.",
+    ],
+    hints: {
+      host: "Such as smtp.example.com",
+      port: "465 with tls, 587 with starttls",
+      sender: "Such as Northwind Tea <shop@example.com>",
+    },
+    beside: { password: "user" },
+  },
+  gmail: {
+    about: "A mailbox of Gmail, to send messages as the person who signs in.",
+    steps: ["Sign in with the Google account whose address your customers know."],
+  },
   cloud_s3: {
     about: "Files in a storage of the S3 kind, to read from.",
     steps: [

@@ -1,0 +1,100 @@
+"""A fake of Gmail's API: a mailbox that keeps what was sent, in the shapes that Google documents."""
+
+import base64
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default
+from functools import partial
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+
+from steward.connections import connect, sign_in
+from steward.connections.sign_in import SignInExchange
+from steward.fake_platforms.world import create
+from steward.model.connection import Connection
+from tests.fake_clock import FakeClock
+from tests.runs.shop import HOST, Shop
+from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+
+ADDRESS = "shop@shop.example"
+SESSION = "5" * 64
+ORIGINAL = {
+    "id": "m1",
+    "threadId": "t1",
+    "payload": {
+        "headers": [
+            {"name": "From", "value": "Jane <jane@customer.example>"},
+            {"name": "To", "value": f"Shop <{ADDRESS}>, bob@customer.example"},
+            {"name": "Subject", "value": "Where is it?"},
+            {"name": "Message-ID", "value": "<abc@customer.example>"},
+            {"name": "References", "value": "<first@customer.example>"},
+        ]
+    },
+}
+
+
+@dataclass
+class Mailbox:
+    """One mailbox: `sent` has the messages in order, with the thread each belongs to."""
+
+    sent: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
+
+    def respond(self, request: SeenRequest) -> FakeAnswer:
+        """Answers one request."""
+        path = request.path.removeprefix("/gmail/v1/users/me")
+        if path == "/profile":
+            return 200, {"emailAddress": ADDRESS, "messagesTotal": 1}
+        if path == "/messages/send":
+            raw = base64.urlsafe_b64decode(request.body["raw"])
+            message = cast("EmailMessage", BytesParser(policy=default).parsebytes(raw))
+            thread = request.body.get("threadId")
+            self.sent.append((message, thread))
+            return 200, {"id": f"s{len(self.sent)}", "threadId": thread or "t9", "labelIds": ["SENT"]}
+        if path == "/messages/m1":
+            return 200, ORIGINAL
+        if path == "/messages/m1/modify":
+            return 200, {"id": "m1", "threadId": "t1", "labelIds": request.body.get("addLabelIds", [])}
+        if path == "/labels":
+            return 200, {"labels": [{"id": "INBOX", "name": "INBOX"}, {"id": "L1", "name": "Orders"}]}
+        error: Any = {"code": 404, "message": "Requested entity was not found.", "status": "NOT_FOUND"}
+        return 404, {"error": error}
+
+
+def gmail(mailbox: Mailbox) -> FakeService:
+    """Returns the API."""
+    return FakeService("gmail.googleapis.com", mailbox.respond)
+
+
+def sign_in_settings(clock: FakeClock) -> dict[str, str]:
+    """Returns the operator's app at the pretend Google."""
+    described = create(1, f"http://{HOST}", clock.now).described()["spreadsheet"]
+    return {
+        "STEWARD_GOOGLE_CLIENT_ID": described["client_id"],
+        "STEWARD_GOOGLE_CLIENT_SECRET": described["client_secret"],
+        "STEWARD_GOOGLE_AUTHORIZE_URL": described["authorize_url"],
+    }
+
+
+async def signed_in(shop: Shop, kind: str = "gmail") -> tuple[Connection, str]:
+    """Signs the owner in as in a browser; returns the connection and the scopes that were asked for."""
+    context = shop.service.context
+    rules = context.rules.sign_in
+    assert rules is not None
+    address = await shop.write(
+        partial(
+            sign_in.start_sign_in, actor=shop.owner, session_hash=SESSION, kind=kind, name="Mailbox",
+            integration=None, rules=rules, vault=context.vault,
+        )
+    )  # fmt: skip
+    async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
+        answer = await browser.get(address)
+    back = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+    exchange = SignInExchange(context.engine, context.clock, context.vault, rules)
+    signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back.get("code"))
+    kept = await shop.write(
+        partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=context.vault)
+    )
+    return kept.connection, parse_qs(urlsplit(address).query)["scope"][0]

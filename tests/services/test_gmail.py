@@ -1,0 +1,212 @@
+"""Gmail: a mailbox connected by signing in, and the node gmail."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from steward.connectors.base.settings import BadSettings
+from steward.model.change import Outcome
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, RunStatus
+from steward.steps.n8n.nodes.gmail import mail_command
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.workflow.step_types import Params
+from tests.connectors.conformance.test_every_connector import BUILT
+from tests.fake_clock import FakeClock
+from tests.imports.answers.workflows import handed_on
+from tests.imports.exports import automated, chain, code, node
+from tests.runs.shop import Shop
+from tests.services.fakes import FakeService
+from tests.services.gmail import ADDRESS, Mailbox, gmail, sign_in_settings, signed_in
+from tests.services.running import findings_of, shop_beside
+
+QUIET = {"appendAttribution": False}
+SEND = {
+    "sendTo": "=jane{{ $json.id }}@customer.example",
+    "subject": "=Order {{ $json.id }}",
+    "message": "=<p>Thank you for {{ $json.id }}</p>",
+    "options": {**QUIET, "senderName": "Tea Shop", "ccList": "c@shop.example", "bccList": "b@shop.example"},
+}
+ITEM = code("Items", "return [{json: {id: 1}}]")
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def mailbox() -> Mailbox:
+    """The mailbox at Google."""
+    return Mailbox()
+
+
+@pytest.fixture
+def api(mailbox: Mailbox) -> FakeService:
+    """The fake of Gmail's API."""
+    return gmail(mailbox)
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path, api: FakeService) -> AsyncIterator[Shop]:
+    """A service beside Gmail, whose operator has set the sign-in up."""
+    async with shop_beside(database_url, clock, tmp_path, api, **sign_in_settings(clock)) as opened:
+        yield opened
+
+
+def read(*names: str) -> dict[str, Any]:
+    """A step that keeps some fields of its items."""
+    rows = [
+        {"id": name, "name": name, "type": "string", "value": f"={{{{ $json.{name} }}}}"} for name in names
+    ]
+    return node("Read", "set", 3.4, {"assignments": {"assignments": rows}, "options": {}})
+
+
+async def test_a_message_is_sent_after_approval_and_its_ids_are_handed_on(
+    shop: Shop, mailbox: Mailbox
+) -> None:
+    """As the person who signed in, once; a test run sends nothing."""
+    connection, scopes = await signed_in(shop)
+    assert connection.account_label == ADDRESS
+    assert scopes.split() == ["openid", "email", "https://www.googleapis.com/auth/gmail.modify"]
+    more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}}
+    steps = ITEM, node("Mail", "gmail", 2.1, SEND), read("id", "threadId")
+    automation = await automated(shop, chain(*steps), **more)
+    tried = await shop.drained(automation, Mode.TEST)
+    assert tried.status is RunStatus.SUCCEEDED, tried
+    run = await shop.waiting(automation)
+    assert mailbox.sent == []
+    [change] = await shop.changes(run)
+    assert [(field.label, field.after) for field in change.proposal.fields] == [
+        ("To", "jane1@customer.example"),
+        ("Cc", "c@shop.example"),
+        ("Bcc", "b@shop.example"),
+        ("Subject", "Order 1"),
+        ("HTML", "<p>Thank you for 1</p>"),
+    ]
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    [(message, thread)] = mailbox.sent
+    assert (message["From"], message["To"]) == (f"Tea Shop <{ADDRESS}>", "jane1@customer.example")
+    assert (message["Subject"], thread) == ("Order 1", None)
+    assert message.get_content_type() == "text/html"
+    assert await handed_on(shop, run, "Read") == [{"id": "s1", "threadId": "t9"}]
+
+
+@on_one_engine
+async def test_a_reply_stays_in_its_thread_and_goes_to_the_others(shop: Shop, mailbox: Mailbox) -> None:
+    """It refers to the message it answers; the mailbox itself is no recipient."""
+    connection, _ = await signed_in(shop)
+    more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}, "send_mode": "send"}
+    reply = {
+        "operation": "reply",
+        "messageId": "m1",
+        "emailType": "text",
+        "message": "Soon",
+        "options": QUIET,
+    }
+    run = await shop.until_settled(
+        await shop.drained(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, reply)), **more))
+    )
+    assert run.status is RunStatus.SUCCEEDED, run
+    only = {**reply, "options": {**QUIET, "replyToSenderOnly": True}}
+    await shop.drained(await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, only)), **more))
+    (message, thread), (second, _) = mailbox.sent
+    assert (message["Subject"], thread) == ("Re: Where is it?", "t1")
+    assert message["In-Reply-To"] == "<abc@customer.example>"
+    assert message["References"] == "<first@customer.example> <abc@customer.example>"
+    assert message["To"] == "Jane <jane@customer.example>, bob@customer.example"
+    assert second["To"] == "Jane <jane@customer.example>"
+
+
+@on_one_engine
+async def test_labels_are_changed_and_read(shop: Shop, api: FakeService) -> None:
+    """A change of labels is a send; labels are read in test runs too."""
+    connection, _ = await signed_in(shop)
+    named = {"integration_id": connection.integration_id}
+    label = {"operation": "addLabels", "messageId": "m1", "labelIds": ["L1"]}
+    listed = {"resource": "label", "operation": "getAll", "returnAll": True}
+    steps = node("All", "gmail", 2.1, listed), ITEM, node("Label", "gmail", 2.1, label)
+    automation = await automated(
+        shop, chain(*steps), accounts={"All": named, "Label": named}, send_mode="send"
+    )
+    run = await shop.until_settled(await shop.drained(automation))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [sent] = api.sent()
+    assert (sent.path, sent.body) == ("/gmail/v1/users/me/messages/m1/modify", {"addLabelIds": ["L1"]})
+
+
+@on_one_engine
+async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once(
+    shop: Shop, api: FakeService, mailbox: Mailbox
+) -> None:
+    """Its outcome stays unknown; the same mailbox is refused under another name."""
+    connection, _ = await signed_in(shop)
+    with pytest.raises(ValidationFailed):
+        await signed_in(shop)
+    api.answers.append(httpx.ReadTimeout("lost"))
+    more = {"accounts": {"Mail": {"integration_id": connection.integration_id}}, "send_mode": "send"}
+    automation = await automated(shop, chain(ITEM, node("Mail", "gmail", 2.1, SEND)), **more)
+    run = await shop.until_settled(await shop.drained(automation))
+    [change] = await shop.changes(run)
+    assert change.outcome is Outcome.UNKNOWN
+    assert len(api.sent()) == 1
+    assert mailbox.sent == []
+
+
+def test_there_is_no_form_for_a_mailbox() -> None:
+    """It is connected by signing in."""
+    with pytest.raises(BadSettings, match="signing in"):
+        BUILT["gmail"].settings({"password": "x"})
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters", "level", "words"),
+    [
+        (2.1, {**SEND, "operation": "sendAndWait"}, "error", "waits for an answer"),
+        (2.1, {"operation": "getAll", "options": QUIET}, "error", "not carried out"),
+        (1, {"subject": "x"}, "error", "not carried out"),
+        (2.1, {**SEND, "options": {**QUIET, "brandNew": 1}}, "error", "“brandNew”"),
+        (2.1, {**SEND, "options": {**QUIET, "attachmentsUi": {"attachmentsBinary": [{"property": "data"}]}}},
+         "error", "files"),
+        (2, {**SEND, "options": {}}, "note", "line about itself"),
+        (2.1, {**SEND, "sendTo": ""}, "warning", "whom it writes to"),
+        (2.1, {"operation": "reply", "message": "x", "options": QUIET}, "warning", "which message"),
+    ],
+)  # fmt: skip
+def test_what_is_not_carried_out_is_found_at_import(
+    version: float, parameters: dict[str, Any], level: str, words: str
+) -> None:
+    """Each in words that say what to do."""
+    assert [each for each, message in findings_of("gmail", version, parameters) if words in message] == [
+        level
+    ]
+
+
+def test_an_ordinary_message_has_no_findings() -> None:
+    """Neither do those with an empty list of files, which n8n writes into its exports."""
+    assert findings_of("gmail", 2.1, SEND) == []
+    empty = {"attachmentsUi": {"attachmentsBinary": [{}]}}
+    assert findings_of("gmail", 2.1, {**SEND, "options": {**QUIET, **empty}}) == []
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters", "receivers", "bodies"),
+    [
+        (1, {"toList": ["a@x.example", "b@x.example"], "message": "Hi"}, ["a@x.example", "b@x.example"],
+         ("Hi", None)),
+        (1, {"toList": ["a@x.example"], "message": "Hi", "includeHtml": True, "htmlMessage": "<p>Hi</p>"},
+         ["a@x.example"], ("Hi", "<p>Hi</p>")),
+        (2, {"sendTo": "a@x.example, b@x.example", "message": "Hi"}, ["a@x.example", "b@x.example"],
+         (None, "Hi")),
+        (2.1, {"sendTo": "a@x.example", "message": "Hi", "emailType": "text"}, ["a@x.example"],
+         ("Hi", None)),
+    ],
+)  # fmt: skip
+def test_each_version_is_read_in_its_own_way(
+    version: float, parameters: dict[str, Any], receivers: list[str], bodies: tuple[str | None, str | None]
+) -> None:
+    """Lists of the first version, HTML by default from the second."""
+    command = mail_command(ServiceFields(Params(parameters), version, {}))
+    assert [each.address for each in command.to] == receivers
+    assert (command.text, command.html) == bodies
