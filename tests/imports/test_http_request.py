@@ -1,5 +1,6 @@
 """What httpRequest sends and asks for: bodies, lists in the query, batches; and what it cannot."""
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from steward.imports.n8n.read import read_value
 from steward.model.run import Run, RunStatus
+from steward.steps.n8n.http_bodies import BODY_FILE_BYTES
 from tests.fake_clock import FakeClock
 from tests.fakes.partner_api import API, PartnerApi
 from tests.imports.exports import automated, chain, code, node
@@ -164,13 +166,74 @@ async def test_batches_are_read_with_pauses_between(partner: OpenApi) -> None:
     assert 60 <= (partner.shop.clock.now() - begun_at).total_seconds() < 90
 
 
+def made(size: int) -> dict[str, Any]:
+    """A step that makes a file of so many bytes, in Base64 a multiple of three."""
+    blocks = f"'{base64.b64encode(b'tea').decode()}'.repeat({size // 3}) + '{_rest(size)}'"
+    fields = f"data: {blocks}, fileName: 't\"ea.png', mimeType: 'image/png'"
+    return code("Make", f"return [{{json: {{}}, binary: {{photo: {{{fields}}}}}}}]")
+
+
+def _rest(size: int) -> str:
+    return base64.b64encode(b"t" * (size % 3)).decode()
+
+
+FILE_ROW = {"name": "image", "parameterType": "formBinaryData", "inputDataFieldName": "photo"}
+WHOLE_FILE = {"contentType": "binaryData", "inputDataFieldName": "photo"}
+
+
+async def test_a_file_is_the_body(partner: OpenApi) -> None:
+    """Its bytes as they are, under its type; the approval shows its name and size."""
+    run = await partner.ran(made(6), http(method="POST", sendBody=True, **WHOLE_FILE))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    assert (request.headers["content-type"], request.content) == ("image/png", b"teatea")
+    [change] = await partner.shop.changes(run)
+    assert [field.after for field in change.proposal.fields][-1] == 'File “t"ea.png” (6 B)'
+
+
+@on_one_engine
+async def test_a_file_is_a_part_of_a_form(partner: OpenApi) -> None:
+    """With its name and type, beside the fields."""
+    parts = {"parameters": [FILE_ROW, {"name": "title", "value": "Tea", "parameterType": "formData"}]}
+    form = {"contentType": "multipart-form-data", "bodyParameters": parts}
+    run = await partner.ran(made(6), http(method="POST", sendBody=True, **form))
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    boundary = request.headers["content-type"].partition("; boundary=")[2]
+    assert request.content.split(f"--{boundary}".encode())[1:3] == [
+        b'\r\nContent-Disposition: form-data; name="title"\r\n\r\nTea\r\n',
+        b'\r\nContent-Disposition: form-data; name="image"; filename="t%22ea.png"\r\n'
+        b"Content-Type: image/png\r\n\r\nteatea\r\n",
+    ]
+
+
+async def test_the_files_of_a_body_are_bounded(partner: OpenApi) -> None:
+    """At the limit they are sent; a byte more fails the step, and nothing is sent."""
+    asking = http(method="POST", sendBody=True, **WHOLE_FILE)
+    run = await partner.ran(made(BODY_FILE_BYTES), asking)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert len(partner.api.seen[0].content) == BODY_FILE_BYTES == 1536 * 1024
+    run = await partner.ran(made(BODY_FILE_BYTES + 1), asking)
+    assert run.status is RunStatus.FAILED
+    assert "larger than 1.5 MiB" in (await partner.shop.steps(run))[-1]["message"]
+    assert len(partner.api.seen) == 1
+
+
+@on_one_engine
+async def test_a_body_without_its_file_fails(partner: OpenApi) -> None:
+    """The step says which field has no file."""
+    run = await partner.ran(http(method="POST", sendBody=True, **WHOLE_FILE))
+    assert "has no file “photo”" in (await partner.shop.steps(run))[-1]["message"]
+    assert partner.api.seen == []
+
+
 @pytest.mark.parametrize(
     ("step", "code_"),
     [
-        (http(method="POST", sendBody=True, contentType="binaryData"), "binary"),
+        (http(method="GET", sendBody=True, contentType="binaryData"), "binary"),
         (
             http(
-                method="POST",
+                method="GET",
                 sendBody=True,
                 contentType="multipart-form-data",
                 bodyParameters={"parameters": [{"name": "a", "parameterType": "formBinaryData"}]},

@@ -1,29 +1,50 @@
-"""The bodies of httpRequest: JSON, forms, forms of parts without files, and raw text."""
+"""The bodies of httpRequest: JSON, forms, forms of parts, files, and raw text."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from steward.steps.n8n import item_files
 from steward.steps.workflow.answers import FORM, JSON, name_value_rows, parse_json_object
+from steward.steps.workflow.items import BinaryReference, readable_size
 from steward.steps.workflow.javascript import values as js
-from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params, StepProblem
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, Params, StepCall, StepProblem
 
 _PARTS = "multipart-form-data"
 _CONTENT_TYPES: tuple[str, ...] = ("json", "form-urlencoded", _PARTS, "raw", "binaryData")
-_FILE = "It sends a file, which is not supported. Remove it."
+_OLDER_FILE = "It sends a file in the way of an older version. Set the step up anew in a current n8n."
+_FILE_IN_READ = "It sends a file with a request that reads. Choose POST or another method."
+_FILE_PARAMETER = "formBinaryData"
+BODY_FILE_BYTES = 1536 * 1024  # a request has at most 2 MiB
+
+
+@dataclass(frozen=True, slots=True)
+class BodyFile:
+    """A file of a body: the name of its part, empty for a body that is the file, and its content."""
+
+    name: str
+    file: BinaryReference
+    content: bytes
+
+    @property
+    def shown(self) -> str:
+        """The file as people read it."""
+        return f"File “{self.file.file_name or self.name or 'data'}” ({readable_size(self.file.size)})"
 
 
 def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields the bodies that cannot be sent."""
     if node.version < 3:
         if node.get("sendBinaryData"):
-            yield StepProblem("error", "binary", _FILE)
+            yield StepProblem("error", "binary", _OLDER_FILE)
         kind, known = node.literal("options.bodyContentType", "json"), _CONTENT_TYPES[:4]
     else:
         kind, known = node.literal("contentType", "json"), _CONTENT_TYPES
-        if kind == "binaryData" or (kind == _PARTS and _has_files(node)):
-            yield StepProblem("error", "binary", _FILE)
+        has_file = kind == "binaryData" or (kind == _PARTS and _has_files(node))
+        if has_file and str(node.get("method", "GET")).upper() in ("GET", "HEAD"):
+            yield StepProblem("error", "binary", _FILE_IN_READ)
     if kind not in known:
         words = f"The kind of its body, “{str(kind)[:60]}”, is not known. Choose another one."
         yield StepProblem("error", "parameter", words)
@@ -32,18 +53,42 @@ def body_problems(node: NodeDefinition) -> Iterable[StepProblem]:
 def _has_files(node: NodeDefinition) -> bool:
     rows = node.get("bodyParameters.parameters", [])
     return any(
-        isinstance(row, Mapping) and row.get("parameterType", "formData") != "formData"
+        isinstance(row, Mapping) and row.get("parameterType") == _FILE_PARAMETER
         for row in (rows if isinstance(rows, list) else ())
     )
 
 
-def body_of(params: Params, version: float) -> tuple[bytes, str | None]:
+async def body_files(call: StepCall, index: int) -> tuple[BodyFile, ...]:
+    """Returns the files that the body of an item's request holds. Raises ItemFailed."""
+    params = call.params(index)
+    kind = params.text("contentType", "json")
+    if call.version < 3 or not params.flag("sendBody") or kind not in ("binaryData", _PARTS):
+        return ()
+    names = [("", params.text("inputDataFieldName"))]
+    if kind == _PARTS:
+        rows = params.rows("bodyParameters.parameters")
+        names = [
+            (row.text("name"), row.text("inputDataFieldName"))
+            for row in rows
+            if row.text("parameterType") == _FILE_PARAMETER
+        ]
+    files = [(name, item_files.file_of(call.items[index], field or "data")) for name, field in names]
+    if sum(file.size for _, file in files) > BODY_FILE_BYTES:
+        raise ItemFailed("The files of this request are larger than 1.5 MiB together. Send smaller ones.")
+    return tuple([BodyFile(name, file, await item_files.content_of(call, file)) for name, file in files])
+
+
+def body_of(params: Params, version: float, files: Sequence[BodyFile] = ()) -> tuple[bytes, str | None]:
     """Returns the body and its content type. Raises ItemFailed."""
     if version < 3:
         return _older_body(params)
     if not params.flag("sendBody"):
         return b"", None
     kind = params.text("contentType", "json")
+    if kind == "binaryData":
+        if not files:
+            raise ItemFailed(_FILE_IN_READ)
+        return files[0].content, files[0].file.mime_type
     if kind == "raw":
         return js.text(params.get("body", "")).encode(), params.text("rawContentType", "text/plain")
     if kind == "form-urlencoded" and params.text("specifyBody", "keypair") == "string":
@@ -54,7 +99,14 @@ def body_of(params: Params, version: float) -> tuple[bytes, str | None]:
         if value is js.UNDEFINED:
             raise ItemFailed("The JSON body of this step cannot be read.")
         return js.json_text(value).encode(), JSON
-    return _of_fields(name_value_rows(params, "bodyParameters.parameters"), kind)
+    fields = name_value_rows(params, "bodyParameters.parameters")
+    return _of_fields(
+        {name: value for name, value in fields.items() if not _is_file(name, files)}, kind, files
+    )
+
+
+def _is_file(name: str, files: Sequence[BodyFile]) -> bool:
+    return any(file.name == name for file in files)
 
 
 def _older_body(params: Params) -> tuple[bytes, str]:
@@ -71,25 +123,35 @@ def _older_body(params: Params) -> tuple[bytes, str]:
     return _of_fields(fields, kind)
 
 
-def _of_fields(fields: Mapping[str, Any], kind: str) -> tuple[bytes, str]:
+def _of_fields(fields: Mapping[str, Any], kind: str, files: Sequence[BodyFile] = ()) -> tuple[bytes, str]:
     if kind == "form-urlencoded":
         return urlencode({name: js.text(value) for name, value in fields.items()}).encode(), FORM
     if kind == _PARTS:
-        return _parts(fields)
+        return _parts(fields, files)
     return js.json_text(fields).encode(), JSON
 
 
-def _parts(fields: Mapping[str, Any]) -> tuple[bytes, str]:
+def _parts(fields: Mapping[str, Any], files: Sequence[BodyFile]) -> tuple[bytes, str]:
     """Returns a form of parts (RFC 7578); its boundary follows from its content, so that it is repeatable."""
-    texts = {name: _part_text(value).encode() for name, value in fields.items()}
-    whole = b"\0".join(part for name, text in texts.items() for part in (name.encode(), text))
+    parts = [(f'name="{_quoted(name)}"', _part_text(value).encode()) for name, value in fields.items()]
+    for file in files:
+        file_name = _quoted(file.file.file_name or file.name)
+        head = f'name="{_quoted(file.name)}"; filename="{file_name}"\r\nContent-Type: {file.file.mime_type}'
+        parts.append((head, file.content))
+    whole = b"\0".join(part for head, content in parts for part in (head.encode(), content))
     boundary = f"steward-{hashlib.sha256(whole).hexdigest()[:32]}"
     lines: list[bytes] = []
-    for name, text in texts.items():
-        quoted = name.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{quoted}"\r\n\r\n'
-        lines += [head.encode(), text, b"\r\n"]
+    for head, content in parts:
+        lines += [
+            f"--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode(),
+            content,
+            b"\r\n",
+        ]
     return b"".join([*lines, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
+
+
+def _quoted(text: str) -> str:
+    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _part_text(value: Any) -> str:

@@ -10,7 +10,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.errors import CallError
 from steward.outbound.response import PlatformResponse
-from steward.steps.n8n.http_bodies import body_of, body_problems
+from steward.steps.n8n.http_bodies import BodyFile, body_files, body_of, body_problems
 from steward.steps.n8n.http_files import FILE_BYTES, asks_file, file_problems, read_files
 from steward.steps.n8n.http_pages import PageRequest, all_pages, asks_pages, pages_problems
 from steward.steps.n8n.http_sign_in import (
@@ -37,6 +37,7 @@ from steward.steps.workflow.items import Item
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
+    ItemFailed,
     NodeDefinition,
     NodeResult,
     Params,
@@ -150,7 +151,7 @@ class HttpRequestNode(StepType):
     async def run(self, call: StepCall) -> NodeResult:
         """Makes one request for each item."""
         if call.step.kind is StepKind.SEND:
-            return _sends(call)
+            return await _sends(call)
         return await _reads(call)
 
 
@@ -251,20 +252,26 @@ def _shaped(params: Params, version: float) -> Params:
     return Params({"responseFormat": "json", **params.tree})
 
 
-def _sends(call: StepCall) -> NodeResult:
+async def _sends(call: StepCall) -> NodeResult:
+    files = [await _files_or_failure(call, index) for index in range(len(call.items))]
+
     def build_request(index: int) -> SendRequest:
         params = call.params(index)
-        body, kind = body_of(params, call.version)
+        body_files = files[index]
+        if isinstance(body_files, ItemFailed):
+            raise body_files
+        body, kind = body_of(params, call.version, body_files)
         headers = _headers(params, call.version)
         if kind is not None:
             headers.setdefault("content-type", kind)
         name = "requestMethod" if call.version < 3 else "method"
+        shown = "\n".join(file.shown for file in body_files) or body[:8192].decode("utf-8", "replace")
         return SendRequest(
             method=params.text(name, "GET").upper(),
             url=_address(params, call.version),
             headers=headers,
             body=body,
-            body_text=body[:8192].decode("utf-8", "replace"),
+            body_text=shown,
             accepts_any_status=is_tolerant(params),
         )
 
@@ -272,6 +279,13 @@ def _sends(call: StepCall) -> NodeResult:
         return answer_settings(_shaped(call.params(index), call.version))
 
     return send_each_item(call, build_request, settings_of)
+
+
+async def _files_or_failure(call: StepCall, index: int) -> tuple[BodyFile, ...] | ItemFailed:
+    try:
+        return await body_files(call, index)
+    except ItemFailed as failure:
+        return failure
 
 
 def _first_request(call: StepCall, index: int) -> PageRequest:
