@@ -20,6 +20,7 @@ from steward.database.engine.migrate import sqlite_path
 from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.run import RunStatus
 from steward.runs import maintenance
+from steward.runs.storage.files import StoredRunFiles
 from tests.fake_clock import FakeClock
 from tests.runs.shop import Shop, connect_all, open_shop
 from tests.service import Service, settle
@@ -184,3 +185,17 @@ async def count(tx: Tx) -> int:
     row = await tx.first("SELECT count(*) AS n FROM deferred_rows WHERE task = 'test'")
     assert row is not None
     return int(row["n"])
+
+
+async def test_a_file_that_finds_no_room_waits_for_it(filled: Filled) -> None:
+    """Nothing new is begun until there is room; then it is stored."""
+    ctx = filled.shop.service.worker_context
+    run = await filled.shop.run_now(await filled.shop.alerting())
+    files = StoredRunFiles(ctx, run.org, run.id)
+    content = os.urandom(1 << 20)
+    filled.fill()
+    with pytest.raises(DiskFull):
+        await files.put(content)
+    assert not ctx.accepts_work
+    filled.make_room()
+    assert await files.get(await files.put(content)) == content

@@ -1,15 +1,18 @@
 """Stores and reads the files of a run's items. See docs/design/files.md#storage."""
 
 import asyncio
+import errno
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from steward.connections import vault
 from steward.database.engine.base import Tx, Weighed
+from steward.database.engine.disk_space import DiskFull
 from steward.database.runs import file_folder, run_files
 from steward.database.runs.run_files import StoredFile
 from steward.failpoint import failpoint
@@ -51,7 +54,7 @@ class StoredRunFiles:
         sealed = await _beside(len(content), lambda: seal(content, data_key, context))
         folder, now = self._folder, self.ctx.clock.now()
         if folder is not None:
-            await asyncio.to_thread(file_folder.write, folder, self.org, self.run, sha256, sealed, now)
+            await self._write_in(folder, sha256, sealed, now)
             failpoint("after_file")
             sealed = b""
         file = StoredFile(sha256, len(content), key_no)
@@ -89,6 +92,17 @@ class StoredRunFiles:
     def _folder(self) -> Path | None:
         file = self.ctx.retention.file
         return None if file is None else file_folder.folder_of(file)
+
+    async def _write_in(self, folder: Path, sha256: str, sealed: bytes, now: datetime) -> None:
+        """Writes the content to the folder. Raises DiskFull: the run goes on when there is room again."""
+        try:
+            await asyncio.to_thread(file_folder.write, folder, self.org, self.run, sha256, sealed, now)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            if self.ctx.space is not None:
+                self.ctx.space.ran_out()
+            raise DiskFull from error
 
     async def _reserve(self, tx: Tx, sha256: str, size: int) -> tuple[int, bytes] | None:
         """Returns number and data key to seal with, or None for content that is there already.
