@@ -76,6 +76,26 @@ async def test_steps_are_connected_sent_without_asking_and_runs_that_wait_set_as
     assert [now["bindings"][step]["integration_id"] for step in ("Log", "Copy")] == [prices, prices]
 
 
+async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: WebSite) -> None:
+    """Also that one of them may ask again.
+
+    See docs/design/api/approvals.md#approval.
+    """
+    account = await sheet(web, "sheet-prices")
+    automation = await _made(web, logged("Followed"), "Followed")
+    made = await whole(web, automation)
+    binding = {"integration_id": account, "kind": "spreadsheet", "target": None}
+    change = {"version": made["version"], "bindings": {"Log": binding, "Copy": binding}}
+    await (await web.signed("member")).call("PATCH", f"/v1/automations/{automation}", change)
+    run = await web.run(automation, "followed")
+    assert run["status"] == "waiting_approval", run["message"]
+    asked = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
+    assert asked["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
+    seen = await looking("approver")
+    await seen.open(f"/approvals/{run['approval_id']}")
+    await expect(seen.page.get_by_text("Then 1 more step runs; it may ask again.")).to_be_visible()
+
+
 async def test_steps_are_shown_as_list_and_graph_and_judged(looking: Look, web: WebSite) -> None:
     """Choosing in one chooses in the other, kept in the address; who may not change reads.
 

@@ -55,10 +55,6 @@ class MailNode(StepType):
         """Returns the kind of connection."""
         return self.connector
 
-    def hands_on_answer(self, node: NodeDefinition) -> bool:
-        """Returns true: the item is what the server answered."""
-        return True
-
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the report on the message."""
         return (Item(answered_object(answer)),)

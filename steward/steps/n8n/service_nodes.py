@@ -204,10 +204,6 @@ class ServiceNode(StepType):
                     words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
                     yield StepProblem("error", "parameter", words)
 
-    def hands_on_answer(self, node: NodeDefinition) -> bool:
-        """Returns whether it sends."""
-        return self.kind_of(node) is StepKind.SEND
-
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the items that the recorded answer of the service puts out. Raises ItemFailed."""
         settings = sent.settings

@@ -364,10 +364,6 @@ class StepType(ABC):
         """Yields the settings that cannot run or that run differently from n8n."""
         return ()
 
-    def hands_on_answer(self, node: NodeDefinition) -> bool:
-        """Whether its items are made of the answer to what it sends (`answered_item`)."""
-        return False
-
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the items that a sent item becomes by its recorded answer. Raises ItemFailed.
 

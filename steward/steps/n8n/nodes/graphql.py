@@ -90,10 +90,6 @@ class GraphQlNode(StepType):
         if self.kind_of(node) is StepKind.READ:
             yield from run_data_in_read_problems(node, "endpoint", "variables", "headerParametersUi")
 
-    def hands_on_answer(self, node: NodeDefinition) -> bool:
-        """Returns whether it sends a mutation."""
-        return self.kind_of(node) is StepKind.SEND
-
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the response as items, as those of a query. Raises ItemFailed if it tells of errors."""
         items = answered_items(sent.settings, answer)

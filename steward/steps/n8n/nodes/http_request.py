@@ -140,10 +140,6 @@ class HttpRequestNode(StepType):
         if method in _READS:
             yield from run_data_in_read_problems(node, *_SENT_IN_READS)
 
-    def hands_on_answer(self, node: NodeDefinition) -> bool:
-        """Returns whether it sends."""
-        return self.kind_of(node) is StepKind.SEND
-
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the response as items, as those of a read."""
         return answered_items(sent.settings, answer)
