@@ -39,10 +39,15 @@ class HeaderSecret:
 
 @dataclass(frozen=True, slots=True)
 class PlacedSecrets:
-    """Fixed secrets in headers and in the query, by name; each replaces what a request has there."""
+    """Fixed secrets in headers and in the query, by name; each replaces what a request has there.
+
+    `path` is the beginning of a path and the secret that follows it, where a request has the marker of a
+    removed secret.
+    """
 
     headers: tuple[tuple[str, Secret], ...] = ()
     query: tuple[tuple[str, Secret], ...] = ()
+    path: tuple[str, Secret] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hash
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeAlias
-from urllib.parse import unquote_plus, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 import httpx
 
 from steward.clock import Clock
 from steward.model.ids import IntegrationId, OrgId
+from steward.model.removed_secrets import MARKER
 from steward.outbound.address import Resolver, SystemResolver, UrlOrigin, origin_of
 from steward.outbound.call_queue import Urgency
 from steward.outbound.endpoint import (
@@ -372,7 +373,7 @@ class HttpTransport:
         mark = SendTracker()
         http_request = httpx.Request(
             request.method,
-            httpx.URL(_with_query_secrets(request)),
+            httpx.URL(_with_placed_secrets(request)),
             headers=headers,
             content=request.content or None,
             extensions=_limits(target.endpoint.timeouts, request, mark),
@@ -495,12 +496,19 @@ def _is_timeout(error: BaseException) -> bool:
     return isinstance(error, TimeoutError | httpx.TimeoutException) or "Timeout" in type(error).__name__
 
 
-def _with_query_secrets(request: OutboundRequest) -> str:
-    """Returns the address with the secrets that belong into its query, in place of values of these names."""
-    if not isinstance(request.credentials, PlacedSecrets) or not request.credentials.query:
+def _with_placed_secrets(request: OutboundRequest) -> str:
+    """Returns the address with the secrets that belong into it, in place of what it has there."""
+    if not isinstance(request.credentials, PlacedSecrets):
         return request.url
-    secrets = request.credentials.query
-    parts = urlsplit(request.url)
+    secrets, parts = request.credentials.query, urlsplit(request.url)
+    if request.credentials.path is not None:
+        prefix, secret = request.credentials.path
+        marker = MARKER.match(parts.path, len(prefix)) if parts.path.startswith(prefix) else None
+        if marker is not None:
+            path = f"{prefix}{quote(secret.reveal(), safe=':')}{parts.path[marker.end() :]}"
+            parts = parts._replace(path=path)
+    if not secrets:
+        return urlunsplit(parts)
     names = {name for name, _ in secrets}
     pairs = [
         pair for pair in parts.query.split("&") if pair and unquote_plus(pair.partition("=")[0]) not in names
@@ -517,8 +525,9 @@ def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
             return (token.reveal(),)
         case HeaderSecret(_, value):
             return (value.reveal(),)
-        case PlacedSecrets(headers, query):
-            return tuple(secret.reveal() for _, secret in (*headers, *query))
+        case PlacedSecrets(headers, query, path):
+            placed = (*headers, *query, *(() if path is None else (path,)))
+            return tuple(secret.reveal() for _, secret in placed)
         case SecretUrl(url):
             return _secret_url_texts(url.reveal())
         case UserSignIn() as person:

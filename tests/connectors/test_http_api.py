@@ -1,4 +1,4 @@
-"""Accounts of HTTP APIs: the form, the five sign-ins, and the hosts a key is sent to."""
+"""Accounts of HTTP APIs: the form, the sign-ins, and the hosts a key is sent to."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ from steward.outbound.transport import HttpTransport
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 from tests.fake_clock import FakeClock
-from tests.fakes.partner_api import API, AUTH, CLIENT_ID, CLIENT_SECRET, ELSEWHERE, KEY, PartnerApi
+from tests.fakes.partner_api import API, AUTH, CLIENT_ID, CLIENT_SECRET, ELSEWHERE, KEY, REFRESH, PartnerApi
 
 ME = f"https://{API}/me"
 TOKENS = f"https://{AUTH}/token"
@@ -29,6 +29,12 @@ SIGN_INS: dict[str, dict[str, Any]] = {
     "header": {"header_name": "X-Api-Key", "header_value": KEY},
     "query": {"query_name": "api_key", "query_value": KEY},
     "basic": {"username": "ann", "password": KEY},
+    "refresh_token": {
+        "person_client_id": CLIENT_ID,
+        "person_client_secret": CLIENT_SECRET,
+        "person_token_url": TOKENS,
+        "refresh_token": REFRESH,
+    },
     "custom": {"custom": json.dumps({"headers": {"X-Api-Key": KEY}, "qs": {"v": 2}})},
     "client_credentials": {"client_id": CLIENT_ID, "client_secret": CLIENT_SECRET, "token_url": TOKENS},
 }
@@ -119,6 +125,27 @@ async def test_the_accounts_key_replaces_what_the_request_has_in_its_place(world
     first, second = world.api.seen
     assert first.headers.get_list("x-api-key") == [KEY]
     assert second.url.params.multi_items() == [("page", "2"), ("api_key", KEY)]
+
+
+async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: World) -> None:
+    """Where the import left its mark behind the prefix; the same mark elsewhere in an address stays one."""
+    secrets = connected({"path_prefix": "/bot", "path_key": KEY})
+    base, mark = f"https://{API}", "__removed_secret_1__"
+    assert (await world.read(secrets, f"{base}/bot{mark}/send?text={mark}")).status == 200
+    assert (await world.read(secrets, f"{base}/notes/bot{mark}/send")).status == 401
+    first, second = world.api.seen
+    assert str(first.url) == f"{base}/bot{KEY}/send?text={mark}"
+    assert KEY not in str(second.url)
+    assert not any(KEY in line for line in world.lines)
+
+
+async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: World) -> None:
+    """RFC 6749, 6: the person's token is sent as a bearer token."""
+    secrets = connected(SIGN_INS["refresh_token"])
+    assert (await world.read(secrets)).status == 200
+    assert world.api.grants[0]["grant_type"] == "refresh_token"
+    with pytest.raises(Unauthorized):
+        await world.read(connected({**SIGN_INS["refresh_token"], "refresh_token": "revoked"}))
 
 
 @pytest.mark.parametrize("place", ["body", "header"])
@@ -233,6 +260,8 @@ async def test_a_server_that_misbehaves_ends_in_an_error(world: World, respond: 
         ({"token": "a", "hosts": " ".join(f"h{n}.example" for n in range(MOST_HOSTS + 1))}, {"hosts"}),
         ({"client_id": "a", "client_secret": "b", "token_url": "x"}, {"token_url"}),
         ({**SIGN_INS["client_credentials"], "client_in": "query"}, {"client_in"}),
+        ({"path_prefix": "bot?", "path_key": "x"}, {"path_prefix"}),
+        ({**SIGN_INS["refresh_token"], "person_token_url": "x"}, {"person_token_url"}),
         ({"custom": "x"}, {"custom"}),
         ({"custom": '{"body": {"a": "b"}}'}, {"custom"}),
         ({"custom": '{"headers": {"Content-Length": "1"}}'}, {"custom"}),

@@ -13,6 +13,7 @@ from steward.fake_platforms.world import FakePlatforms
 API, AUTH, ELSEWHERE = "api.partner.example", "auth.partner.example", "thief.example"
 CLIENT_ID, CLIENT_SECRET = "client-7", "client secret+7"
 KEY = "partner-key-3f9c1a"
+REFRESH = "refresh-77ab"
 
 
 @dataclass
@@ -55,11 +56,12 @@ class PartnerApi:
             bearer in (KEY, *self.tokens)
             or request.headers.get("x-api-key") == KEY
             or request.url.params.get("api_key") == KEY
+            or request.url.path.startswith(f"/bot{KEY}/")
             or request.headers.get("authorization") == _basic("ann", KEY)
         )
 
     def _token(self, request: httpx.Request) -> httpx.Response:
-        """Section 4.4 with the client in the body or in the header (2.3.1); errors as in 5.2."""
+        """Sections 4.4 and 6 with the client in the body or in the header (2.3.1); errors as in 5.2."""
         form = {name: values[0] for name, values in parse_qs(request.content.decode()).items()}
         header = request.headers.get("authorization")
         is_client = header == _basic("client-7", "client+secret%2B7") if header else False
@@ -70,7 +72,9 @@ class PartnerApi:
         self.grants.append({**form, "by": "header" if header else "body"})
         if not is_client:
             return _json(401, {"error": "invalid_client"})
-        if form.get("grant_type") != "client_credentials":
+        if form.get("grant_type") == "refresh_token" and form.get("refresh_token") != REFRESH:
+            return _json(400, {"error": "invalid_grant"})
+        if form.get("grant_type") not in ("client_credentials", "refresh_token"):
             return _json(400, {"error": "unsupported_grant_type"})
         token = f"token-{len(self.grants)}"
         self.tokens.add(token)

@@ -154,6 +154,18 @@ def predefined(name: str, **parameters: Any) -> dict[str, Any]:
             predefined("shopifyAccessTokenApi", url="https://a.myshopify.com/admin/api/x.json"),
             ("shopifyAccessTokenApi", "header", "X-Shopify-Access-Token", ["*.myshopify.com"]),
         ),
+        (
+            http(url=f"https://{API}/bot123456789:AAabcdefghijklmnopqrstuvwxyz0123456/getMe"),
+            (None, "path", "/bot", [API]),
+        ),
+        (
+            http(
+                sendHeaders=True,
+                specifyHeaders="json",
+                jsonHeaders='{"X-Api-Key": "an-old-key-4711-of-the-file"}',
+            ),
+            (None, "header", "X-Api-Key", [API]),
+        ),
         (predefined("someNewApi"), ("someNewApi", None, None, [API])),
         (predefined("someNewApi", url="={{ $json.url }}"), ("someNewApi", None, None, [])),
         (http(url=f"{ORDERS}?api_key=&a=1"), (None, "query", "api_key", [API])),

@@ -119,7 +119,7 @@ class HttpApiConnector:
         plain = secrets.plain
         label, test_url = plain["hosts"], plain.get("test_url")
         field = SIGN_INS[plain["sign_in"]][-1]
-        if test_url is None and plain["sign_in"] != "client_credentials":
+        if test_url is None and plain["sign_in"] not in ("client_credentials", "refresh_token"):
             return _healthy(label, was_tried=False)
         try:
             response = await http.fetch(test_url or self.endpoint(secrets).base_url)

@@ -15,6 +15,7 @@ from steward.outbound.endpoint import (
     ClientCredentials,
     Credentials,
     PlacedSecrets,
+    UserSignIn,
 )
 from steward.outbound.errors import CallRefused
 from steward.outbound.hosts import is_among, is_host_entry
@@ -30,10 +31,17 @@ SIGN_INS: Mapping[str, tuple[str, ...]] = {
     "header": ("header_name", "header_value"),
     "query": ("query_name", "query_value"),
     "basic": ("username", "password"),
+    "path": ("path_prefix", "path_key"),
     "client_credentials": ("client_id", "token_url", "client_secret"),
+    "refresh_token": ("person_client_id", "person_token_url", "person_client_secret", "refresh_token"),
     "custom": ("custom",),
 }
-_SECRET = frozenset(("token", "header_value", "query_value", "password", "client_secret", "custom"))
+_SECRET = frozenset(
+    (
+        *("token", "header_value", "query_value", "password", "path_key", "client_secret", "custom"),
+        *("person_client_secret", "refresh_token"),
+    )
+)
 _OPTIONAL = ("scope", "audience", "client_in", "test_url", "account")
 _FIELDS: Mapping[str, JsonObject] = {
     "hosts": {"type": "string", "title": "Hosts the key may be sent to", "maxLength": 2000},
@@ -49,6 +57,17 @@ _FIELDS: Mapping[str, JsonObject] = {
     },
     "username": {"type": "string", "title": "User name", "maxLength": _TEXT},
     "password": {"type": "string", "title": "Password", "maxLength": _LONG, "secret": True},
+    "path_prefix": {"type": "string", "title": "What comes before the key in the path", "maxLength": 200},
+    "path_key": {"type": "string", "title": "Key in the path", "maxLength": _LONG, "secret": True},
+    "person_client_id": {"type": "string", "title": "Client ID of the app", "maxLength": _TEXT},
+    "person_client_secret": {
+        "type": "string",
+        "title": "Client secret of the app",
+        "maxLength": _LONG,
+        "secret": True,
+    },
+    "person_token_url": {"type": "string", "title": "Address that refreshes tokens", "maxLength": _TEXT},
+    "refresh_token": {"type": "string", "title": "Refresh token", "maxLength": _LONG, "secret": True},
     "client_id": {"type": "string", "title": "Client ID", "maxLength": _TEXT},
     "client_secret": {"type": "string", "title": "Client secret", "maxLength": _LONG, "secret": True},
     "token_url": {"type": "string", "title": "Address that gives tokens", "maxLength": _TEXT},
@@ -148,7 +167,10 @@ def _check_values(
     header = texts.get("header_name")
     if header is not None and not _is_header(header):
         errors["header_name"] = ["This is not the name of a header that can be sent."]
-    for name in ("token_url", "test_url"):
+    prefix = texts.get("path_prefix")
+    if prefix is not None and re.fullmatch(r"/[A-Za-z0-9._~/-]*", prefix) is None:
+        errors["path_prefix"] = ["Give the beginning of the path, such as /bot."]
+    for name in ("token_url", "person_token_url", "test_url"):
         if name in texts and not _is_address(texts[name], private_hosts):
             errors[name] = ["Give a complete https address."]
     if "test_url" in texts and "test_url" not in errors and "hosts" not in errors:
@@ -209,6 +231,16 @@ def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Cr
             return PlacedSecrets(query=((plain["query_name"], sealed["query_value"]),))
         case "basic":
             return Basic(Secret(plain["username"]), sealed["password"])
+        case "path":
+            return PlacedSecrets(path=(plain["path_prefix"], sealed["path_key"]))
+        case "refresh_token":
+            return UserSignIn(
+                plain["person_client_id"],
+                sealed["person_client_secret"],
+                sealed["refresh_token"],
+                plain["person_token_url"],
+                plain.get("client_in") == "header",
+            )
         case "custom":
             return placed(sealed["custom"].reveal())
         case "client_credentials":

@@ -22,6 +22,10 @@ _IN_REQUEST = (
     "headerParametersUi",
     "queryParameters",
     "queryParametersUi",
+    "jsonHeaders",
+    "jsonQuery",
+    "headerParametersJson",
+    "queryParametersJson",
     "url",
     "endpoint",
 )

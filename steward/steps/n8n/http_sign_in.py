@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.model.json import JsonObject
+from steward.model.removed_secrets import MARKER
 from steward.outbound.errors import CallError
 from steward.outbound.hosts import is_among
 from steward.outbound.response import PlatformResponse
@@ -67,7 +68,8 @@ def needs_account(node: NodeDefinition) -> bool:
     """Whether the node signs in with an account that a person binds."""
     credential = credential_of(node)
     if credential is None:
-        return bool(_removed_keys(node))
+        keys = _removed_keys(node)
+        return bool(keys) and _sign_in_of_keys(keys)[0] != ""
     return credential not in _NOT_OFFERED and (not _is_store(credential) or _reads_shopify(node, credential))
 
 
@@ -95,7 +97,31 @@ def _removed_keys(node: NodeDefinition) -> list[tuple[str, str]]:
     """The headers and query parameters whose value was a key in the file, which was not imported."""
     keys = [("header", name) for name in _removed_in(node, _HEADER_ROWS)]
     keys += [("query", name) for name in _removed_in(node, _QUERY_ROWS)]
-    return keys + [("query", name) for name in removed_in_address(str(node.get("url", "")))]
+    keys += [("header", name) for name in _removed_in_json(node, ("jsonHeaders", "headerParametersJson"))]
+    keys += [("query", name) for name in _removed_in_json(node, ("jsonQuery", "queryParametersJson"))]
+    url = str(node.get("url", node.get("endpoint", "")))
+    keys += [("query", name) for name in removed_in_address(url)]
+    prefix = _path_before_key(url)
+    return keys if prefix is None else [*keys, ("path", prefix)]
+
+
+def _path_before_key(url: str) -> str | None:
+    """Returns the beginning of a path that is followed by a removed key, if no expression is in it."""
+    match = re.match(rf"=?\s*https://[A-Za-z0-9._-]+(/[A-Za-z0-9._~/-]*?){MARKER.pattern}", url)
+    return match[1] if match else None
+
+
+def _removed_in_json(node: NodeDefinition, names: Sequence[str]) -> Iterable[str]:
+    """The members of an object, or of JSON as text, whose value was a key in the file."""
+    for name in names:
+        value = node.get(name)
+        if isinstance(value, str):
+            pairs = re.findall(r'"([^"\n]{1,100})"\s*:\s*"([^"\n]*)"', value)
+        else:
+            pairs = list(value.items()) if isinstance(value, Mapping) else []
+        for member, text in pairs:
+            if isinstance(text, str) and MARKER.search(text):
+                yield str(member)
 
 
 def _removed_in(node: NodeDefinition, paths: Sequence[str]) -> Iterable[str]:
@@ -110,7 +136,7 @@ def _sign_in_of_keys(keys: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
     """Returns the sign-in that puts the removed keys back where they were."""
     places = {(place, name.lower()): name for place, name in keys}
     if len(places) > 1:
-        return "custom", None
+        return ("custom" if all(place != "path" for place, _ in places) else ""), None
     [((place, lowered), name)] = places.items()
     return ("bearer", None) if (place, lowered) == ("header", "authorization") else (place, name)
 

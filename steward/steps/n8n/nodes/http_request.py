@@ -236,8 +236,12 @@ def _headers(params: Params, version: float) -> dict[str, str]:
     return sendable_headers(headers)
 
 
-def _address(params: Params, version: float) -> str:
-    address = https_address(js.text(params.get("url", "")))
+def _has_account(call: StepCall) -> bool:
+    return call.step.origin is not None and call.step.origin.needs == KIND
+
+
+def _address(params: Params, version: float, *, has_account: bool) -> str:
+    address = https_address(js.text(params.get("url", "")), has_account=has_account)
     return with_query(address, _query(params, version), params.text("options.queryParameterArrays"))
 
 
@@ -264,7 +268,7 @@ async def _sends(call: StepCall) -> NodeResult:
         shown = "\n".join(file.shown for file in body_files) or body[:8192].decode("utf-8", "replace")
         return SendRequest(
             method=params.text(name, "GET").upper(),
-            url=_address(params, call.version),
+            url=_address(params, call.version, has_account=_has_account(call)),
             headers=headers,
             body=body,
             body_text=shown,
@@ -291,7 +295,7 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
     body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
     if body and kind is not None:
         headers.setdefault("content-type", kind)
-    url = https_address(js.text(params.get("url", "")))
+    url = https_address(js.text(params.get("url", "")), has_account=_has_account(call))
     lists = params.text("options.queryParameterArrays")
     query = _query(params, call.version)
     return PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)
