@@ -23,11 +23,13 @@ _LINE_PADDING: Final = "\n" * 100_000  # lines of our own, told from those of a 
 _RETURNED: Final = {"flow": "value", "order": "order"}  # what a script of a mode returns; else items
 
 _FOLDER = Path(__file__).parent
-_DATES = ("DateTime", "Duration", "Interval", "$now", "$today")
+_MODULE_FILES: Final = frozenset(("11_addresses.js", "11_modules.js"))
+_MODULE_NAMES = ("require", "Buffer", "crypto", "URL", "TextEncoder", "TextDecoder", "btoa", "atob")
+_DATES = ("DateTime", "Duration", "Interval", "$now", "$today", "luxon")
 
 
 class Sources:
-    """The engine's own JavaScript, read once; `dates` False leaves the date library out."""
+    """The engine's own JavaScript, read once; without `dates` or `modules` that part is left out."""
 
     def __init__(self) -> None:
         files = sorted((_FOLDER / "js").glob("*.js"))
@@ -35,32 +37,52 @@ class Sources:
         built = {
             name: (_FOLDER / "built" / f"{name}.js").read_text("utf-8") for name in ("luxon", "jmespath")
         }
-        ground, rest = "\n".join(parts[:_FILES_BEFORE_LUXON]), "\n".join(parts[_FILES_BEFORE_LUXON:])
+        ground = "\n".join(parts[:_FILES_BEFORE_LUXON])
+        rest = "\n".join(parts[_FILES_BEFORE_LUXON:])
+        rest_alone = "\n".join(
+            part
+            for file, part in list(zip(files, parts, strict=True))[_FILES_BEFORE_LUXON:]
+            if file.name not in _MODULE_FILES
+        )
         query = (
             f"const jmespath = (() => {{ const exports = {{}};\n{built['jmespath']}\nreturn exports; }})();"
         )
         luxon = f"const luxon = (() => {{\n{built['luxon']}\nreturn luxon; }})();"
-        self._whole = self._joined(ground, luxon, query, rest)
-        self._bare = self._joined(ground, "const luxon = null;", query, rest)
+        without_luxon = "const luxon = null;"
+        self._texts = {
+            (dates, modules): self._joined(
+                ground, luxon if dates else without_luxon, query, rest if modules else rest_alone
+            )
+            for dates in (True, False)
+            for modules in (True, False)
+        }
 
     @staticmethod
     def _joined(*parts: str) -> str:
         return _LINE_PADDING + "globalThis.$own$ = (() => {\n'use strict';\n" + "\n".join(parts) + "\n})();"
 
-    def text(self, dates: bool) -> str:
+    def text(self, dates: bool, modules: bool) -> str:
         """All of it as one script."""
-        return self._whole if dates else self._bare
+        return self._texts[dates, modules]
 
 
 class JavaScriptEngine:
     """One engine: the frozen one of expressions, or a fresh one of one script."""
 
-    def __init__(self, sources: Sources, zones: Zones, dates: bool = True, frozen: bool = False) -> None:
+    def __init__(
+        self,
+        sources: Sources,
+        zones: Zones,
+        *,
+        dates: bool = True,
+        modules: bool = True,
+        frozen: bool = False,
+    ) -> None:
         self._zones = zones
         self._context = quickjs.Context()
         self._context.set_memory_limit(MEMORY_BYTES)
         self._context.set_max_stack_size(STACK_BYTES)
-        self._context.eval(sources.text(dates))
+        self._context.eval(sources.text(dates, modules))
         names = json.loads(self._context.eval("JSON.stringify(Object.keys($own$))"))
         self._functions: dict[str, Callable[..., Any]] = {
             name: self._context.eval(f"$own$.{name}") for name in names
@@ -160,7 +182,12 @@ class JavaScript:
     def _script(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         # Half a character, which no engine takes, is written as a question mark.
         text, mode = str(request["text"]).encode("utf-8", "replace").decode(), str(request["mode"])
-        engine = JavaScriptEngine(self._sources, self._zones, dates=any(name in text for name in _DATES))
+        engine = JavaScriptEngine(
+            self._sources,
+            self._zones,
+            dates=any(name in text for name in _DATES),
+            modules=any(name in text for name in _MODULE_NAMES),
+        )
         engine.limit(SCRIPT_SECONDS)
 
         def act() -> str:

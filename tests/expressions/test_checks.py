@@ -44,7 +44,11 @@ SCRIPTS = {
     "return [{ json: { v: $vars.x } }];": ["warning"],
     "return { a: $json.a, b: $('X').item.json.b };": ["warning"],
     "function process(x) { return x; } const fetch = (x) => x; return process(items);": [],
-    "return [{ json: { host: new URL($input.first().json.url).host } }];": ["error"],
+    "return [{ json: { host: new URL($input.first().json.url).host } }];": [],
+    "const { createHash } = require('node:crypto'); const luxon = require(\"luxon\"); return [];": [],
+    "const cheerio = require('cheerio'); const x = require(name); return [];": ["error", "error"],
+    "const crypto = require('crypto'); return { v: crypto.scryptSync('a', 'b', 32) };": ["error"],
+    "const scrypt = (text) => text; return { v: scrypt(crypto.randomUUID()) };": [],
     "return $input.all().map(i => ({ a: i.json.price.toLocaleString('sv-SE') }));": ["note"],
 }
 

@@ -136,6 +136,57 @@ async def test_scripts_find_bytes_hashes_and_waiting(evaluator: Evaluator, world
     assert result.lines[7] == 'line 7 {"i":7}'
 
 
+async def test_scripts_load_the_modules_that_only_compute(evaluator: Evaluator, world: World_) -> None:
+    """Addresses, query strings, bytes, dates and formats answer as Node.js 20 does."""
+    text = """
+        const { URL: Address } = require('url');
+        const url = new URL('../b ?q=ä#f', 'HTTPS://u:p%40@EXAMPLE.com:443/a/c/d');
+        url.searchParams.append('x y', '1&2');
+        const luxon = require('luxon');
+        const bytes = Buffer.concat([Buffer.from('ff00', 'hex'), Buffer.from('é', 'latin1')]);
+        const clone = structuredClone($input.first().json);
+        clone.n = 9;
+        let missing = '';
+        try { require('fs') } catch (error) { missing = error.message }
+        return {
+          href: url.href, same: Address === URL, origin: url.origin, user: url.password,
+          invalid: URL.canParse('x y'), pairs: [...new URLSearchParams('a=1&b=%20+&a=2')],
+          query: require('querystring').stringify({ a: [1, 'x y'], b: null }),
+          parsed: require('node:querystring').parse('a=1&a=2&b=%C3%A4'),
+          hash: require('crypto').createHash('md5').update('a').digest('hex'),
+          day: luxon.DateTime.fromISO('2024-02-03T10:00:00Z', { zone: 'utc' }).toISODate(),
+          hex: bytes.toString('hex'), base: bytes.toString('base64'), part: bytes.slice(1, 2).length,
+          text: require('util').format('%s is %d%%', 'it', '7'), length: Buffer.byteLength('é'),
+          encoded: [...new TextEncoder().encode('é')],
+          decoded: new TextDecoder().decode(new Uint8Array([195, 169])),
+          binary: btoa(atob('/+8=')), first: $input.first().json.n, missing,
+        };
+    """
+    result = await evaluator.run_code(Script(text, ScriptMode.ALL), world(TWO))
+    assert result.items[0].json == {
+        "href": "https://u:p%40@example.com/a/b%20?q=%C3%A4&x+y=1%262#f",
+        "same": True,
+        "origin": "https://example.com",
+        "user": "p%40",
+        "invalid": False,
+        "pairs": [["a", "1"], ["b", "  "], ["a", "2"]],
+        "query": "a=1&a=x%20y&b=",
+        "parsed": {"a": ["1", "2"], "b": "ä"},
+        "hash": hashlib.md5(b"a").hexdigest(),
+        "day": "2024-02-03",
+        "hex": "ff00e9",
+        "base": "/wDp",
+        "part": 1,
+        "text": "it is 7%",
+        "length": 2,
+        "encoded": [195, 169],
+        "decoded": "é",
+        "binary": "/+8=",
+        "first": 1,
+        "missing": "Cannot find module 'fs'",
+    }
+
+
 async def test_the_same_run_sees_the_same_clock_and_dice(evaluator: Evaluator, world: World_) -> None:
     """The clock is the step's start; clock and random given by the run.
 

@@ -18,64 +18,6 @@ const write = (...values) => {
 };
 const consoleView = { log: write, info: write, warn: write, error: write, debug: write, trace: write, table: write, dir: write };
 
-/** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
-class Bytes extends Uint8Array {
-  static from(given, form = 'utf8') {
-    if (typeof given !== 'string') return super.from.call(this, given);
-    const kind = String(form).toLowerCase().replace('-', '');
-    if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(given));
-    if (kind === 'hex') return super.from.call(this, fromHex(given));
-    if (kind === 'latin1' || kind === 'binary') return super.from.call(this, [...given].map((sign) => sign.charCodeAt(0) & 255));
-    return super.from.call(this, utf8(given));
-  }
-  static alloc(size) {
-    return new Bytes(size);
-  }
-  static concat(list) {
-    return Bytes.from(list.flatMap((bytes) => [...bytes]));
-  }
-  static isBuffer(value) {
-    return value instanceof Bytes;
-  }
-  static byteLength(text, form) {
-    return Bytes.from(text, form).length;
-  }
-  toString(form = 'utf8') {
-    const bytes = [...this];
-    const kind = String(form).toLowerCase().replace('-', '');
-    if (kind === 'base64') return toBase64(bytes);
-    if (kind === 'base64url') return toBase64(bytes).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
-    if (kind === 'hex') return toHex(bytes);
-    if (kind === 'latin1' || kind === 'binary') return String.fromCharCode(...bytes);
-    return fromUtf8(bytes);
-  }
-  toJSON() {
-    return { type: 'Buffer', data: [...this] };
-  }
-}
-
-const gathering = (finish) => {
-  const bytes = [];
-  return {
-    update(given, form) {
-      bytes.push(...(typeof given === 'string' ? Bytes.from(given, form) : given));
-      return this;
-    },
-    digest(form) {
-      const result = Bytes.from(finish(bytes));
-      return form === undefined ? result : result.toString(form);
-    },
-  };
-};
-
-const keyBytes = (key) => (typeof key === 'string' ? utf8(key) : [...key]);
-const cryptoView = {
-  createHash: (name) => gathering(hashNamed(name)),
-  createHmac: (name, key) => gathering((bytes) => hmac(name, keyBytes(key), bytes)),
-  randomUUID: () => 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx'.replace(/[xy]/g, (sign) => Math.floor(sign === 'x' ? mulberry() * 16 : 8 + mulberry() * 4).toString(16)),
-  randomInt: (least, most) => (most === undefined ? Math.floor(mulberry() * least) : least + Math.floor(mulberry() * (most - least))),
-};
-
 /** What JSON is, and dates besides: copied, so that the copy can be changed. */
 const structured = (value) => (value instanceof RealDate ? new RealDate(value.getTime()) : isList(value) ? value.map(structured) : isPlain(value) ? Object.fromEntries(Object.entries(value).map(([key, held]) => [key, structured(held)])) : value);
 
@@ -83,9 +25,14 @@ const THINGS = {
   console: () => consoleView,
   Buffer: () => Bytes,
   crypto: () => cryptoView,
-  btoa: () => (text) => toBase64([...String(text)].map((sign) => sign.charCodeAt(0))),
-  atob: () => (text) => String.fromCharCode(...fromBase64(String(text))),
+  btoa: () => (text) => toBase64(latin1(String(text), true)),
+  atob: () => (text) => fromLatin1(fromBase64(String(text))),
   structuredClone: () => structured,
+  require: () => requireModule,
+  URL: () => Address,
+  URLSearchParams: () => AddressParameters,
+  TextEncoder: () => TextEncoderView,
+  TextDecoder: () => TextDecoderView,
 };
 
 /** The items a script is given: its own copies, each knowing its place. */

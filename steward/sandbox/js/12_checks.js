@@ -12,16 +12,11 @@ const ABSENT = {
   $env: ['error', 'Variables of the machine cannot be read here.', 'Write the value into the workflow.'],
 };
 const ABSENT_IN_SCRIPTS = {
-  require: ['error', 'It loads a module; scripts have none here.', 'Write the calculation in plain JavaScript.'],
   fetch: ['error', 'It calls the network, which a script cannot.', 'Use an HTTP request step.'],
   process: ['error', 'It looks at the machine it runs on, which a script cannot.', 'Write the value into the script.'],
   setTimeout: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
   setInterval: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
   setImmediate: ['error', 'It waits; scripts have no timers.', 'Use a wait step.'],
-  URL: ['error', 'Addresses are not taken apart in a script.', 'Use text methods, or the extensions of an expression.'],
-  URLSearchParams: ['error', 'Addresses are not taken apart in a script.', 'Use text methods and encodeURIComponent.'],
-  TextEncoder: ['error', 'It is not there.', 'Use Buffer.from(text).'],
-  TextDecoder: ['error', 'It is not there.', 'Use Buffer.from(bytes).toString().'],
   FormData: ['error', 'It is not there: scripts make no requests.', 'Use an HTTP request step.'],
   $helpers: ['error', 'Scripts make no requests and read no files.', 'Use an HTTP request step.'],
   $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
@@ -34,6 +29,10 @@ const ABSENT_IN_SCRIPTS = {
   $vars: ABSENT.$vars,
   $secrets: ABSENT.$secrets,
 };
+const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS };
+for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder']) {
+  ABSENT_IN_FLOW[name] = ['error', 'It is not there in code of Shopify Flow.', 'Use methods of texts.'];
+}
 const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeString', 'setLocale', 'reconfigure', 'NumberFormat', 'DateTimeFormat', 'localeCompare', 'format', 'Collator', 'PluralRules', 'ListFormat', 'RelativeTimeFormat']);
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
 
@@ -90,6 +89,24 @@ const checkChunk = (code) => {
   return deduped([...absentIn(code, tokens, ABSENT), ...resumeAddress(code, tokens), ...intlMissing(code, tokens), ...localesIn(code, tokens)]);
 };
 
+/** Modules that are not there, and what those that are there do not do. */
+const modulesIn = (code, tokens) =>
+  declares(tokens, 'require') ? [] : tokens.flatMap((token, place) => {
+    if (token.text !== 'require' || token.kind !== 'word' || isMember(tokens, place) || tokens[place + 1]?.text === ':') return [];
+    const argument = tokens[place + 1]?.text === '(' ? tokens[place + 2] : undefined;
+    const name = argument?.kind === 'text' ? argument.text.slice(1, -1).replace(/^node:/, '') : undefined;
+    if (name !== undefined && Object.hasOwn(MODULES, name)) return [];
+    const words = name === undefined ? 'It loads a module whose name is not fixed.' : `It loads the module “${name}”, which scripts do not have here.`;
+    return [missing('error', words, `Use plain JavaScript, or one of ${Object.keys(MODULES).join(', ')}.`, at(code, token))];
+  });
+const NOT_IN_CRYPTO = new Set(['createCipheriv', 'createDecipheriv', 'createCipher', 'createDecipher', 'scryptSync', 'scrypt', 'pbkdf2Sync', 'pbkdf2', 'hkdfSync', 'randomBytes', 'randomFillSync', 'getRandomValues', 'createSign', 'createVerify', 'publicEncrypt', 'privateDecrypt', 'generateKeyPairSync', 'createPrivateKey', 'createPublicKey', 'timingSafeEqual', 'subtle', 'webcrypto']);
+const cryptoIn = (code, tokens) => {
+  if (!tokens.some((token) => token.text === 'crypto' || /^['"`](?:node:)?crypto['"`]$/.test(token.text))) return [];
+  return tokens.flatMap((token) => (token.kind === 'word' && NOT_IN_CRYPTO.has(token.text) && !declares(tokens, token.text)
+    ? [missing('error', `“${token.text}” of the module crypto is not there: scripts make hashes, and neither encrypt nor sign.`, 'Use a crypto step, or leave this to the service that is called.', at(code, token))]
+    : []));
+};
+
 const checkScript = (mode, text) => {
   let tokens;
   try {
@@ -105,7 +122,7 @@ const checkScript = (mode, text) => {
   const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];
   const first = mode === 'all' ? tokens.findIndex((token, place) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, place)) || (token.text === 'item' && isMember(tokens, place) && (tokens[place - 2]?.text === '$input' || tokens[place - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', at(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, ABSENT_IN_SCRIPTS), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, mode === 'flow' ? ABSENT_IN_FLOW : ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {

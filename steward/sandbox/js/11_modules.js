@@ -1,0 +1,167 @@
+// What code steps of n8n may load, and what stands beside the language there: bytes, addresses, modules.
+
+const LATIN = new Set(['latin1', 'binary', 'ascii']);
+const latin1 = (text, strict = false) => {
+  const bytes = [];
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (strict && code > 255) throw new Error('Invalid character');
+    bytes.push(code & 255);
+  }
+  return bytes;
+};
+const fromLatin1 = (bytes) => {
+  let text = '';
+  for (const byte of bytes) text += String.fromCharCode(byte);
+  return text;
+};
+
+/** Bytes as scripts know them: texts in UTF-8, base64 and hexadecimal. */
+class Bytes extends Uint8Array {
+  static from(given, form = 'utf8') {
+    if (typeof given !== 'string') return super.from.call(this, given);
+    const kind = String(form).toLowerCase().replace('-', '');
+    if (kind === 'base64' || kind === 'base64url') return super.from.call(this, fromBase64(given));
+    if (kind === 'hex') return super.from.call(this, fromHex(given));
+    if (LATIN.has(kind)) return super.from.call(this, latin1(given));
+    if (kind !== 'utf8') throw new TypeError(`Unknown encoding: ${form}`);
+    return super.from.call(this, utf8(given));
+  }
+  static alloc(size, fill = 0) {
+    return typeof fill === 'number' ? new Bytes(size).fill(fill) : Bytes.from(fill.repeat(size)).slice(0, size);
+  }
+  static concat(list, length) {
+    return Bytes.from(list.flatMap((bytes) => [...bytes])).slice(0, length);
+  }
+  static isBuffer(value) {
+    return value instanceof Bytes;
+  }
+  static byteLength(text, form) {
+    return Bytes.from(text, form).length;
+  }
+  equals(other) {
+    return this.length === other.length && this.every((byte, at) => byte === other[at]);
+  }
+  toString(form = 'utf8', from = 0, to = this.length) {
+    const bytes = [...this.subarray(from, to)];
+    const kind = String(form).toLowerCase().replace('-', '');
+    if (kind === 'base64') return toBase64(bytes);
+    if (kind === 'base64url') return toBase64(bytes).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+    if (kind === 'hex') return toHex(bytes);
+    if (kind === 'ascii') return fromLatin1(bytes.map((byte) => byte & 127));
+    if (LATIN.has(kind)) return fromLatin1(bytes);
+    if (kind !== 'utf8') throw new TypeError(`Unknown encoding: ${form}`);
+    return fromUtf8(bytes);
+  }
+  toJSON() {
+    return { type: 'Buffer', data: [...this] };
+  }
+}
+
+const gathering = (finish) => {
+  const bytes = [];
+  return {
+    update(given, form) {
+      bytes.push(...(typeof given === 'string' ? Bytes.from(given, form) : given));
+      return this;
+    },
+    digest(form) {
+      const result = Bytes.from(finish(bytes));
+      return form === undefined ? result : result.toString(form);
+    },
+  };
+};
+
+const keyBytes = (key) => (typeof key === 'string' ? utf8(key) : [...key]);
+const cryptoView = {
+  createHash: (name) => gathering(hashNamed(name)),
+  createHmac: (name, key) => gathering((bytes) => hmac(name, keyBytes(key), bytes)),
+  randomUUID: () => 'xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx'.replace(/[xy]/g, (sign) => Math.floor(sign === 'x' ? mulberry() * 16 : 8 + mulberry() * 4).toString(16)),
+  randomInt: (least, most) => (most === undefined ? Math.floor(mulberry() * least) : least + Math.floor(mulberry() * (most - least))),
+};
+
+class TextEncoderView {
+  get encoding() {
+    return 'utf-8';
+  }
+  encode(text = '') {
+    return Uint8Array.from(utf8(String(text)));
+  }
+}
+
+class TextDecoderView {
+  constructor(label = 'utf-8') {
+    if (!/^utf-?8$/i.test(label)) throw new RangeError(`The encoding ${label} is not known here. Use utf-8.`);
+  }
+  get encoding() {
+    return 'utf-8';
+  }
+  decode(bytes = []) {
+    const list = bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : bytes;
+    const text = fromUtf8([...list]);
+    return text.startsWith('\ufeff') ? text.slice(1) : text;
+  }
+}
+
+const queryEscape = (text) => encodedBy(/[!'()*\-.0-9A-Z_a-z~]/)(text);
+const queryView = {
+  escape: (text) => queryEscape(String(text)),
+  unescape: (text) => percentDecoded(String(text)),
+  stringify: (values, between = '&', is = '=') => {
+    const written = (value) => (typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value)) ? queryEscape(String(value)) : '');
+    return Object.entries(values ?? {}).flatMap(([name, value]) => (isList(value) ? value : [value]).map((one) => `${queryEscape(name)}${is}${written(one)}`)).join(between);
+  },
+  parse: (text, between = '&', is = '=') => {
+    const values = Object.create(null);
+    for (const part of String(text).split(between).filter((one) => one !== '')) {
+      const at = part.indexOf(is);
+      const pair = at < 0 ? [part, ''] : [part.slice(0, at), part.slice(at + is.length)];
+      const [name, value] = pair.map((piece) => percentDecoded(piece.replace(/\+/g, ' ')));
+      if (!(name in values)) values[name] = value;
+      else if (isList(values[name])) values[name].push(value);
+      else values[name] = [values[name], value];
+    }
+    return values;
+  },
+};
+queryView.encode = queryView.stringify;
+queryView.decode = queryView.parse;
+
+/** Text with %s, %d, %i, %f, %j and %% filled in; what is left over stands behind it. */
+const formatted = (first, ...values) => {
+  if (typeof first !== 'string') return [first, ...values].map(shown).join(' ');
+  if (!values.length) return first;
+  const text = first.replace(/%([sdifj%])/g, (whole, kind) => {
+    if (kind === '%') return '%';
+    if (!values.length) return whole;
+    const value = values.shift();
+    if (kind === 'd') return String(Number(value));
+    if (kind === 'i') return String(parseInt(value, 10));
+    if (kind === 'f') return String(parseFloat(value));
+    return kind === 'j' ? stringify(value) : shown(value);
+  });
+  return [text, ...values.map(shown)].join(' ');
+};
+
+const utilView = {
+  format: formatted,
+  isDeepStrictEqual: same,
+  isArray: isList,
+  TextEncoder: TextEncoderView,
+  TextDecoder: TextDecoderView,
+};
+const MODULES = {
+  crypto: () => cryptoView,
+  url: () => ({ URL: Address, URLSearchParams: AddressParameters }),
+  querystring: () => queryView,
+  util: () => utilView,
+  buffer: () => ({ Buffer: Bytes }),
+  luxon: () => luxon,
+};
+
+/** A module by its name, with `node:` before it or not. */
+const requireModule = (name) => {
+  const key = String(name).replace(/^node:/, '');
+  if (!Object.hasOwn(MODULES, key)) throw new Error(`Cannot find module '${key}'`);
+  return MODULES[key]();
+};
