@@ -17,9 +17,11 @@ from steward.model.change import Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import PlanTrigger
 from steward.model.run import Run
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.runs.claim import ClaimedRun, event_of
+from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
 from steward.runs.worker_context import WorkerContext, check_run_wanted
 from steward.scheduling import slots, zones
@@ -183,6 +185,13 @@ def step_context(
 def run_files(ctx: WorkerContext, run: Run) -> RunFiles:
     """Returns the storage of a run's files."""
     return StoredRunFiles(ctx, run.org, run.id)
+
+
+async def start_item(ctx: WorkerContext, run: Run, entry: PlanTrigger) -> JsonObject | None:
+    """Returns the item that the payload of the run becomes; None if it was started without one."""
+    read = partial(payloads.read, vault=ctx.vault, org=run.org, run=run.id)
+    payload = await ctx.engine.read(ctx.clock.now(), read, org=run.org)
+    return None if payload is None else payloads.start_item(entry, run, payload)
 
 
 def _web(ctx: WorkerContext, claimed: ClaimedRun) -> WebReadClient:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
+from steward.connections.vault import Vault
 from steward.database.accounts import idempotency
 from steward.database.automations import records as automations
 from steward.database.engine.base import Batchable, Engine, Tx
@@ -17,10 +18,11 @@ from steward.database.runs.fast_runs import RunPrecheck, RunToStart
 from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
-from steward.model.json import digest
+from steward.model.json import JsonObject, digest
 from steward.model.refusals import KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
 from steward.run_queue import queue as run_queue
+from steward.runs.storage import payload as payloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class RunNow:
     automation: AutomationId
     idempotency_key: str
     mode: Mode
+    payload: JsonObject | None = None
 
 
 _Outcome = Literal["made", "kept", "full"]
@@ -44,17 +47,26 @@ class StartedRun:
 
 
 async def run_now(
-    tx: Tx, actor: Actor, command: RunNow, *, templates: Templates, max_waiting: int
+    tx: Tx,
+    actor: Actor,
+    command: RunNow,
+    *,
+    templates: Templates,
+    max_waiting: int,
+    vault: Vault | None = None,
 ) -> StartedRun:
     """Creates a run of the automation, or returns the one its idempotency key created before.
 
-    Raises NotFound, KeyReused, WrongState (archived), NotConnected, NotReady, TooManyWaiting.
+    A payload needs the vault that seals it. Raises NotFound, ValidationFailed (`errors.payload`),
+    KeyReused, WrongState (archived), NotConnected, NotReady, TooManyWaiting.
     """
     automation = await automations.get(tx, actor.org, command.automation)
     if earlier_run := await _replay(tx, actor, command):
         return earlier_run
     if automation.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before running it.")
+    if command.payload is not None:
+        await payloads.check(tx, automation, command.payload)
     await readiness.check(tx, automation, templates=templates)
     run = RunId(new_id(tx.now))
     outcome = await _make(tx, actor, command, automation, run=run, max_waiting=max_waiting)
@@ -65,6 +77,9 @@ async def run_now(
         return earlier_run
     if outcome == "full":
         raise TooManyWaiting(errors={})  # the key goes with the transaction
+    if command.payload is not None:
+        assert vault is not None, "a payload is stored sealed"
+        await payloads.store(tx, vault, actor.org, run, command.payload)
     return StartedRun(await runs.get(tx, actor.org, run), replayed=False)
 
 
@@ -117,8 +132,14 @@ async def start(
     templates: Templates,
     max_waiting: int,
     weight: int = 0,
+    vault: Vault | None = None,
 ) -> StartedRun:
     """Starts a run durably, as `run_now`; most share one call with others made at the same time."""
+    if command.payload is not None:
+        act = partial(
+            run_now, actor=actor, command=command, templates=templates, max_waiting=max_waiting, vault=vault
+        )
+        return await engine.write(now, act, org=actor.org)
     request = _StartRequest(actor, command, templates, max_waiting)
     call: Batchable[_StartRequest, StartedRun | None] = Batchable(
         request, _start_one, _start_batch, weight=weight, autocommit=True

@@ -94,6 +94,7 @@ async def advance(walk_: Walk) -> Ended | None:
         clock=walk_.ctx.clock.now,
     )
     rows = Rows(walk_, repeating_steps(plan))
+    start_item = await context.start_item(walk_.ctx, run, entry)
     try:
         if plan.mode is DataMode.ENVIRONMENT:
             started_at = run.slot_at or run.started_at or run.queued_at
@@ -102,7 +103,9 @@ async def advance(walk_: Walk) -> Ended | None:
             )
             walked = await walk_flow(plan, entry.name, trigger_data, means=means, journal=rows)
         else:
-            walked = await walk(plan, entry.name, _trigger_items(walk_, entry), context=means, journal=rows)
+            walked = await walk(
+                plan, entry.name, _trigger_items(walk_, entry, start_item), context=means, journal=rows
+            )
     except CallError as error:
         return await rows.call_failed(error)
     except MemoryBudgetExceeded:
@@ -157,8 +160,10 @@ def _binding(bindings: JsonObject, name: str) -> JsonObject | None:
     return binding if isinstance(binding, Mapping) else None
 
 
-def _trigger_items(walk_: Walk, entry: PlanTrigger) -> Items:
-    """Returns the trigger's items: the event's body, the schedule's time, or one empty item."""
+def _trigger_items(walk_: Walk, entry: PlanTrigger, start_item: JsonObject | None) -> Items:
+    """Returns the trigger's items: the payload's, the event's body, the schedule's time, or an empty one."""
+    if start_item is not None:
+        return trigger_items([start_item])
     start = walk_.journal.get(START)
     event = start.output.get("event") if start is not None and isinstance(start.output, dict) else None
     if isinstance(event, Mapping):

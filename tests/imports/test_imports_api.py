@@ -221,6 +221,26 @@ async def test_a_rotation_seals_imports_under_the_new_data_key(service: Service)
     assert b"Sealed twice" in zlib.decompress(opened)
 
 
+async def test_a_payload_must_be_an_object_that_the_automation_can_start_with(service: Service) -> None:
+    """Anything else is refused by its name; an object starts the run."""
+    member = await service.token("member")
+    export = chain(code("One", "return [{json: {}}]"))
+    made = (await member.post(PATH, body(export))).data["import"]
+    set_up = {"name": "Mine", "schedule": MANUAL, "idempotency_key": "set-up"}
+    created = await member.post(f"{PATH}/{made['id']}/automations", set_up)
+    assert created.status == 201, created.body
+    runs = f"/v1/automations/{created.data['automation']['id']}/runs"
+    for wrong in (5, "text", [1]):
+        refused = await member.post(runs, {"idempotency_key": "one", "payload": wrong})
+        assert (refused.status, list(refused.errors)) == (422, ["payload"]), refused.body
+    started = await member.post(runs, {"idempotency_key": "one", "payload": {"a": {"b": [1, None]}}})
+    assert started.status == 201, started.body
+    again = await member.post(runs, {"idempotency_key": "one", "payload": {"a": 2}})
+    assert (again.status, again.data["run"]["id"]) == (200, started.data["run"]["id"])
+    without = await member.post(runs, {"idempotency_key": "two", "payload": None})
+    assert without.status == 201, without.body
+
+
 async def test_a_preview_keeps_nothing(service: Service) -> None:
     """See docs/design/api/imports.md#findings.
 

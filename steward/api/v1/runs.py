@@ -28,6 +28,7 @@ from steward.api.schema.fields import (
     FromJson,
     IdempotencyKey,
     IdText,
+    OpenObject,
     PageQuery,
     QueryInt,
     QueryParameters,
@@ -122,6 +123,7 @@ class RunNowBody(RequestBody):
 
     idempotency_key: IdempotencyKey
     mode: Annotated[Mode, FromJson] = Mode.LIVE
+    payload: OpenObject | None = None
 
 
 class RunsQuery(PageQuery):
@@ -235,7 +237,9 @@ def _raw_json(stored: str | None) -> Any:
 async def run_now(call: ApiCall) -> Answer:
     """`POST /{automationId}/runs`: starts one run per idempotency key."""
     body: RunNowBody = call.body
-    ask = RunNow(AutomationId(call.ids["automation_id"]), body.idempotency_key, body.mode)
+    automation = AutomationId(call.ids["automation_id"])
+    payload = None if body.payload is None else dict(body.payload)
+    ask = RunNow(automation, body.idempotency_key, body.mode, payload)
     context = call.context
     started = await start.start(
         context.engine,
@@ -245,6 +249,7 @@ async def run_now(call: ApiCall) -> Answer:
         templates=context.templates,
         max_waiting=context.rules.max_waiting_hand,
         weight=call.size,
+        vault=context.vault,
     )
     answer = RunAnswer(record(started.run))
     return replayed(answer) if started.replayed else answer

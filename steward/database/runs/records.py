@@ -296,6 +296,23 @@ def record(row: Row) -> Run:
     )
 
 
+async def set_payload(tx: Tx, org: OrgId, run: RunId, *, key_no: int, sealed: bytes) -> None:
+    """Stores the payload of a run that was started by hand, sealed."""
+    await tx.execute(
+        "UPDATE runs SET payload = :payload, payload_key = :key WHERE org_id = :org AND id = :run",
+        {"org": org, "run": run, "payload": sealed, "key": key_no},
+    )
+
+
+async def payload(tx: Tx, org: OrgId, run: RunId) -> tuple[int, bytes] | None:
+    """The number of the data key and the sealed payload of a run; None when it was started without one."""
+    row = await tx.first(
+        "SELECT payload, payload_key FROM runs WHERE org_id = :org AND id = :run AND payload IS NOT NULL",
+        {"org": org, "run": run},
+    )
+    return None if row is None else (row["payload_key"], bytes(row["payload"]))
+
+
 async def set_versions(tx: Tx, org: OrgId, run: RunId, *, automation: int, template: int) -> None:
     """Sets the versions a run starts with."""
     await tx.execute(

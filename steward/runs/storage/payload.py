@@ -1,0 +1,73 @@
+"""The payload that a run is started with by hand: checked, sealed, and made the item of the start.
+
+See docs/design/api/runs.md#run-now.
+"""
+
+import json
+from typing import Final
+
+from steward.connections import vault as vaults
+from steward.connections.vault import Vault
+from steward.database.automations import plans
+from steward.database.engine.base import Tx
+from steward.database.runs import records as runs
+from steward.model import kept_plan
+from steward.model.automation import Automation, AutomationKind
+from steward.model.ids import OrgId, RunId
+from steward.model.instants import wire_time
+from steward.model.json import JsonObject
+from steward.model.plan import DataMode, PlanTrigger
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Run
+
+MAX_BYTES: Final = 256 * 1024
+_FIELD: Final = "payload"
+
+
+async def check(tx: Tx, automation: Automation, payload: JsonObject) -> None:
+    """Raises ValidationFailed unless the automation can be started with the payload."""
+    if len(_encoded(payload).encode("utf-8")) > MAX_BYTES:
+        raise ValidationFailed(errors={_FIELD: ["A payload has at most 256 KiB. Send less."]})
+    stored = None
+    if automation.kind is AutomationKind.WORKFLOW:
+        stored = await plans.newest(tx, automation.org, automation.id)
+    if stored is None or kept_plan.from_kept(stored.plan).mode is not DataMode.ITEMS:
+        words = "Only automations of workflows from n8n are started with a payload. Leave it out."
+        raise ValidationFailed(errors={_FIELD: [words]})
+
+
+async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, payload: JsonObject) -> None:
+    """Stores the payload of a new run, sealed for it."""
+    key_no, sealed = await vaults.seal_text(tx, vault, org, field=_field(run), text=_encoded(payload))
+    await runs.set_payload(tx, org, run, key_no=key_no, sealed=sealed)
+
+
+async def read(tx: Tx, vault: Vault, org: OrgId, run: RunId) -> JsonObject | None:
+    """The payload that a run was started with; None without one."""
+    stored = await runs.payload(tx, org, run)
+    if stored is None:
+        return None
+    key_no, sealed = stored
+    text = await vaults.open_text(tx, vault, org, field=_field(run), key_no=key_no, sealed=sealed)
+    payload: JsonObject = json.loads(text)
+    return payload
+
+
+def start_item(entry: PlanTrigger, run: Run, payload: JsonObject) -> JsonObject:
+    """The payload as the trigger of the file would hand it on."""
+    trigger = (entry.replaced or "").rpartition(".")[2]
+    if trigger == "webhook":
+        return {"headers": {}, "params": {}, "query": {}, "body": payload}
+    if trigger == "formTrigger":
+        return {"submittedAt": wire_time(run.queued_at), "formMode": "production", **payload}
+    if trigger == "chatTrigger":
+        return {"sessionId": run.id, "action": "sendMessage", **payload}
+    return payload
+
+
+def _encoded(payload: JsonObject) -> str:
+    return json.dumps(payload, ensure_ascii=False, separators=(",", ":"))
+
+
+def _field(run: RunId) -> str:
+    return f"payload:{run}"

@@ -1,0 +1,111 @@
+"""Runs started by hand with a payload.
+
+See docs/design/api/runs.md#run-now.
+"""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.model.json import JsonObject
+from steward.model.refusals import ValidationFailed
+from steward.model.run import Mode, Run, RunStatus
+from steward.runs import start
+from steward.runs.start import RunNow, StartedRun
+from steward.runs.storage import payload as payloads
+from tests.imports.exports import automated, chain, code
+from tests.runs.shop import Shop
+
+
+def shown_by(trigger: str) -> dict[str, Any]:
+    """Returns an export that begins with this trigger and fails with the item it hands on."""
+    export = chain(code("See", "throw new Error(JSON.stringify($input.first().json))"))
+    export["nodes"][0] = {**export["nodes"][0], "type": f"n8n-nodes-base.{trigger}"}
+    return export
+
+
+async def started(shop: Shop, automation: Any, payload: JsonObject | None, key: str = "one") -> StartedRun:
+    """Starts a run as the API does."""
+    context = shop.service.context
+    return await start.start(
+        context.engine,
+        shop.clock.now(),
+        shop.owner,
+        RunNow(automation.id, key, Mode.LIVE, payload),
+        templates=context.templates,
+        max_waiting=10,
+        vault=context.vault,
+    )
+
+
+async def message_of(shop: Shop, run: Run) -> str:
+    """Takes the run to its end and returns what its step failed with."""
+    await shop.drain()
+    ended = await shop.run(run)
+    assert ended.status is RunStatus.FAILED, ended
+    return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
+
+
+@pytest.mark.parametrize(
+    ("trigger", "expected"),
+    [
+        ("webhook", '{"headers":{},"params":{},"query":{},"body":{"a":1}}'),
+        ("formTrigger", '"formMode":"production","a":1}'),
+        ("manualTrigger", '{"a":1}'),
+        ("scheduleTrigger", '{"a":1}'),
+    ],
+)
+async def test_a_payload_is_the_item_of_the_start(shop: Shop, trigger: str, expected: str) -> None:
+    """As body behind a webhook, as fields of a form, else as the item itself."""
+    automation = await automated(shop, shown_by(trigger))
+    run = (await started(shop, automation, {"a": 1})).run
+    assert expected in await message_of(shop, run)
+
+
+async def test_a_run_without_a_payload_starts_with_an_empty_item(shop: Shop) -> None:
+    """As before there were payloads."""
+    automation = await automated(shop, shown_by("webhook"))
+    assert "{}" in await message_of(shop, (await started(shop, automation, None)).run)
+
+
+async def test_a_known_key_gives_its_run_whatever_the_payload(shop: Shop) -> None:
+    """Even one that would be refused; the run keeps the payload it was started with."""
+    automation = await automated(shop, shown_by("manualTrigger"))
+    first = await started(shop, automation, {"a": 1})
+    for payload in (None, {"a": 2}, {"a": "x" * payloads.MAX_BYTES}):
+        again = await started(shop, automation, payload)
+        assert (again.run.id, again.replayed) == (first.run.id, True)
+    assert '{"a":1}' in await message_of(shop, first.run)
+
+
+async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
+    """Counted as compact JSON in UTF-8."""
+    automation = await automated(shop, shown_by("manualTrigger"))
+    most = {"a": "x" * (payloads.MAX_BYTES - len('{"a":""}'))}
+    assert not (await started(shop, automation, most)).replayed
+    with pytest.raises(ValidationFailed) as refused:
+        await started(shop, automation, {"a": most["a"] + "x"}, key="two")
+    assert list(refused.value.errors or ()) == ["payload"]
+
+
+async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:
+    """Refused by name; without it the same key starts a run."""
+    automation = await shop.hiding()
+    with pytest.raises(ValidationFailed) as refused:
+        await started(shop, automation, {"a": 1})
+    assert list(refused.value.errors or ()) == ["payload"]
+    assert not (await started(shop, automation, None)).replayed
+
+
+async def test_a_payload_is_stored_sealed_for_its_run(shop: Shop) -> None:
+    """The row shows nothing of it."""
+    automation = await automated(shop, shown_by("manualTrigger"))
+    run = (await started(shop, automation, {"a": "plain words"})).run
+
+    async def row(tx: Any) -> Any:
+        return await tx.first("SELECT payload FROM runs WHERE id = :run", {"run": run.id})
+
+    assert b"plain words" not in bytes((await shop.write(row))["payload"])
+    read = partial(payloads.read, vault=shop.service.context.vault, org=run.org, run=run.id)
+    assert await shop.read(read) == {"a": "plain words"}
