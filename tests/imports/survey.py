@@ -2,7 +2,7 @@
 
 `make imports-report DIR=folder` prints text; with ARGS=--json the same as JSON.
 
-See docs/design/imports-n8n.md#findings.
+See docs/design/imports-verdict.md#report.
 """
 
 import asyncio
@@ -14,42 +14,67 @@ from pathlib import Path
 
 from steward.connectors.shopify.hydration import compile_read
 from steward.imports.content import Unreadable, content_of
-from steward.imports.reading import read_export
-from steward.imports.report import Survey
+from steward.imports.reading import ImportReading, read_export
 from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read_liquid
 from steward.steps.workflow.expressions.views import CheckRequest
+from tests.imports.blockers import SurveyedExport, SurveyReport, blockers_of, has_ai_node
 
 SLOW_MS = 1000.0
+MAX_BYTES = 2 * 1024 * 1024  # as of the API
 _SOURCES = {".json": "workflow_tool", ".flow": "store_flow"}
 
 
 def exports_in(folder: Path) -> list[Path]:
-    """The exports of both tools in a folder."""
-    return sorted(path for path in folder.iterdir() if path.suffix in _SOURCES)
+    """The exports of both tools in a folder and the folders below it."""
+    return sorted(path for path in folder.rglob("*") if path.suffix in _SOURCES and path.is_file())
 
 
-async def survey(paths: Sequence[Path], children: SandboxPool | None) -> Survey:
-    """Every export, read as keeping it would."""
-    found = Survey()
+async def survey(paths: Sequence[Path], children: SandboxPool | None) -> SurveyReport:
+    """Every export, read as keeping it would; a file that cannot be read is counted and never ends it."""
+    report = SurveyReport()
     evaluator = Evaluator(children, "report", "report") if children is not None else None
     for path in paths:
         began = time.perf_counter()
         try:
-            # Byte by byte: a flow's checksum is of its line ends too.
-            content = content_of(path.read_bytes().decode("utf-8"))
-            reading = await read_export(_SOURCES[path.suffix], content, None, evaluator)
-            found.add(reading.plan, reading.report)
-        except Unreadable:
-            found.refused += 1
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-            found.broke.append(f"{path.name}: {type(error).__name__}: {error}")
-        taken = (time.perf_counter() - began) * 1000
-        found.slowest_ms = max(found.slowest_ms, taken)
-        if taken > SLOW_MS:
-            found.broke.append(f"{path.name}: took {taken:.0f} ms")
-    return found
+            reading = await _read(path, evaluator)
+        except Unreadable as refusal:
+            report.refused.append((path.name, refusal.message))
+        except Exception as error:  # noqa: BLE001 - whatever a file does, the others are reported
+            report.broke.append(f"{path.name}: {type(error).__name__}: {error}")
+        else:
+            report.add(_surveyed(path.name, reading))
+        duration_ms = (time.perf_counter() - began) * 1000
+        report.slowest = max(report.slowest, (duration_ms, path.name))
+        if duration_ms > SLOW_MS:
+            report.broke.append(f"{path.name}: took {duration_ms:.0f} ms")
+    return report
+
+
+async def _read(path: Path, evaluator: Evaluator | None) -> ImportReading:
+    content = content_of(_text_of(path))
+    return await read_export(_SOURCES[path.suffix], content, None, evaluator)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        # Byte by byte: a flow's checksum is of its line ends too.
+        raw = path.read_bytes()
+        text = raw.decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise Unreadable("The file cannot be read, or its text is not UTF-8.") from None
+    if len(raw) > MAX_BYTES:
+        raise Unreadable("The file is over 2 MiB.")
+    return text
+
+
+def _surveyed(name: str, reading: ImportReading) -> SurveyedExport:
+    plan, report = reading.plan, reading.report
+    findings = {f"{finding.code} {finding.level}" for finding in report.findings}
+    return SurveyedExport(
+        name, report.supported, has_ai_node(plan), blockers_of(plan, report.findings), findings
+    )
 
 
 async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
@@ -60,11 +85,11 @@ async def _main(paths: Sequence[Path], *, as_json: bool) -> int:
         await warm.matches([("a", "", "a")])
         await warm.check(CheckRequest(liquid=[read_liquid("{{ a }}")]))
         compile_read("shop", ["shop.name"])
-        found = await survey(paths, children)
+        report = await survey(paths, children)
     finally:
         await children.close()
-    print(json.dumps(found.to_json(), indent=1) if as_json else "\n".join(found.to_text()))
-    return 1 if found.broke else 0
+    print(json.dumps(report.to_json(), indent=1) if as_json else "\n".join(report.to_text()))
+    return 1 if report.broke else 0
 
 
 def main(folder: Path, *, as_json: bool) -> int:

@@ -1,0 +1,84 @@
+"""`make imports-report`: a folder of exports, counted and ranked.
+
+See docs/design/imports-verdict.md#report.
+"""
+
+import json
+from pathlib import Path
+
+from tests.imports.blockers import SurveyReport, greedy_order
+from tests.imports.exports import chain, code, node
+from tests.imports.survey import MAX_BYTES, exports_in, survey
+
+CLEAN = chain(node("Pass", "noOp", 1, {}))
+ODD = node("Odd", "fluxCapacitor", 1, {})
+STRANGE = node("Strange", "warpCore", 1, {})
+AGENT = {**node("Agent", "x", 1, {}), "type": "@n8n/n8n-nodes-langchain.agent"}
+
+
+def written(folder: Path, **exports: object) -> Path:
+    """A folder with these exports; bytes and texts are written as they are."""
+    for name, export in exports.items():
+        path = folder / f"{name}.json"
+        if isinstance(export, bytes):
+            path.write_bytes(export)
+        else:
+            path.write_text(export if isinstance(export, str) else json.dumps(export), "utf-8")
+    return folder
+
+
+async def surveyed(folder: Path) -> SurveyReport:
+    """The report of a folder, with nothing compiled."""
+    return await survey(exports_in(folder), None)
+
+
+async def test_broken_files_are_counted_and_never_end_the_report(tmp_path: Path) -> None:
+    """Text that is no JSON, no UTF-8, no export or too long is refused with a reason."""
+    (tmp_path / "below").mkdir()
+    (tmp_path / "folder.json").mkdir()
+    written(tmp_path / "below", fine=CLEAN)
+    written(tmp_path, bytes=b"\xff\xfe{", broken="{", deep="[" * 100_000, none="[]", number="7")
+    over = json.dumps(CLEAN | {"note": "x" * MAX_BYTES})
+    at = json.dumps(CLEAN | {"note": ""})
+    written(tmp_path, over=over, at=at + " " * (MAX_BYTES - len(at)))
+    report = await surveyed(tmp_path)
+    facts = report.to_json()
+    assert report.broke == []
+    assert (facts["exports"], facts["read"]) == (8, 2)
+    assert sorted(name for name, _ in report.refused) == [
+        "broken.json", "bytes.json", "deep.json", "none.json", "number.json", "over.json"
+    ]  # fmt: skip
+    assert all(reason.endswith(".") for _, reason in report.refused)
+
+
+async def test_the_clean_share_is_of_all_and_of_those_without_ai(tmp_path: Path) -> None:
+    """A workflow with an AI node counts in the first alone."""
+    written(tmp_path, a=CLEAN, b=chain(ODD), c=chain(AGENT))
+    facts = (await surveyed(tmp_path)).to_json()
+    assert facts["clean"] == {
+        "all": {"exports": 3, "clean": 1, "share": 0.3333},
+        "without_ai": {"exports": 2, "clean": 1, "share": 0.5},
+    }
+
+
+async def test_blockers_are_ranked_by_what_they_alone_keep_from_running(tmp_path: Path) -> None:
+    """By node type, and by cause in words that are equal whatever the steps are called."""
+    python = code("Py", "") | {"parameters": {"language": "python", "pythonCode": "return []"}}
+    written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=chain(python), d=chain(python | {"name": "Q"}))
+    facts = (await surveyed(tmp_path)).to_json()
+    rows = [(row["blocker"], row["alone"], row["exports"]) for row in facts["blockers"]["by_node_type"]]
+    assert rows == [("code", 2, 2), ("fluxCapacitor", 1, 2), ("warpCore", 0, 1)]
+    causes = [(row["blocker"], row["alone"]) for row in facts["blockers"]["by_cause"]]
+    assert causes[1:] == [("fluxCapacitor: node_type", 1), ("warpCore: node_type", 0)]
+    assert causes[0][0].startswith("code: parameter: ")
+    text = "\n".join((await surveyed(tmp_path)).to_text())
+    assert "fluxCapacitor: node_type" in text
+    assert "slowest: " in text
+
+
+async def test_the_greedy_order_names_what_gains_next(tmp_path: Path) -> None:
+    """Mending one blocker lets the next one gain what was shared with it."""
+    written(tmp_path, a=chain(ODD), b=chain(ODD, STRANGE), c=CLEAN)
+    report = await surveyed(tmp_path)
+    order = [(row["blocker"], row["gains"], row["clean"]) for row in greedy_order(report.exports)]
+    assert order == [("fluxCapacitor: node_type", 1, 2), ("warpCore: node_type", 1, 3)]
