@@ -7,10 +7,12 @@ import json
 import re
 from typing import Any
 
+import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.imports.exports import chain, code, node
 from tests.web.conftest import Look
+from tests.web.looking import Size
 from tests.web.shops import sheet
 from tests.web.site import WebSite
 from tests.web.workflows import IMPORTS, kept_import, morning
@@ -119,7 +121,7 @@ async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Lo
     await expect(page.get_by_text("1 step cannot run")).to_be_visible()
     cannot = page.get_by_role("list", name="Cannot run")
     await expect(cannot.get_by_role("listitem")).to_have_count(1)
-    await expect(page.get_by_role("list", name="Runs, but differs").get_by_text("Keys")).to_be_visible()
+    await expect(page.get_by_role("list", name="Good to know").get_by_text("Keys")).to_be_visible()
     await page.get_by_label("Name").press("Enter")
     await expect(page.get_by_role("heading", name="Odd one")).to_be_visible()
     # From the finding to the step among the others.
@@ -140,6 +142,36 @@ async def test_what_cannot_run_says_which_step_and_why_and_stays_off(looking: Lo
     await question.get_by_role("button", name="Delete import").click()
     await expect(page.get_by_role("heading", name="Imports", exact=True)).to_be_visible()
     await expect(page.get_by_role("link", name="Odd one")).to_have_count(0)
+
+
+@pytest.mark.parametrize("size", ["desk", "phone"])
+async def test_the_verdict_says_how_many_steps_run_and_from_where(
+    looking: Look, web: WebSite, size: Size
+) -> None:
+    """Before it is kept, on its page and in the list; a workflow that does nothing says so.
+
+    See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
+    """
+    export = morning(f"Partly on {size}")
+    export["nodes"] += [node("Aside", "noOp", 1, {}), node("Aside too", "noOp", 1, {})]
+    seen = await looking("member", size=size)
+    page = seen.page
+    await seen.open("/imports/new")
+    await _drop(page, export)
+    await expect(page.get_by_text("Runs 5 of 7 steps")).to_be_visible()
+    await page.get_by_role("button", name="Keep this import").click()
+    await expect(page.get_by_role("heading", name=f"Partly on {size}")).to_be_visible()
+    await expect(page.get_by_text("Runs 5 of 7 steps")).to_be_visible()
+    await expect(page.get_by_text("They are the steps behind “Morning”.")).to_be_visible()
+    await expect(page.get_by_text("“Aside” and “Aside too” do not run")).to_be_visible()
+    await seen.open("/imports")
+    row = page.get_by_role("row").filter(has_text=f"Partly on {size}")
+    await expect(row.get_by_text("Runs 5 of 7 steps")).to_be_visible()
+    await seen.open("/imports/new")
+    await _drop(page, {**export, "connections": {}})
+    await expect(page.get_by_text("Nothing follows the start of this workflow").first).to_be_visible()
+    faults = await seen.judged("import-nothing-runs")
+    assert faults == []
 
 
 async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(

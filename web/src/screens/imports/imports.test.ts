@@ -42,6 +42,10 @@ describe("the report", () => {
     expect(whyNot([found("B", "warning")])).toBeNull();
     expect(whyNot([..."ABCDEFG"].map((step) => found(step, "error")))).toContain("Cannot run: A, B, C, D, E and 2 more.");
     expect(verdict([found("B", "warning")]).words).toBe("Can run");
+    expect(verdict([], { runs: 5, steps: 30, start: "Every morning" }).words).toBe("Runs 5 of 30 steps");
+    expect(verdict([], { runs: 30, steps: 30, start: null }).words).toBe("Can run");
+    expect(verdict([found("A", "error")], { runs: 5, steps: 30, start: null }).words).toBe("1 step cannot run");
+    expect(whyNot([{ ...found(null, "error"), message: "Nothing follows the start." }])).toBe("Nothing follows the start.");
     expect(counted(issues)).toBe("3 errors, 1 warning");
     expect(counted([])).toBe("");
   });

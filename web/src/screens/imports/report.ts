@@ -30,9 +30,19 @@ export function blocked(issues: readonly FindingRecord[]): string[] {
   return [...new Set(issues.filter(({ level }) => level === "error").flatMap(({ step }) => step ?? []))];
 }
 
-/** "Can run", or how many steps cannot; an error of the whole file names none. */
-export function verdict(issues: readonly FindingRecord[]): Shown {
-  if (!issues.some(({ level }) => level === "error")) return { words: "Can run", shape: "tick", tone: "good" };
+/** How many of the steps a run does, and the start in the file that they follow. */
+export interface Reach {
+  runs: number;
+  steps: number;
+  start: string | null;
+}
+
+/** "Can run", how many of the steps run, or how many cannot; an error of the whole file names none. */
+export function verdict(issues: readonly FindingRecord[], reach?: Reach): Shown {
+  if (!issues.some(({ level }) => level === "error")) {
+    const words = reach && reach.runs < reach.steps ? `Runs ${reach.runs} of ${count(reach.steps, "step")}` : "Can run";
+    return { words, shape: "tick", tone: "good" };
+  }
   const steps = blocked(issues).length;
   return { words: steps ? `${count(steps, "step")} cannot run` : "Cannot run", shape: "cross", tone: "bad" };
 }
@@ -41,7 +51,7 @@ export function verdict(issues: readonly FindingRecord[]): Shown {
 export function whyNot(issues: readonly FindingRecord[]): string | null {
   if (!issues.some(({ level }) => level === "error")) return null;
   const names = blocked(issues);
-  if (!names.length) return "It cannot run. The report says why.";
+  if (!names.length) return issues.find(({ level }) => level === "error")!.message;
   const more = names.length > MOST_NAMED ? [`${names.length - MOST_NAMED} more`] : [];
   return `Cannot run: ${list([...names.slice(0, MOST_NAMED), ...more])}. Mend this in the tool it comes from and import it again.`;
 }
