@@ -10,6 +10,7 @@ from typing import Any
 from steward.imports import report
 from steward.imports.content import Content, Unreadable
 from steward.imports.n8n import read as workflow_tool
+from steward.imports.n8n.field_labels import label_of
 from steward.imports.report import ImportReport
 from steward.imports.shopify_flow import read as store_flow
 from steward.imports.step_templates import templates_of
@@ -182,7 +183,7 @@ def _code_in(
             elif template_.lang is not Lang.LITERAL:
                 templates.append((step, path, template_))
         if (script := _script_of(step, plan)) is not None:
-            scripts.append((step, "its code", script))
+            scripts.append((step, "", script))
     return templates, liquid, scripts
 
 
@@ -207,7 +208,8 @@ def _finding(step: PlanStep, problem: ExpressionProblem, where: str) -> Finding:
         and step.origin.on_error is not OnError.STOP
     ):
         level = FindingLevel.WARNING
-    words = f"{problem.message} ({where[:120]}, column {problem.column}) {problem.what_to_do}"
+    place = label_of(raw_parameters(step.config), f"parameters.{where}") if where else "Its code"
+    words = f"{problem.message} ({place}, from character {problem.column}.) {problem.what_to_do}"
     return Finding(step.name, level, problem.code, words)
 
 

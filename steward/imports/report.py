@@ -38,7 +38,7 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
     )
     if len(ordered) > MAX_FINDINGS:
         rest = len(ordered) - MAX_FINDINGS
-        words = f"{rest} more findings are not shown. Mend those shown and import again."
+        words = f"{rest} more findings are not shown. Correct these first and import the workflow again."
         ordered = [*ordered[:MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
     blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
     bound = sum(step.origin is not None and step.origin.needs not in (None, "store") for step in plan.steps)

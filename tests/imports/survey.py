@@ -23,6 +23,11 @@ from tests.imports.blockers import SurveyedExport, SurveyReport, blockers_of, ha
 
 SLOW_MS = 1000.0
 MAX_BYTES = 2 * 1024 * 1024  # as of the API
+# Whatever a file brings about in the reader, the other files are reported.
+_DEFECTS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError),
+    *(OSError, RuntimeError, TypeError, ValueError),
+)
 _SOURCES = {".json": "workflow_tool", ".flow": "store_flow"}
 
 
@@ -41,7 +46,7 @@ async def survey(paths: Sequence[Path], children: SandboxPool | None) -> SurveyR
             reading = await _read(path, evaluator)
         except Unreadable as refusal:
             report.refused.append((path.name, refusal.message))
-        except Exception as error:  # noqa: BLE001 - whatever a file does, the others are reported
+        except _DEFECTS as error:
             report.broke.append(f"{path.name}: {type(error).__name__}: {error}")
         else:
             report.add(_surveyed(path.name, reading))

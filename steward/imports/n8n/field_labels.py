@@ -50,8 +50,8 @@ def label_of(parameters: Mapping[str, Any], path: str) -> str:
 
 
 def words_of(name: str) -> str:
-    """A parameter's name as a label: `sendQuery` is “Send Query”."""
-    words = _HUMP.sub(" ", name)
+    """A parameter's or type's name as a label: `sendQuery` is “Send Query”, `x.chainLlm` “Chain Llm”."""
+    words = _HUMP.sub(" ", name.rpartition(".")[2])
     return words[:1].upper() + words[1:]
 
 

@@ -135,8 +135,8 @@ def findings(plan: Plan) -> list[Finding]:
             name,
             FindingLevel.WARNING,
             "cyclic",
-            "The workflow goes in a circle here without a loop step. It runs until its conditions end it, "
-            "at most 10,000 steps in all; check that they do.",
+            "The workflow goes in a circle here without a loop step. "
+            "Check that its conditions end it; a run does at most 10,000 steps.",
         )
         for name in _circles(plan)
     ]
@@ -192,8 +192,8 @@ def reads_beside(plan: Plan) -> list[Finding]:
             and change.name not in reach(read.name)
         ]
         if beside:
-            words = f"It reads while the changes of “{beside[0]}” wait for approval, and sees the store "
-            words += "as it is. Place it after them."
+            words = f"It reads the store while the changes of “{beside[0]}” still wait for approval. "
+            words += f"If it should see them, place it behind “{beside[0]}”."
             notes.append(Finding(read.name, FindingLevel.NOTE, "reads_before_approval", words))
     return notes
 

@@ -48,10 +48,8 @@ def read_value(
         _check_has_usable_step(workflow)
     reading = _WorkflowReader(workflow, {node.name: node for node in workflow.nodes})
     for old_name, new_name in workflow.renamed:
-        words = (
-            f"Its name was “{old_name[:80]}”; names are unique and at most {unwrap.MAX_NAME} characters here."
-        )
-        reading.find(new_name, FindingLevel.NOTE, "renamed_step", f"{words} Bind it under the name shown.")
+        words = f"It was called “{old_name[:80]}”; names are unique, of at most {unwrap.MAX_NAME} characters."
+        reading.find(new_name, FindingLevel.NOTE, "renamed_step", f"{words} Look for it under the new name.")
     starts = reading.starts()
     steps_ = reading.steps()
     inner = reading.called(steps_, depth)
@@ -208,7 +206,9 @@ class _WorkflowReader:
             name = self.workflow.targets.get(str(target.get("node")))
             port = _port(source, number, starts, steps_)
             if name is None or port is None:
-                words = f"A connection of its output {number} leads nowhere. It was left out."
+                words = (
+                    f"The connection from its output {number + 1} leads to no step. Check what follows it."
+                )
                 self.find(source, FindingLevel.WARNING, "parameter", words)
             elif name in steps_:
                 input_index = target.get("index", 0)
@@ -218,12 +218,14 @@ class _WorkflowReader:
 
     def _execution_order(self, order: Any, plan: Plan) -> None:
         if order is None:
-            words = "The file does not say in which order branches run; n8n's present order is used. "
+            words = "The file does not say in which order branches run; they run as in new workflows. "
             words += "Check the order of the steps."
             self.find(None, FindingLevel.NOTE, "execution_order_assumed", words)
         elif order != "v1" and graph.order_shows(plan):
-            words = "The file uses n8n's older order of branches; here the present one runs. "
-            words += "Switch the order in n8n and look at it."
+            words = (
+                "The workflow uses the branch order of old n8n versions; here the new order (v1) is used. "
+            )
+            words += "Choose v1 in the workflow's settings in n8n, and check that it still does the same."
             self.find(None, FindingLevel.WARNING, "parameter", words)
 
     def settings(self, plan: Plan) -> None:
@@ -241,7 +243,7 @@ class _WorkflowReader:
             and _timezone(self.workflow) is None
             and file_settings["timezone"] != "DEFAULT"
         ):
-            words = "The file's timezone is not known. Choose one when you set it up."
+            words = "The workflow's time zone is not known. Choose one when you set it up."
             self.find(None, FindingLevel.WARNING, "parameter", words)
 
 
@@ -312,10 +314,10 @@ def _picks_fields(workflow: Any) -> bool:
 
 
 _SETTINGS = {
-    "errorWorkflow": "The file starts another workflow when a run fails, which does not happen here. "
-    "Look at failed runs in the list of runs.",
-    "executionTimeout": "The file limits how long a run may take; here the service's own limit holds. "
-    "Look whether that is enough.",
+    "errorWorkflow": "In n8n another workflow starts when a run fails; here none does. "
+    "You find failed runs in the list of runs.",
+    "executionTimeout": "The workflow limits how long a run may take; here Steward's own limit applies. "
+    "Check that it is long enough.",
 }
 
 

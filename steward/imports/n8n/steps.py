@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from steward.imports.n8n.field_labels import label_of, words_of
 from steward.imports.n8n.unwrap import AI, MAX_TITLE, Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
@@ -49,7 +50,7 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
     try:
         return _supported(node, kind, targets)
     except (AttributeError, TypeError, ValueError, KeyError, IndexError):
-        words = "Its parameters are not of the shape n8n writes. Open it in n8n and export again."
+        words = "Its settings cannot be read. Open it in n8n, save the workflow and export it again."
         return _unsupported(node, ("parameter", words))
 
 
@@ -80,7 +81,9 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     step_kind = kind.kind_of(definition)
     retry = _retry(node)
     if retry is not None and step_kind in (StepKind.CHANGE, StepKind.SEND):
-        words = "It is set to try again; what changes or sends is repeated here only when that is safe."
+        words = (
+            "In n8n it tries again when it fails; here a change or send is repeated only when that is safe."
+        )
         step_findings.add(FindingLevel.WARNING, "parameter", f"{words} Nothing to do.")
         retry = None
     if on_error is OnError.ERROR_OUTPUT and _fails_as_a_whole(kind):
@@ -164,13 +167,13 @@ def _why(node: Node) -> tuple[str, str]:
         )
         return "binary", words
     if node.type in _FILES_AT_WORK:
-        return "binary", f"“{node.type}” works on files of a kind that is not changed here. {todo}"
+        return "binary", f"“{words_of(node.type)}” works on files of a kind that is not changed here. {todo}"
     if "." in node.type or not node.type:
         return (
             "community_node",
-            f"“{node.type[:80]}” is not a step of n8n itself and cannot run here. {todo}",
+            f"“{words_of(node.type)[:80]}” is a community node and cannot run here. {todo}",
         )
-    return "node_type", f"A step of type “{node.type[:80]}” cannot run here. {todo}"
+    return "node_type", f"Steps of the type “{words_of(node.type)[:80]}” cannot run here. {todo}"
 
 
 def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Finding]]:
@@ -188,6 +191,10 @@ def _unsupported(node: Node, why: tuple[str, str]) -> tuple[PlanStep, list[Findi
         words = "It is switched off: items pass it unchanged. Nothing to do."
         findings.append(Finding(node.name, FindingLevel.NOTE, "disabled_step", words))
     return step, findings
+
+
+def _label(parameters: JsonObject, path: str) -> str:
+    return label_of(parameters, f"parameters.{path}")
 
 
 class _StepFindings:
@@ -215,29 +222,35 @@ class _StepFindings:
         """No text and no expression is too long; none looks like a kept expression."""
         for path, value in _leaves(parameters, ""):
             if isinstance(value, Mapping):
-                words = f"The value at {path[:120]} cannot be kept. Change the names of its fields."
+                words = f"{_label(parameters, path)} cannot be stored. Change the names of its fields."
                 self.add(FindingLevel.ERROR, "parameter", words)
             elif isinstance(value, str) and len(value) > MAX_TEXT:
                 self.add(
-                    FindingLevel.ERROR, "parameter", f"The text at {path[:120]} is over 512 KiB. Shorten it."
+                    FindingLevel.ERROR,
+                    "parameter",
+                    f"{_label(parameters, path)} is over 512 KiB. Shorten it.",
                 )
             elif isinstance(value, str) and value.startswith("=") and len(value) > MAX_EXPRESSION:
                 self.add(
                     FindingLevel.ERROR,
                     "parameter",
-                    f"The expression at {path[:120]} is over 64 KiB. Shorten it.",
+                    f"The expression in {_label(parameters, path).lower()} is over 64 KiB. Shorten it.",
                 )
 
     def unknown_parameters(self, kind: StepType, definition: NodeDefinition) -> None:
         """Parameters the type does not name: what they would change is not known."""
         for name in definition.parameters:
             if name not in kind.parameters and not _is_harmless(name):
-                words = f"Its setting “{name[:80]}” is not known here. Remove it, or do without this step."
+                words = (
+                    f"Its setting “{words_of(name)[:80]}” does not run here. Remove the setting or the step."
+                )
                 self.add(FindingLevel.ERROR, "parameter", words)
         options = definition.get("options")
         for name in options if kind.options is not None and isinstance(options, Mapping) else ():
             if kind.options is not None and name not in kind.options:
-                words = f"Its option “{name[:80]}” is not known here. Remove it, or do without this step."
+                words = (
+                    f"Its option “{words_of(name)[:80]}” does not run here. Remove the option or the step."
+                )
                 self.add(FindingLevel.ERROR, "parameter", words)
 
     def unknown_choices(self, kind: StepType, definition: NodeDefinition) -> None:
@@ -245,7 +258,8 @@ class _StepFindings:
         for path, allowed in kind.choices.items():
             choice = definition.literal(path)
             if choice not in (None, "") and choice not in allowed:
-                words = f"What it has for “{path}”, {str(choice)[:80]!r}, is not known here. Choose again."
+                label = words_of(path.rpartition(".")[2])
+                words = f"“{str(choice)[:80]}” as its “{label}” does not run here. Choose another one."
                 self.add(FindingLevel.ERROR, "parameter", words)
 
 

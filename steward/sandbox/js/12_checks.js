@@ -37,6 +37,8 @@ const LOCALES = new Set(['toLocaleString', 'toLocaleDateString', 'toLocaleTimeSt
 const LOCALE_TEXT = /^['"`][a-z]{2,3}(?:[-_][A-Za-z]{4})?(?:[-_](?:[A-Z]{2}|\d{3}))?['"`]$/;
 
 const KNOWN_LOCALES = new Set(['en', 'en-US', ...Object.keys(PLACES), ...Object.keys(PLACES).map((tag) => tag.slice(0, 2))]);
+/** What names the language of whole texts, such as the names of months. */
+const WORDS_CHANGE = new Set(['setLocale', 'reconfigure']);
 const ENGLISH_ALWAYS = new Set(['toRelative', 'toRelativeCalendar', 'toHuman', 'PluralRules', 'ListFormat']);
 
 /** Another language than those known, named where one is taken; or any where only English is written. */
@@ -47,7 +49,8 @@ const localesIn = (code, tokens) => {
     if (token.kind !== 'text' || !LOCALE_TEXT.test(token.text) || (KNOWN_LOCALES.has(tag) && (!english || tag.startsWith('en')))) return [];
     const before = tokens.slice(Math.max(0, place - 8), place);
     if (!before.some((one) => one.kind === 'word' && (LOCALES.has(one.text) || one.text === 'locale'))) return [];
-    return [problemOf('locale_fallback', 'note', `The language ${token.text} is not known here: numbers and dates are written in English.`, 'Nothing, or write the words yourself.', at(code, token))];
+    const level = before.some((one) => WORDS_CHANGE.has(one.text)) ? 'warning' : 'note';
+    return [problemOf('locale_fallback', level, `The language ${token.text} is not available here, so numbers and dates are written in English.`, 'Write the words yourself if the language matters.', at(code, token))];
   });
 };
 
