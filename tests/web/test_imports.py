@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.imports.exports import chain, code, node
+from tests.imports.shopify_flow.flows import FLOW, began, flow, http, task
 from tests.web.conftest import Look
 from tests.web.looking import Size
 from tests.web.shops import sheet
@@ -172,6 +173,26 @@ async def test_the_verdict_says_how_many_steps_run_and_from_where(
     await expect(page.get_by_text("Nothing follows the start of this workflow").first).to_be_visible()
     faults = await seen.judged("import-nothing-runs")
     assert faults == []
+
+
+async def test_a_flow_is_judged_against_the_stores_of_the_organization(looking: Look, web: WebSite) -> None:
+    """A step without a counterpart in a store is named beside that store.
+
+    See docs/design/web.md#imports and docs/design/imports-verdict.md#verdict.
+    """
+    member = await web.signed("member")
+    shown = {}
+    for name, step in (("Tagged", http(2)), ("Fetched", task(2, FLOW + "fetch::orders", query=""))):
+        sent = {"source": "store_flow", "name": name, "content": flow(began(), step)}
+        shown[name] = (await member.call("POST", IMPORTS, sent))["import"]
+    seen = await looking("member")
+    stores = seen.page.get_by_role("list", name="On your stores")
+    await seen.open(f"/imports/{shown['Tagged']['id']}")
+    await expect(stores.get_by_text("it can run").first).to_be_visible()
+    await seen.open(f"/imports/{shown['Fetched']['id']}")
+    await expect(stores.get_by_text("no counterpart in WooCommerce").first).to_be_visible()
+    for made in shown.values():
+        await member.call("DELETE", f"{IMPORTS}/{made['id']}")
 
 
 async def test_what_is_too_large_or_too_many_says_the_limit_and_keeps_what_was_given(

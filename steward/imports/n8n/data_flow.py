@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from steward.imports.n8n.graph import LOOP
 from steward.imports.reach import running
 from steward.imports.step_templates import templates_of
-from steward.model.plan import Plan, PlanStep
+from steward.model.json import JsonValue
+from steward.model.plan import Plan, PlanStep, StepKind
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
 from steward.steps.workflow.execute import raw_parameters
@@ -28,6 +30,9 @@ SCRIPTS = frozenset(("code", "function", "functionItem"))
 _CURRENT_ITEM = (Root.JSON, Root.FIRST, Root.LAST)
 _OTHER_STEP = (Root.STEP_ITEM, Root.STEP_FIRST, Root.STEP_LAST, Root.NODE)
 _INPUT_IN_SCRIPT = re.compile(r"\$input\b|\$json\b|\bitems?\b|\$items\b")
+_FIELD_SETTING = re.compile(r"^(?!destination|output)(?:field|.*Field)(?:Name|s|ToSplitOut|ToAggregate|\d)?$")
+# What of another step is no item: where its loop stands, its settings, whether it ran.
+_NO_ITEM = re.compile(r"\$\(\s*(['\"`])[^'\"`]*\1\s*\)\s*\??\.\s*(?:context|isExecuted|params)\b")
 _JSON_KEY = re.compile(r"[\"']([\w .-]{1,120})[\"']\s*:")
 _WHOLE_ITEM = re.compile(r"stringify|\$json(?!\s*[\w$.\[?])|\.json(?!\s*[\w$.\[?])")
 
@@ -86,10 +91,10 @@ class DataFlow:
         if step_type is None:
             return frozenset()
         field_use = step_type.field_use_of(step)
-        stays = field_use is not FieldUse.REPLACES_ITEMS and not (
-            field_use is FieldUse.READS and arriving == WHOLE
-        )
-        passed = arriving if stays else frozenset()
+        passed = arriving if field_use is not FieldUse.REPLACES_ITEMS else frozenset()
+        if () in passed and (step_type.kind is not StepKind.DECIDE or _is_loop(step)):
+            # Items that come back to a loop are not those of its next batch.
+            passed -= WHOLE
         return passed | self._set_fields(step, arriving, outputs)
 
     def _set_fields(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> Missing:
@@ -120,8 +125,9 @@ class DataFlow:
         if any(_reads_template(template_, arriving, outputs) for _, template_ in self._expressions(step)):
             return True
         step_type = BY_TYPE.get(source_type)
-        reads_fields = step_type is not None and step_type.field_use_of(step) is FieldUse.READS
-        return () in arriving and reads_fields
+        if step_type is None or () not in arriving or step_type.field_use_of(step) is not FieldUse.READS:
+            return False
+        return step.kind is not StepKind.DECIDE or _names_a_field(raw_parameters(step.config))
 
 
 def field_of_set(config: Mapping[str, Any], path: str) -> tuple[str, ...]:
@@ -138,6 +144,25 @@ def field_of_set(config: Mapping[str, Any], path: str) -> tuple[str, ...]:
 
 def _is_set(step: PlanStep) -> bool:
     return step.origin is not None and step.origin.source_type == "set"
+
+
+def _is_loop(step: PlanStep) -> bool:
+    return step.origin is not None and step.origin.source_type == LOOP
+
+
+def _names_a_field(parameters: JsonValue) -> bool:
+    """Whether a step's settings name a field of its items, by which it sorts, splits, groups or joins."""
+    stack: list[JsonValue] = [parameters]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Mapping):
+            for name, member in value.items():
+                if _FIELD_SETTING.search(name) and isinstance(member, str) and member:
+                    return True
+                stack.append(member)
+        elif isinstance(value, list):
+            stack += value
+    return False
 
 
 def _is_disabled(step: PlanStep) -> bool:
@@ -188,7 +213,7 @@ def _reads_code(chunk: Chunk, arriving: Missing, outputs: Mapping[str, Missing])
 
 
 def _reads_named(code: str, outputs: Mapping[str, Missing]) -> bool:
-    names, _ = template.names_in([code])
+    names, _ = template.names_in([_NO_ITEM.sub("", code)])
     missing_at = [outputs[name] for name in names or () if name in outputs]
     return any(() in missing or _words_in(code, missing) for missing in missing_at)
 

@@ -132,7 +132,8 @@ def _account_words(needs: str, account: JsonObject | None) -> str:
     """What a person binds to the step."""
     hosts = (account or {}).get("hosts")
     at = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""
-    return f"It signs in{at} with an account ({needs}). Connect the account, and choose it for this step."
+    service = "a web service" if needs == "http_api" else needs.replace("_", " ").title()
+    return f"It signs in{at} with an account of {service}. Connect the account, and choose it for this step."
 
 
 def _ports(kind: StepType, definition: NodeDefinition, on_error: OnError) -> tuple[str, ...]:

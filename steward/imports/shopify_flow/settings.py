@@ -181,10 +181,10 @@ def _code(settings: TaskSettings) -> None:
 def _fetch(settings: TaskSettings) -> None:
     name = settings.task.task.rpartition("::")[2]
     settings.config["object"] = name if name.endswith("s") else f"{name}s"
-    query, sort = settings.text("query"), settings.text("sort")
+    query, sort = settings.text("query"), settings.text("sort", "sort_key")
     settings.config["query"] = _liquid(settings, "query", query) if query else ""
     settings.config["sort"] = sort or ""
-    maximum = (settings.text("maximum") or "100").strip()
+    maximum = (settings.text("maximum", "max") or "100").strip()
     if not re.fullmatch(r"\d{1,4}", maximum) or not 1 <= int(maximum) <= 100:
         settings.error(f"It asks for “{maximum[:20]}” at most; here 1 to 100 can be read. Choose less.")
         return

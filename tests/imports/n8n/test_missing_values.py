@@ -126,3 +126,34 @@ async def test_a_step_that_reads_an_answer_nobody_gets_is_an_error(service: Serv
     assert "“Tell”" in issue["message"]
     past = asking("Ask", url="=https://a.example/?id={{ $('First').item.json.id }}")
     assert errors(await verdict(service, chain(passing("First"), told(), past))) == []
+
+
+def looped(*body: dict[str, Any]) -> dict[str, Any]:
+    """An export whose loop sends a message in each round; the steps are behind the loop."""
+    loop = node("Loop", "splitInBatches", 3, {"options": {}})
+    script = code("Mark", "return [{json: {n: $('Loop').context.currentRunIndex}}]")
+    export = connected([BEGIN, loop, script, told(), *body], {"Begin": ["Loop"], "Mark": ["Tell"]})
+    to = [[{"node": name, "type": "main", "index": 0}] for name in (body[0]["name"], "Mark")]
+    back = [[{"node": "Loop", "type": "main", "index": 0}]]
+    export["connections"] |= {"Loop": {"main": to}, "Tell": {"main": back}}
+    return export
+
+
+async def test_a_loop_reads_its_own_items_and_not_the_answers_that_come_back(service: Service) -> None:
+    """Asking the loop for its round reads no answer."""
+    assert errors(await verdict(service, looped(passing("After")))) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "reads"),
+    [
+        ({"aggregate": "aggregateAllItemData", "destinationFieldName": "all", "options": {}}, False),
+        ({"fieldsToAggregate": {"fieldToAggregate": [{"fieldToAggregate": "id"}]}, "options": {}}, True),
+    ],
+)
+async def test_a_step_that_names_no_field_reads_no_answer(
+    service: Service, parameters: dict[str, Any], reads: bool
+) -> None:
+    """Gathering all items passes them on; gathering a field of theirs reads it."""
+    gather = node("Gather", "aggregate", 1, parameters)
+    assert errors(await verdict(service, chain(told(), gather))) == [("Gather", "parameter")] * reads

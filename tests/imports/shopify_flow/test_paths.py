@@ -230,8 +230,13 @@ def test_what_was_fetched_is_read_with_the_fields_later_steps_use() -> None:
         ("1", "HAIR", True),
         ("1", "UPDATED_AT", False),
     ):
-        steps[1] = task(2, FLOW + "fetch::orders", query="", maximum=most, sort=sort)
-        assert bool(errors(flow(*steps, links=links))) is refused, (most, sort)
+        for names in (("maximum", "sort"), ("max", "sort_key")):
+            settings = dict(zip(names, (most, sort), strict=True))
+            steps[1] = task(2, FLOW + "fetch::orders", query="", **settings)
+            assert bool(errors(flow(*steps, links=links))) is refused, (most, sort)
+    steps[1] = task(2, FLOW + "fetch::orders", query="", max="7", sort_key="CREATED_AT")
+    fetch = read_value(flow(*steps, links=links)).plan.step("Get order data")
+    assert (fetch.config["maximum"], fetch.config["sort"]) == (7, "CREATED_AT")
 
 
 def test_results_from_before_a_wait_and_of_later_steps_are_errors() -> None:

@@ -47,6 +47,12 @@ export function verdict(issues: readonly FindingRecord[], reach?: Reach): Shown 
   return { words: steps ? `${count(steps, "step")} cannot run` : "Cannot run", shape: "cross", tone: "bad" };
 }
 
+/** What a chosen store lacks: the errors that the import by itself does not have. */
+export function lackingOf(issues: readonly FindingRecord[], onStore: readonly FindingRecord[]): FindingRecord[] {
+  const known = new Set(issues.map((one) => JSON.stringify(one)));
+  return onStore.filter((one) => one.level === "error" && !known.has(JSON.stringify(one)));
+}
+
 /** Why nothing can be made of it, naming the steps; null when something can. */
 export function whyNot(issues: readonly FindingRecord[]): string | null {
   if (!issues.some(({ level }) => level === "error")) return null;

@@ -4,6 +4,7 @@ import { call, Refused } from "../../api/client";
 import type { AutomationRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, TriggerRecord } from "../../api/schema";
 import { idempotencyKey } from "../../lib/action.svelte";
 import { type Bindings, sent, sentAccounts, type ToBind } from "../../lib/bindings";
+import { lackingOf } from "./report";
 
 const MANUAL: ScheduleRecord = {
   cadence: "manual", run_at: null, day_of_week: null, day_of_month: null, date: null, days: null, week_of_month: null,
@@ -53,8 +54,7 @@ export class SetUp {
 
   /** What the chosen store has no counterpart for: found beside what the import itself says. */
   get lacking(): string[] {
-    const known = new Set(this.record.issues.map((one) => JSON.stringify(one)));
-    const fresh = this.answer?.issues.filter((one) => one.level === "error" && !known.has(JSON.stringify(one))) ?? [];
+    const fresh = lackingOf(this.record.issues, this.answer?.issues ?? []);
     return this.store === null ? [] : fresh.map(({ step, message }) => (step === null ? message : `${step}: ${message}`));
   }
 
