@@ -47,6 +47,8 @@ class DataFlow:
     _after: dict[str, list[str]] = field(init=False, default_factory=dict)
     _templates: dict[str, list[tuple[str, ParameterTemplate]]] = field(init=False, default_factory=dict)
 
+    _names: dict[str, frozenset[str] | None] = field(init=False, default_factory=dict)
+
     def __post_init__(self) -> None:
         self.steps = {step.name: step for step in running(self.plan)}
         self._disabled = {step.name: step for step in self.plan.steps if _is_disabled(step)}
@@ -116,9 +118,24 @@ class DataFlow:
             self._templates[step.name] = templates_of(step)
         return self._templates[step.name]
 
+    def _names_read(self, step: PlanStep) -> frozenset[str] | None:
+        """The steps that a step refers to by name; None means any."""
+        if step.name not in self._names:
+            source_type = step.origin.source_type if step.origin is not None else ""
+            if source_type in SCRIPTS:
+                names, _ = template.names_in([script_of(source_type, raw_parameters(step.config)).text])
+            else:
+                all_names = [template_.steps for _, template_ in self._expressions(step)]
+                names = None if None in all_names else frozenset().union(*filter(None, all_names))
+            self._names[step.name] = names
+        return self._names[step.name]
+
     def _uses(self, step: PlanStep, arriving: Missing, outputs: Mapping[str, Missing]) -> bool:
         if _is_set(step):
             return False  # it passes values on; who reads those is another step
+        names = self._names_read(step)
+        if not arriving and names is not None and names.isdisjoint(outputs):
+            return False
         source_type = step.origin.source_type if step.origin is not None else ""
         if source_type in SCRIPTS:
             return _reads_script(script_of(source_type, raw_parameters(step.config)).text, arriving, outputs)

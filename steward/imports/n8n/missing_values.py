@@ -16,6 +16,7 @@ from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.step_types import NodeDefinition
 
+MAX_FOLLOWED = 100  # removed secrets of a workflow whose use is looked for
 ACCOUNT = "http_api"  # the connection whose key takes the place of one in a request
 _IN_REQUEST = (
     "headerParameters",
@@ -45,7 +46,21 @@ class RemovedSecret:
 
 def secret_findings(flow: DataFlow, removed: Iterable[RemovedSecret]) -> list[Finding]:
     """One finding for each field that held a secret: an error if a running step cannot do without it."""
-    return list(dict.fromkeys(_secret_finding(flow, secret) for secret in removed))
+    unique = list(dict.fromkeys(removed))
+    findings = [_secret_finding(flow, secret) for secret in unique[:MAX_FOLLOWED]]
+    return list(dict.fromkeys(findings + [_not_followed(flow, secret) for secret in unique[MAX_FOLLOWED:]]))
+
+
+def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
+    """A secret beyond those whose use is looked for: it counts as used where its step runs."""
+    label = _label(flow, secret)
+    if secret.step not in flow.steps:
+        return _unused(secret, label)
+    words = (
+        f"{label} held a secret, which was removed, and a step may need it. "
+        "Use saved credentials in n8n instead, and import the workflow again."
+    )
+    return Finding(secret.step, FindingLevel.ERROR, "secret_removed", words)
 
 
 def _secret_finding(flow: DataFlow, secret: RemovedSecret) -> Finding:

@@ -3,11 +3,14 @@
 See docs/design/imports-verdict.md#missing-values.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from steward.imports.n8n.missing_values import MAX_FOLLOWED
+from steward.imports.n8n.read import read_value
 from tests.imports.exports import BEGIN, chain, code, node, told
 from tests.imports.n8n.test_verdicts import connected, errors, passing, verdict
 from tests.service import Service
@@ -88,6 +91,19 @@ async def test_a_removed_secret_that_nobody_reads_is_a_note(
     record = await verdict(service, chain(keys(apiKey=SECRET, shop="one"), *steps))
     assert about_secrets(record) == [("Keys", "note")]
     assert record["supported"] is True
+
+
+def test_a_hundred_removed_secrets_are_followed_and_the_next_counts_as_used() -> None:
+    """However many there are, reading takes no more than seconds."""
+    for count, levels in ((MAX_FOLLOWED, {"note"}), (MAX_FOLLOWED + 1, {"note", "error"})):
+        steps = [{**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(count)]
+        found = [one for one in read_value(chain(*steps)).findings if one.code == "secret_removed"]
+        assert len(found) == count
+        assert {str(one.level) for one in found} == levels
+    long = chain(*({**keys(apiKey=f"{SECRET}{number}"), "name": f"Keys {number}"} for number in range(999)))
+    began = time.perf_counter()
+    read_value(long)
+    assert time.perf_counter() - began < 5
 
 
 async def test_a_removed_secret_in_a_script_is_an_error_where_it_runs(service: Service) -> None:
