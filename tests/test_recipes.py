@@ -16,6 +16,7 @@ def test_there_is_a_recipe_for_each_kind_of_addition() -> None:
     assert set(RECIPES) == {
         "Add a template",
         "Add a message connector",
+        "Add a service that workflows call",
         "Add an n8n node type",
         "Add a Shopify Flow action",
         "Add an endpoint",

@@ -19,6 +19,8 @@ FOLDERS = (
     "mattermost",
     "twilio",
     "whatsapp",
+    "airtable",
+    "notion",
     "http_api",
     "smtp",
     "gmail",

@@ -13,6 +13,8 @@ SETTINGS: Mapping[str, dict[str, str]] = {
     "mattermost": {"base_url": "https://chat.example", "access_token": "q1w2e3r4t5y6u7i8o9p0aaaaaa"},
     "twilio": {"account_sid": SID, "auth_token": "0123456789abcdef0123456789abcdef"},
     "whatsapp": {"access_token": "EAAB" + "x" * 40, "phone_number_id": "106540352242922"},
+    "airtable": {"access_token": "patAbcDefGhiJkl12." + "0a" * 32},
+    "notion": {"access_token": "ntn_" + "A1b2" * 11},
 }
 WEBHOOK = "https://discord.com/api/webhooks/197911778886025216/" + "a1-B_" * 12
 _BOT = "/bot" + SETTINGS["telegram"]["bot_token"]
@@ -20,6 +22,17 @@ _TELEGRAM_MESSAGE = {
     "message_id": 7, "date": 1700000000, "chat": {"id": 42, "type": "private", "first_name": "Ann"},
     "from": {"id": 123456, "is_bot": True, "first_name": "Steward", "username": "steward_bot"}, "text": "Hi",
 }  # fmt: skip
+PAGE_ID = "59833787-2cf9-4fdf-8782-e53db20768a5"
+PAGE = {
+    "object": "page", "id": PAGE_ID, "url": "https://www.notion.so/Tea-598337872cf94fdf8782e53db20768a5",
+    "parent": {"type": "database_id", "database_id": "d9824bdc-8445-4327-be8b-5b47500af6ce"},
+    "properties": {
+        "Name": {"id": "title", "type": "title", "title": [{"type": "text", "plain_text": "Tea"}]},
+        "In stock": {"id": "a", "type": "number", "number": 3},
+        "Tags": {"id": "b", "type": "multi_select", "multi_select": [{"id": "1", "name": "green"}]},
+    },
+}  # fmt: skip
+RECORD = {"id": "recA", "createdTime": "2026-05-01T00:00:00.000Z", "fields": {"Name": "Tea", "Stock": 3}}
 _TABLES: Mapping[str, tuple[str, Mapping[tuple[str, str], FakeAnswer]]] = {
     "telegram": ("api.telegram.org", {
         ("GET", f"{_BOT}/getMe"): (200, {"ok": True, "result": _TELEGRAM_MESSAGE["from"]}),
@@ -50,6 +63,15 @@ _TABLES: Mapping[str, tuple[str, Mapping[tuple[str, str], FakeAnswer]]] = {
         ("POST", "/v23.0/106540352242922/messages"): (200, {
             "messaging_product": "whatsapp", "messages": [{"id": "wamid.HBg"}]}),
     }),
+    "airtable": ("api.airtable.com", {
+        ("GET", "/v0/meta/whoami"): (200, {"id": "usrA", "scopes": ["data.records:write"]}),
+        ("POST", "/v0/appA/Stock"): (200, RECORD),
+    }),
+    "notion": ("api.notion.com", {
+        ("GET", "/v1/users/me"): (200, {
+            "object": "user", "id": "b1", "name": "Steward", "bot": {"workspace_name": "Shop"}}),
+        ("PATCH", f"/v1/pages/{PAGE_ID}"): (200, PAGE),
+    }),
 }  # fmt: skip
 # What a service says to a wrong key.
 REFUSED: Mapping[str, FakeAnswer] = {
@@ -60,6 +82,8 @@ REFUSED: Mapping[str, FakeAnswer] = {
         {"id": "api.context.session_expired", "message": "Invalid session", "status_code": 401},
     ),
     "twilio": (401, {"code": 20003, "message": "Authenticate", "status": 401}),
+    "airtable": (401, {"error": {"type": "AUTHENTICATION_REQUIRED", "message": "Authentication required"}}),
+    "notion": (401, {"object": "error", "status": 401, "code": "unauthorized", "message": "Invalid token."}),
     "whatsapp": (
         401,
         {"error": {"message": "Invalid OAuth access token", "type": "OAuthException", "code": 190}},

@@ -20,13 +20,17 @@ from tests.services.fakes import FakeService, beside
 
 
 def call_of(
-    kind: str, version: float, parameters: Mapping[str, Any], account: Mapping[str, str] | None = None
+    kind: str,
+    version: float,
+    parameters: Mapping[str, Any],
+    account: Mapping[str, str] | None = None,
+    item: Mapping[str, Any] | None = None,
 ) -> SendCall:
-    """Returns the call that literal parameters make."""
+    """Returns the call that literal parameters make of an item."""
     step_type = BY_TYPE[kind]
     assert isinstance(step_type, ServiceNode)
     operation = step_type.operations[step_type.operation_key(NodeDefinition("Step", version, parameters))]
-    return operation.call(ServiceFields(Params(parameters), version, account or {}))
+    return operation.call(ServiceFields(Params(parameters), version, account or {}, item or {}))
 
 
 def items_of(kind: str, version: float, parameters: Mapping[str, Any], answer: Any) -> list[dict[str, Any]]:

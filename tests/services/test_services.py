@@ -17,7 +17,7 @@ from tests.fake_clock import FakeClock
 from tests.imports.answers.workflows import handed_on
 from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
-from tests.services.accounts import REFUSED, SETTINGS, SID, WEBHOOK, fake, signed_in
+from tests.services.accounts import PAGE_ID, REFUSED, SETTINGS, SID, WEBHOOK, fake, signed_in
 from tests.services.fakes import FakeService
 from tests.services.running import shop_beside
 
@@ -55,6 +55,22 @@ STEPS: dict[str, tuple[dict[str, Any], str, Any, str, str]] = {
         "/messages",
         {"messaging_product": "whatsapp", "to": "4915100000001", "type": "text", "text": {"body": "Hi"}},
         f"Bearer {SETTINGS['whatsapp']['access_token']}", "messages[0].id",
+    ),
+    "airtable": (
+        node("Say", "airtable", 2.1, {
+            "operation": "create", "base": {"__rl": True, "mode": "id", "value": "appA"}, "options": {},
+            "table": {"__rl": True, "mode": "name", "value": "Stock"},
+            "columns": {"mappingMode": "defineBelow", "value": {"Name": "Tea", "Stock": 3}, "schema": []}}),
+        "/v0/appA/Stock", {"fields": {"Name": "Tea", "Stock": 3}},
+        f"Bearer {SETTINGS['airtable']['access_token']}", "fields.Stock",
+    ),
+    "notion": (
+        node("Say", "notion", 2.2, {
+            "resource": "databasePage", "operation": "update", "options": {},
+            "pageId": {"__rl": True, "mode": "id", "value": PAGE_ID},
+            "propertiesUi": {"propertyValues": [{"key": "In stock|number", "numberValue": 3}]}}),
+        f"/v1/pages/{PAGE_ID}", {"properties": {"In stock": {"number": 3}}},
+        f"Bearer {SETTINGS['notion']['access_token']}", "property_in_stock",
     ),
 }  # fmt: skip
 

@@ -39,6 +39,7 @@ from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import Bearer, Credentials, PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import (
     CallError,
+    CallRefused,
     Invalid,
     MissingRight,
     PlatformUnavailable,
@@ -82,7 +83,7 @@ class ServiceConnector:
 
     `base_url` is the address of its API, `check_path` a path that names the key's account, `key_field` the
     setting that a refused key is shown at, and `headers` go with every call. Of `alternatives` the form has
-    exactly one.
+    exactly one. `query_path` matches the paths at which a POST only reads.
     """
 
     id: ClassVar[str]
@@ -93,6 +94,7 @@ class ServiceConnector:
     check_path: ClassVar[str] = ""
     headers: ClassVar[Mapping[str, str]] = {}
     alternatives: ClassVar[tuple[str, ...]] = ()
+    query_path: ClassVar[str] = ""
     rate_limit: ClassVar[RateLimit] = ONE_A_SECOND
     operation: ClassVar[SendCallOperation]
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True)
@@ -287,6 +289,8 @@ class ServiceReader:
         refusal = self._connector.refusal(query.path, self._secrets)
         if refusal is not None:
             raise Invalid([], refusal)
+        if query.body is not None and not re.fullmatch(self._connector.query_path, query.path):
+            raise CallRefused("a read changes nothing")
         url = self._connector.url(self._secrets, query.path, dict(query.query))
         content = b"" if query.body is None else msgspec.json.encode(query.body)
         method, headers = ("POST", _JSON) if content else ("GET", {})

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -20,6 +20,7 @@ class ServiceFields:
     params: Params
     version: float
     account: Mapping[str, str]  # what the connection itself says, such as the id of a sender
+    item: Mapping[str, Any] = field(default_factory=dict)
 
     def value(self, path: str) -> Any:
         """Returns the value at a dotted path, that of a resource locator alone; None without one."""
@@ -88,16 +89,21 @@ def read_call_fields(fields: ServiceFields, sources: CallFields) -> dict[str, An
     return {name: js.to_json(value) for name, value in made.items() if not js.is_missing(value)}
 
 
+def path_segment(text: str, words: str) -> str:
+    """Returns a text as one segment of a path. Raises ItemFailed for one that is empty or leads elsewhere."""
+    if not text:
+        raise ItemFailed(f"This step does not say which {words}. Fill it in.")
+    if text in (".", ".."):
+        raise ItemFailed(f"“{text}” is no {words}. Correct it.")
+    return quote(text, safe="")
+
+
 def filled_path(fields: ServiceFields, path: str) -> str:
     """Returns a path with the parameters it names, quoted. Raises ItemFailed for one that is empty."""
 
     def value_of(match: re.Match[str]) -> str:
         text = (fields.text(match[1]) if match[1] else "") or fields.account.get(match[2] or "", "")
-        if not text:
-            raise ItemFailed(f"This step does not say which {_words(match[1])}. Fill it in.")
-        if text in (".", ".."):
-            raise ItemFailed(f"“{text}” is no {_words(match[1])}. Correct it.")
-        return quote(text, safe="")
+        return path_segment(text, _words(match[1] or match[2]))
 
     return _PLACE.sub(value_of, path)
 

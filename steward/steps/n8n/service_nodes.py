@@ -55,7 +55,8 @@ class ServiceOperation:
     `text` are what an approval shows. `needed` has the parameters without which the call cannot be made, with
     the words for each. `items` is the dotted name of what is put out; a list becomes one item an element.
     `next_page` returns the query of the next page, for operations that list. `collections` are the known
-    options of this operation. `query` is that of a send.
+    options of this operation. `query` is that of a send. `is_query`: a POST that only reads. `returns_all`
+    and `limit` are n8n's defaults of a list.
     """
 
     method: str
@@ -68,14 +69,17 @@ class ServiceOperation:
     is_form: bool = False
     query: Callable[[ServiceFields], Mapping[str, str]] | None = None
     answered: Answered | None = None
-    next_page: Callable[[Any, Mapping[str, str]], Mapping[str, str] | None] | None = None
+    next_page: Callable[[Any, Mapping[str, Any]], Mapping[str, Any] | None] | None = None
+    is_query: bool = False
+    returns_all: bool = False
+    limit: int = _LIMIT
     choose_path: Callable[[ServiceFields], str] | None = None
     check: Callable[[NodeDefinition], Iterable[StepProblem]] | None = None
 
     @property
     def reads(self) -> bool:
         """Whether the operation only reads."""
-        return self.method == "GET"
+        return self.method == "GET" or self.is_query
 
     def call(self, fields: ServiceFields) -> SendCall:
         """Returns the call that the parameters of an item make. Raises ItemFailed."""
@@ -84,7 +88,7 @@ class ServiceOperation:
                 raise ItemFailed(f"This step does not say {words}. Fill it in.")
         made = read_call_fields(fields, self.fields)
         path = filled_path(fields, self.choose_path(fields) if self.choose_path else self.path)
-        if self.reads:
+        if self.method == "GET":
             return SendCall(self.method, path, query={name: js.text(value) for name, value in made.items()})
         return SendCall(
             self.method,
@@ -127,8 +131,14 @@ class ServicePort:
 
     async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
         """Returns the response to a GET. Raises CallError, ItemFailed."""
-        pages = self._account.reader.read(PATH, PathQuery(path, tuple(query.items())))
-        [response] = await read_all(pages)
+        return await self._answer(PathQuery(path, tuple(query.items())))
+
+    async def query(self, path: str, body: JsonObject) -> PlatformResponse:
+        """Returns the response to a POST that only reads. Raises CallError, ItemFailed."""
+        return await self._answer(PathQuery(path, body=body))
+
+    async def _answer(self, query: PathQuery) -> PlatformResponse:
+        [response] = await read_all(self._account.reader.read(PATH, query))
         return response
 
 
@@ -249,20 +259,25 @@ async def _read(call: StepCall, port: ServicePort, operation: ServiceOperation) 
     async def read(index: int) -> list[dict[str, Any]]:
         fields = _fields(call, port, index)
         prepared = operation.call(fields)
-        query: Mapping[str, str] | None = prepared.query
-        limit = None if fields.flag("returnAll") else int(js.number(fields.value("limit") or _LIMIT))
+        asked: Mapping[str, Any] = prepared.body if operation.is_query else prepared.query
+        returns_all = fields.flag("returnAll", operation.returns_all)
+        limit = None if returns_all else int(js.number(fields.value("limit") or operation.limit))
         items: list[dict[str, Any]] = []
         for _ in range(MAX_PAGES):
-            response = await port.read(prepared.path, query or {})
+            if operation.is_query:
+                response = await port.query(prepared.path, asked)
+            else:
+                response = await port.read(prepared.path, asked)
             answer = parsed_answer(response.body.decode("utf-8", "replace"))
             items += operation.items_of(answer, fields)
             if operation.next_page is None:
                 return items
             if limit is not None and len(items) >= limit:
                 return items[:limit]
-            query = operation.next_page(answer, query or {})
-            if query is None:
+            following = operation.next_page(answer, asked)
+            if following is None:
                 return items
+            asked = following
         raise ItemFailed(f"The list has more than {MAX_PAGES} pages. Limit it.")
 
     return await read_each_item(call, read)
@@ -279,7 +294,7 @@ def parsed_answer(text: str) -> Any:
 
 
 def _fields(call: StepCall, port: ServicePort, index: int) -> ServiceFields:
-    return ServiceFields(call.params(index), call.version, port.settings)
+    return ServiceFields(call.params(index), call.version, port.settings, call.items[index].json)
 
 
 def _shown(fields: ServiceFields, source: FieldSource) -> str:

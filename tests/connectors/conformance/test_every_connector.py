@@ -69,8 +69,9 @@ SEALED = {
 
 def secrets_of(connector: Connector) -> ConnectionSecrets:
     """Returns the settings of a connection; one that takes a token or a webhook has the token."""
-    tokens = {name: Secret(f"secret {name}") for name in ("bot_token", "auth_token")}
-    sealed = SEALED | {name: token for name, token in tokens.items() if name in properties_of(connector)}
+    form = properties_of(connector)
+    tokens = {name: Secret(f"secret {name}") for name, field in form.items() if field.get("secret")}
+    sealed = {**tokens, **SEALED}
     if "bot_token" in sealed:
         del sealed["webhook_url"]
     return ConnectionSecrets(IntegrationId(7), PLAIN, sealed, "EUR", "UTC")

@@ -1,0 +1,226 @@
+"""The node airtable: records of a table are read, created, updated and deleted."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+
+_PAGE = 100
+_NAMES = (
+    "authentication resource operation base table application id columns options filterByFormula returnAll"
+    " limit sort additionalOptions addAllFields updateAllFields fields downloadAttachments"
+    " downloadFieldNames permissionLevel"
+)
+_COLLECTIONS = {
+    "options": frozenset(
+        [
+            "bulkSize",
+            "ignoreFields",
+            "typecast",
+            "fields",
+            "view",
+            "downloadFields",
+            "updateAllMatches",
+            "permissionLevel",
+        ]
+    ),
+    "additionalOptions": frozenset(("fields", "filterByFormula", "recordId", "sort", "view")),
+}
+
+
+def _base(fields: ServiceFields) -> str:
+    """Returns the id of the base, also out of its address."""
+    text = fields.text("base") or fields.text("application")
+    match = re.search(r"app[A-Za-z0-9]{10,}", text) if "/" in text else None
+    return match[0] if match is not None else text
+
+
+def _table(fields: ServiceFields) -> str:
+    """Returns the id or the name of the table, the id also out of its address."""
+    text = fields.text("table")
+    match = re.search(r"tbl[A-Za-z0-9]{10,}", text) if text.startswith("https://") else None
+    return match[0] if match is not None else text
+
+
+def _ignored(fields: ServiceFields) -> set[str]:
+    names = fields.value("options.ignoreFields")
+    listed = names if isinstance(names, list) else str(names or "").split(",")
+    return {str(name).strip() for name in listed}
+
+
+def _row(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the fields of a record: those of the item, or those that the step defines."""
+    if fields.version < 2:
+        row = dict(fields.item)
+        names = fields.value("fields")
+        takes_all = fields.flag("addAllFields", True) and fields.flag("updateAllFields", True)
+        if not takes_all and isinstance(names, list):
+            row = {str(name): row.get(str(name)) for name in names}
+    elif fields.text("columns.mappingMode", "defineBelow") == "autoMapInputData":
+        row = dict(fields.item)
+    else:
+        defined = fields.value("columns.value")
+        row = dict(defined) if isinstance(defined, Mapping) else {}
+    ignored = _ignored(fields)
+    return {name: value for name, value in row.items() if name not in ignored and value is not js.UNDEFINED}
+
+
+def _typecast(fields: ServiceFields) -> dict[str, Any]:
+    return {"typecast": True} if fields.flag("options.typecast") else {}
+
+
+def _matching(fields: ServiceFields) -> list[str]:
+    names = fields.value("columns.matchingColumns")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _create(fields: ServiceFields) -> dict[str, Any]:
+    row = {name: value for name, value in _row(fields).items() if name != "id"}
+    body = {"fields": row} if fields.version >= 2 else {"records": [{"fields": row}]}
+    return body | _typecast(fields)
+
+
+def _update(fields: ServiceFields) -> dict[str, Any]:
+    row = _row(fields)
+    identity = fields.text("id") if fields.version < 2 else js.text(row.get("id") or "")
+    if not identity:
+        raise ItemFailed("This step does not say which record it updates: its column “id” is empty.")
+    row.pop("id", None)
+    return {"records": [{"id": identity, "fields": row}], **_typecast(fields)}
+
+
+def _upsert(fields: ServiceFields) -> dict[str, Any]:
+    row, names = _row(fields), [name for name in _matching(fields) if name != "id"]
+    identity = row.pop("id", None)
+    if "id" in _matching(fields) and identity:
+        return {"records": [{"id": identity, "fields": row}], **_typecast(fields)}
+    # Without columns to merge on there is nothing to find: a record is made.
+    merged = {"performUpsert": {"fieldsToMergeOn": names}} if names else {}
+    return {"records": [{"fields": row}], **merged, **_typecast(fields)}
+
+
+def _query(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the query of a list: formula, view, fields and order."""
+    options = fields.options("options" if fields.version >= 2 else "additionalOptions")
+    formula = fields.value("filterByFormula") if fields.version >= 2 else options.get("filterByFormula")
+    query: dict[str, Any] = {
+        "pageSize": _PAGE,
+        "filterByFormula": formula or None,
+        "view": options.get("view"),
+    }
+    names = options.get("fields")
+    listed = names if isinstance(names, list) else str(names or "").split(",") if names else []
+    query |= {f"fields[{at}]": name for at, name in enumerate(listed)}
+    path = "sort.property" if fields.version >= 2 else "additionalOptions.sort.property"
+    for at, row in enumerate(fields.rows(path)):
+        query[f"sort[{at}][field]"] = row.value("field")
+        query[f"sort[{at}][direction]"] = row.text("direction", "asc")
+    view = query["view"]
+    query["view"] = view.get("value") if isinstance(view, Mapping) else view
+    return {name: value for name, value in query.items() if value not in (None, "")}
+
+
+def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    offset = answer.get("offset") if isinstance(answer, Mapping) else None
+    return {**query, "offset": str(offset)} if offset else None
+
+
+def _flat(record: Any) -> dict[str, Any]:
+    """Returns a record as version 2 reads it: its fields beside its id."""
+    plain = dict(record) if isinstance(record, Mapping) else {}
+    inner = plain.pop("fields", {})
+    return {**plain, **(inner if isinstance(inner, Mapping) else {})}
+
+
+def _records(answer: Any) -> list[Any]:
+    records = answer.get("records") if isinstance(answer, Mapping) else None
+    return records if isinstance(records, list) else []
+
+
+def _listed(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    records = _records(answer)
+    return [_flat(record) if fields.version >= 2 else record for record in records]
+
+
+def _got(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    return [_flat(answer) if fields.version >= 2 else answer]
+
+
+def _matching_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    names = node.get("columns.matchingColumns")
+    if node.version >= 2 and isinstance(names, list) and names and names != ["id"]:
+        words = "It finds the record to update by another column than its id, which is not carried out here."
+        yield StepProblem(
+            "error", "parameter", f"{words} Use “Create or Update”, or search for the id first."
+        )
+
+
+def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("downloadAttachments") or node.get("options.downloadFields"):
+        words = "It downloads attachments, which is not carried out here. Switch that off."
+        yield StepProblem("error", "binary", words)
+
+
+def _path(fields: ServiceFields) -> str:
+    return f"/v0/{path_segment(_base(fields), 'base')}/{path_segment(_table(fields), 'table')}"
+
+
+def _one(fields: ServiceFields) -> str:
+    return f"{_path(fields)}/{path_segment(fields.text('id'), 'record')}"
+
+
+def _schema(fields: ServiceFields) -> str:
+    return f"/v0/meta/bases/{path_segment(_base(fields), 'base')}/tables"
+
+
+_WHERE = {"table": "which table it means"}
+_WHICH = _WHERE | {"id": "which record it means"}
+_LIST = ServiceOperation(
+    "GET", "", _query, needed=_WHERE, choose_path=_path, answered=_listed, next_page=_next_page,
+    check=_file_problems, returns_all=True,
+)  # fmt: skip
+_GET = ServiceOperation("GET", "", needed=_WHICH, choose_path=_one, answered=_got, check=_file_problems)
+_UPDATE = ServiceOperation(
+    "PATCH", "", _update, "records", recipient=_table, needed=_WHERE, choose_path=_path,
+    check=_matching_problems,
+)  # fmt: skip
+_DELETE = ServiceOperation("DELETE", "", recipient=_table, needed=_WHICH, choose_path=_one)
+_OPERATIONS = {
+    "record.append": ServiceOperation(
+        "POST", "", _create, "records", recipient=_table, needed=_WHERE, choose_path=_path
+    ),
+    "record.create": ServiceOperation(
+        "POST", "", _create, recipient=_table, needed=_WHERE, choose_path=_path
+    ),
+    "record.list": _LIST,
+    "record.search": _LIST,
+    "record.read": _GET,
+    "record.get": _GET,
+    "record.update": _UPDATE,
+    "record.upsert": ServiceOperation(
+        "PATCH", "", _upsert, "records", recipient=_table, needed=_WHERE, choose_path=_path
+    ),
+    "record.delete": _DELETE,
+    "record.deleteRecord": _DELETE,
+    "base.getMany": ServiceOperation("GET", "/v0/meta/bases", items="bases", next_page=_next_page),
+    "base.getSchema": ServiceOperation("GET", "", items="tables", choose_path=_schema),
+}
+_DEFAULTS = {"record": "read", "base": "getMany"}
+
+
+class AirtableNode(ServiceNode):
+    """Records of both generations of the node; attachments are not downloaded."""
+
+    types = ("airtable",)
+    versions = (1, 2, 2.1)
+    connector = "airtable"
+    service = "Airtable"
+    parameters = frozenset(_NAMES.split(" "))
+    collections = _COLLECTIONS
+    default_resource = "record"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

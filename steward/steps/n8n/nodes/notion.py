@@ -1,0 +1,278 @@
+"""The node notion: pages of databases, other pages and blocks that the bound integration sees."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.notion_values import notion_id, properties_of, rich_text, simple_page, text_pieces
+from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+
+_PAGE = 100
+_NAMES = (
+    "authentication resource operation databaseId pageId blockId title propertiesUi blockUi options simple"
+    " simplifyOutput returnAll limit filterType matchType filters filterJson jsonNotice fetchNestedBlocks"
+    " text userId noteOwner Credentials"
+)
+_COLLECTIONS = {"options": frozenset(("icon", "iconType", "sort", "downloadFiles", "filter"))}
+_TEXTS = frozenset(
+    [
+        "paragraph",
+        "heading_1",
+        "heading_2",
+        "heading_3",
+        "bulleted_list_item",
+        "numbered_list_item",
+        "to_do",
+        "toggle",
+        "quote",
+        "callout",
+    ]
+)
+# Conditions of a filter whose value is no text, by what Notion calls the kind of a property.
+_EMPTY = frozenset(("is_empty", "is_not_empty"))
+_SPANS = frozenset(("past_week", "past_month", "past_year", "next_week", "next_month", "next_year"))
+
+
+def _id(fields: ServiceFields, name: str, words: str) -> str:
+    return path_segment(notion_id(fields.text(name)), words)
+
+
+def _database_path(fields: ServiceFields) -> str:
+    return f"/databases/{_id(fields, 'databaseId', 'database')}"
+
+
+def _page_path(fields: ServiceFields) -> str:
+    return f"/pages/{_id(fields, 'pageId', 'page')}"
+
+
+def _children_path(fields: ServiceFields) -> str:
+    return f"/blocks/{_id(fields, 'blockId', 'block')}/children"
+
+
+def _icon(fields: ServiceFields) -> dict[str, Any]:
+    icon = fields.text("options.icon")
+    if not icon:
+        return {}
+    if fields.text("options.iconType", "emoji") == "file":
+        return {"icon": {"type": "external", "external": {"url": icon}}}
+    return {"icon": {"type": "emoji", "emoji": icon}}
+
+
+def _blocks(fields: ServiceFields) -> list[dict[str, Any]]:
+    """Returns the blocks that a step writes. Raises ItemFailed."""
+    blocks: list[dict[str, Any]] = []
+    for row in fields.rows("blockUi.blockValues"):
+        kind = row.text("type", "paragraph")
+        if kind == "image":
+            content: dict[str, Any] = {"type": "external", "external": {"url": row.text("url")}}
+        elif kind in _TEXTS:
+            content = {"rich_text": text_pieces(row, "textContent")}
+            if kind == "to_do":
+                content["checked"] = row.flag("checked")
+        else:
+            raise ItemFailed(f"A block of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
+        blocks.append({"object": "block", "type": kind, kind: content})
+    return blocks
+
+
+def _with_blocks(fields: ServiceFields, body: dict[str, Any]) -> dict[str, Any]:
+    blocks = _blocks(fields)
+    return body | _icon(fields) | ({"children": blocks} if blocks else {})
+
+
+def _create(fields: ServiceFields) -> dict[str, Any]:
+    properties = properties_of(fields)
+    # The id of the property that is the title is always “title”, whatever its name.
+    if title := fields.text("title"):
+        properties["title"] = {"title": rich_text(title)}
+    parent = {"database_id": notion_id(fields.text("databaseId"))}
+    return _with_blocks(fields, {"parent": parent, "properties": properties})
+
+
+def _create_page(fields: ServiceFields) -> dict[str, Any]:
+    properties = {"title": {"title": rich_text(fields.text("title"))}}
+    parent = {"page_id": notion_id(fields.text("pageId"))}
+    return _with_blocks(fields, {"parent": parent, "properties": properties})
+
+
+def _update(fields: ServiceFields) -> dict[str, Any]:
+    return {"properties": properties_of(fields), **_icon(fields)}
+
+
+def _append(fields: ServiceFields) -> dict[str, Any]:
+    return {"children": _blocks(fields)}
+
+
+def _value(row: ServiceFields, kind: str, condition: str) -> Any:
+    """Returns what a condition compares with. Raises ItemFailed for a kind that cannot be compared here."""
+    if condition in _EMPTY:
+        return True
+    if condition in _SPANS:
+        return {}
+    match kind:
+        case "number":
+            return row.value("numberValue")
+        case "checkbox":
+            return row.flag("checkboxValue")
+        case "select" | "status" | "people" | "relation" | "url" | "email" | "title":
+            return row.text(f"{kind}Value")
+        case "multi_select":
+            return row.text("multiSelectValue")
+        case "rich_text":
+            return row.text("richTextValue")
+        case "phone_number":
+            return row.text("phoneNumberValue")
+        case "date":
+            return row.text("date")
+        case "created_time" | "last_edited_time":
+            return row.text("createdTimeValue" if kind == "created_time" else "lastEditedTime")
+    raise ItemFailed(
+        f"A condition on a property of the kind “{kind[:40]}” is not carried out here. Remove it."
+    )
+
+
+def _filter(fields: ServiceFields) -> dict[str, Any]:
+    kind = fields.text("filterType", "none")
+    if kind == "json":
+        parsed = fields.json("filterJson", "Filters (JSON)")
+        return {"filter": parsed} if parsed else {}
+    conditions = []
+    for row in fields.rows("filters.conditions") if kind == "manual" else ():
+        name, _, of_kind = row.text("key").rpartition("|")
+        condition = row.text("condition")
+        conditions.append({"property": name, of_kind: {condition: _value(row, of_kind, condition)}})
+    if not conditions:
+        return {}
+    return {"filter": {"and" if fields.text("matchType", "anyFilter") == "allFilters" else "or": conditions}}
+
+
+def _query(fields: ServiceFields) -> dict[str, Any]:
+    sorts = []
+    for row in fields.rows("options.sort.sortValue"):
+        name = row.text("key")
+        by = {"timestamp": name} if row.flag("timestamp") else {"property": name.rpartition("|")[0] or name}
+        sorts.append({**by, "direction": row.text("direction", "ascending")})
+    return {"page_size": _PAGE, **_filter(fields), **({"sorts": sorts} if sorts else {})}
+
+
+def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    cursor = answer.get("next_cursor") if isinstance(answer, Mapping) else None
+    return {**query, "start_cursor": cursor} if cursor else None
+
+
+def _results(answer: Any) -> list[Any]:
+    results = answer.get("results") if isinstance(answer, Mapping) else None
+    return results if isinstance(results, list) else []
+
+
+def _is_simple(fields: ServiceFields) -> bool:
+    return fields.flag("simple", True)
+
+
+def _pages(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    pages = _results(answer) if isinstance(answer, Mapping) and "results" in answer else [answer]
+    return [simple_page(page, fields.version) if _is_simple(fields) else page for page in pages]
+
+
+def _databases(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    found = _results(answer) if "results" in answer else [answer]
+    if not _is_simple(fields):
+        return found
+    simple: list[Mapping[str, Any]] = []
+    for database in found:
+        title = "".join(str(piece.get("plain_text", "")) for piece in database.get("title", ()))
+        name = "title" if fields.version < 2 else "name"
+        address = {} if fields.version < 2 else {"url": database.get("url")}
+        simple.append({"id": database.get("id"), name: title, **address})
+    return simple
+
+
+def _block_texts(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    """Returns the blocks of a page; simplified, each with its text as `content`."""
+    blocks = _results(answer)
+    if fields.version < 2.2 or not fields.flag("simplifyOutput", True):
+        return blocks
+    simple: list[Mapping[str, Any]] = []
+    for block in blocks:
+        inner = block.get(str(block.get("type")))
+        pieces = inner.get("rich_text", ()) if isinstance(inner, Mapping) else ()
+        content = "".join(str(piece.get("plain_text", "")) for piece in pieces)
+        names = ("object", "id", "parent", "has_children", "archived", "type")
+        simple.append({name: block.get(name) for name in names} | {"content": content})
+    return simple
+
+
+def _nested_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("fetchNestedBlocks"):
+        words = "It also reads the blocks within blocks, which is not carried out here. Switch that off."
+        yield StepProblem("error", "parameter", words)
+
+
+def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("options.downloadFiles"):
+        yield StepProblem(
+            "error", "binary", "It downloads files, which is not carried out here. Switch that off."
+        )
+
+
+_DATABASE = {"databaseId": "which database it means"}
+_PAGE_ID = {"pageId": "which page it means"}
+_BLOCK = {"blockId": "which block it means"}
+_CREATE_PAGE = ServiceOperation(
+    "POST", "/pages", _create, recipient="databaseId", text="title", needed=_DATABASE, answered=_pages
+)
+_UPDATE_PAGE = ServiceOperation(
+    "PATCH", "", _update, recipient="pageId", needed=_PAGE_ID, choose_path=_page_path, answered=_pages
+)
+_GET_PAGE = ServiceOperation("GET", "", needed=_PAGE_ID, choose_path=_page_path, answered=_pages)
+_OPERATIONS = {
+    "databasePage.create": _CREATE_PAGE,
+    "databasePage.update": _UPDATE_PAGE,
+    "databasePage.get": _GET_PAGE,
+    "databasePage.getAll": ServiceOperation(
+        "POST", "", _query, needed=_DATABASE, answered=_pages, next_page=_next_page, is_query=True,
+        choose_path=lambda fields: f"{_database_path(fields)}/query", check=_file_problems, limit=50,
+    ),
+    "page.create": ServiceOperation(
+        "POST", "/pages", _create_page, recipient="pageId", text="title", needed=_PAGE_ID, answered=_pages
+    ),
+    "page.get": _GET_PAGE,
+    "page.archive": ServiceOperation(
+        "PATCH", "", {"archived": lambda fields: True}, recipient="pageId", needed=_PAGE_ID,
+        choose_path=_page_path, answered=_pages,
+    ),
+    "block.append": ServiceOperation(
+        "PATCH", "", _append, recipient="blockId", needed=_BLOCK, choose_path=_children_path,
+        answered=lambda answer, fields: _results(answer),
+    ),
+    "block.getAll": ServiceOperation(
+        "GET", "", {"page_size": lambda fields: _PAGE}, needed=_BLOCK, choose_path=_children_path,
+        answered=_block_texts, next_page=_next_page, check=_nested_problems, limit=50,
+    ),
+    "database.get": ServiceOperation(
+        "GET", "", needed=_DATABASE, choose_path=_database_path, answered=_databases
+    ),
+    "user.get": ServiceOperation("GET", "/users/{userId}"),
+    "user.getAll": ServiceOperation(
+        "GET", "/users", {"page_size": lambda fields: _PAGE}, "results", next_page=_next_page
+    ),
+}  # fmt: skip
+_DEFAULTS = {
+    "page": "create", "databasePage": "create", "database": "get", "block": "append", "user": "get",
+}  # fmt: skip
+
+
+class NotionNode(ServiceNode):
+    """Pages of databases first; files and the search are not carried out."""
+
+    types = ("notion",)
+    versions = (1, 2, 2.1, 2.2)
+    connector = "notion"
+    service = "Notion"
+    parameters = frozenset(_NAMES.split(" "))
+    collections = _COLLECTIONS
+    answer_parameters = ("simple", "simplifyOutput")
+    default_resource = "page"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

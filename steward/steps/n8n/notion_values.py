@@ -1,0 +1,190 @@
+"""Properties of Notion's pages: as a step writes them, and as n8n simplifies them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.workflow.step_types import ItemFailed
+
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+")
+_UUID = re.compile(r"[0-9a-f]{32}")
+
+
+def snake_case(name: str) -> str:
+    """Returns a name in small letters, its words joined by underscores."""
+    return "_".join(word.lower() for word in _WORD_START.split(name) if word)
+
+
+def notion_id(text: str) -> str:
+    """Returns the id of a page, block or database, also out of its address."""
+    plain = text.strip().partition("?")[0].replace("-", "")
+    match = re.findall(_UUID, plain.rpartition("/")[2].lower())
+    return match[-1] if match and text.startswith("http") else text.strip()
+
+
+def rich_text(text: str) -> list[dict[str, Any]]:
+    """Returns plain text as Notion takes it."""
+    return [{"text": {"content": text}}]
+
+
+def _formatted(fields: ServiceFields) -> list[dict[str, Any]]:
+    """Returns the pieces of a formatted text."""
+    pieces: list[dict[str, Any]] = []
+    for row in fields.rows("text.text"):
+        if row.text("textType", "text") != "text":
+            raise ItemFailed(
+                "A mention or an equation within a text is not carried out here. Write it as text."
+            )
+        text: dict[str, Any] = {"content": row.text("text")}
+        if row.flag("isLink"):
+            text["link"] = {"url": row.text("textLink")}
+        piece: dict[str, Any] = {"type": "text", "text": text}
+        marks = row.options("annotationUi")
+        pieces.append(piece | ({"annotations": marks} if marks else {}))
+    return pieces
+
+
+def text_pieces(fields: ServiceFields, plain: str) -> list[dict[str, Any]]:
+    """Returns a plain or formatted text of a step."""
+    return _formatted(fields) if fields.flag("richText") else rich_text(fields.text(plain))
+
+
+def _names(value: Any) -> list[str]:
+    listed = value if isinstance(value, list) else str(value or "").split(",")
+    return [str(name).strip() for name in listed if str(name).strip()]
+
+
+def _day(text: str, *, with_time: bool) -> str | None:
+    """Returns a moment, or its day, of an ISO text; null for an empty one."""
+    text = text.strip()
+    return (text if with_time else text[:10]) or None
+
+
+def _date(row: ServiceFields) -> dict[str, Any]:
+    with_time = row.flag("includeTime", True)
+    is_range = row.flag("range")
+    date = {
+        "start": _day(row.text("dateStart" if is_range else "date"), with_time=with_time),
+        "end": _day(row.text("dateEnd"), with_time=with_time) if is_range else None,
+    }
+    zone = row.text("timezone", "default")
+    # A zone is for moments that do not say their own.
+    if zone != "default" and with_time and not re.search(r"(?:Z|[+-]\d\d:?\d\d)$", date["start"] or ""):
+        date["time_zone"] = zone
+    return date
+
+
+def _chosen(row: ServiceFields, name: str) -> dict[str, str]:
+    key = "id" if row.version < 2 else "name"
+    return {key: row.text(name)}
+
+
+def property_value(row: ServiceFields, kind: str) -> dict[str, Any]:
+    """Returns the value of one property as Notion takes it. Raises ItemFailed for an unknown kind."""
+    match kind:
+        case "title":
+            return {"title": rich_text(row.text("title"))}
+        case "rich_text":
+            return {"rich_text": text_pieces(row, "textContent")}
+        case "number":
+            return {"number": row.value("numberValue")}
+        case "checkbox":
+            return {"checkbox": row.flag("checkboxValue")}
+        case "select" | "status":
+            return {kind: _chosen(row, f"{kind}Value")}
+        case "multi_select":
+            key = "id" if row.version < 2 else "name"
+            return {"multi_select": [{key: name} for name in _names(row.value("multiSelectValue"))]}
+        case "people" | "relation":
+            return {kind: [{"id": identity} for identity in _names(row.value(f"{kind}Value"))]}
+        case "date":
+            return {"date": _date(row)}
+        case "url" | "email":
+            return {kind: row.text(f"{kind}Value") or None}
+        case "phone_number":
+            return {"phone_number": row.text("phoneValue") or None}
+        case "files":
+            urls = row.rows("fileUrls.fileUrl")
+            return {
+                "files": [
+                    {
+                        "name": one.text("name") or one.text("url"),
+                        "type": "external",
+                        "external": {"url": one.text("url")},
+                    }
+                    for one in urls
+                ]
+            }
+    raise ItemFailed(f"A property of the kind “{kind[:40]}” cannot be written. Remove it from the step.")
+
+
+def properties_of(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the properties that a step writes; their keys are `name|kind`."""
+    properties: dict[str, Any] = {}
+    for row in fields.rows("propertiesUi.propertyValues"):
+        name, _, kind = row.text("key").rpartition("|")
+        if name:
+            properties[name] = property_value(row, kind)
+    return properties
+
+
+def _plain(pieces: Any) -> str:
+    texts = pieces if isinstance(pieces, Sequence) and not isinstance(pieces, str) else ()
+    return "".join(str(piece.get("plain_text", "")) for piece in texts if isinstance(piece, Mapping))
+
+
+def _inner(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+def _file_address(file: Any) -> Any:
+    return _inner(_inner(file, str(_inner(file, "type"))), "url")
+
+
+def simple_value(property_: Mapping[str, Any]) -> Any:
+    """Returns the value of a property as n8n simplifies it."""
+    kind = str(property_.get("type"))
+    value = property_.get(kind)
+    match kind:
+        case "title" | "rich_text":
+            return _plain(value)
+        case "select" | "status":
+            return _inner(value, "name")
+        case "multi_select":
+            return [_inner(one, "name") for one in value or ()]
+        case "people" | "created_by" | "last_edited_by":
+            people = value if isinstance(value, list) else [value]
+            names = [_inner(_inner(one, "person"), "email") or _inner(one, "name") for one in people]
+            return names if isinstance(value, list) else names[0]
+        case "relation":
+            return [_inner(one, "id") for one in value or ()]
+        case "files":
+            return [_file_address(one) for one in value or ()]
+        case "formula":
+            return _inner(value, str(_inner(value, "type")))
+        case "rollup":
+            rolled = _inner(value, str(_inner(value, "type")))
+            if isinstance(rolled, list):
+                return [simple_value(one) for one in rolled if isinstance(one, Mapping)]
+            return rolled
+        case "unique_id":
+            prefix, number = _inner(value, "prefix"), _inner(value, "number")
+            return f"{prefix}-{number}" if prefix else number
+    return value
+
+
+def simple_page(page: Mapping[str, Any], version: float) -> dict[str, Any]:
+    """Returns a page with one field for each of its properties."""
+    properties = page.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    titles = [one for one in known.values() if isinstance(one, Mapping) and one.get("type") == "title"]
+    title = _plain(titles[0].get("title")) if titles else ""
+    values = {
+        f"property_{snake_case(str(name))}" if version >= 2 else snake_case(str(name)): simple_value(one)
+        for name, one in known.items()
+        if isinstance(one, Mapping)
+    }
+    if version < 2:
+        return {"id": page.get("id"), **values}
+    return {"id": page.get("id"), "name": title, "url": page.get("url"), **values}

@@ -1,0 +1,314 @@
+"""Airtable and Notion: records and pages, how they are asked for, written and put out."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.connectors.base.queries import PATH, PathQuery
+from steward.connectors.base.settings import ConnectionSecrets
+from steward.model.run import Mode, RunStatus
+from steward.outbound.errors import CallRefused
+from steward.steps.n8n.notion_values import notion_id, simple_value, snake_case
+from steward.telemetry.redact import Secret
+from tests.connectors.conformance.test_every_connector import BUILT
+from tests.fake_clock import FakeClock
+from tests.imports.exports import automated, chain, node
+from tests.runs.shop import Shop
+from tests.services.accounts import PAGE, PAGE_ID, RECORD, SETTINGS, fake
+from tests.services.fakes import FakeService
+from tests.services.running import call_of, findings_of, items_of, shop_beside
+
+BASE = {
+    "base": {"__rl": True, "mode": "url", "value": "https://airtable.com/appAbcDefGhiJkl1/tblAbcDefGhiJkl1"},
+    "table": {"__rl": True, "mode": "url", "value": "https://airtable.com/appAbcDefGhiJkl1/tblAbcDefGhiJkl1"},
+}
+TABLE = "/v0/appAbcDefGhiJkl1/tblAbcDefGhiJkl1"
+ROW = {"id": "recA", "Stock": 4, "Note": "x"}
+AUTO = {"mappingMode": "autoMapInputData", "value": None, "matchingColumns": ["id"]}
+ADDRESS = "https://www.notion.so/My-blog-4587b66cd67045b593f069ba1b0f3924?pvs=4"
+DATABASE = {"resource": "databasePage", "databaseId": {"__rl": True, "mode": "url", "value": ADDRESS}}
+KNOWN_ID = "4587b66cd67045b593f069ba1b0f3924"
+
+
+def text(words: str) -> list[dict[str, Any]]:
+    """A text as Notion takes it."""
+    return [{"text": {"content": words}}]
+
+
+@pytest.mark.parametrize(
+    ("version", "parameters", "method", "path", "body"),
+    [
+        (
+            2.1,
+            BASE | {"operation": "create", "columns": AUTO, "options": {"typecast": True}},
+            "POST",
+            TABLE,
+            {"fields": {"Stock": 4, "Note": "x"}, "typecast": True},
+        ),
+        (
+            2.1,
+            BASE | {"operation": "update", "columns": AUTO, "options": {"ignoreFields": "Note"}},
+            "PATCH",
+            TABLE,
+            {"records": [{"id": "recA", "fields": {"Stock": 4}}]},
+        ),
+        (
+            2,
+            BASE
+            | {
+                "operation": "upsert",
+                "columns": {
+                    "mappingMode": "defineBelow",
+                    "matchingColumns": ["Name"],
+                    "value": {"Name": "Tea", "Stock": 1},
+                },
+            },
+            "PATCH",
+            TABLE,
+            {
+                "records": [{"fields": {"Name": "Tea", "Stock": 1}}],
+                "performUpsert": {"fieldsToMergeOn": ["Name"]},
+            },
+        ),
+        (
+            2,
+            BASE | {"operation": "upsert", "columns": AUTO},
+            "PATCH",
+            TABLE,
+            {"records": [{"id": "recA", "fields": {"Stock": 4, "Note": "x"}}]},
+        ),
+        (2, BASE | {"operation": "deleteRecord", "id": "recA"}, "DELETE", f"{TABLE}/recA", {}),
+        (
+            1,
+            {"operation": "append", "application": "appA", "table": "In stock", "options": {}},
+            "POST",
+            "/v0/appA/In%20stock",
+            {"records": [{"fields": {"Stock": 4, "Note": "x"}}]},
+        ),
+        (
+            1,
+            {
+                "operation": "update",
+                "application": "appA",
+                "table": "S",
+                "id": "recB",
+                "updateAllFields": False,
+                "fields": ["Stock"],
+                "options": {},
+            },
+            "PATCH",
+            "/v0/appA/S",
+            {"records": [{"id": "recB", "fields": {"Stock": 4}}]},
+        ),
+    ],
+)
+def test_a_record_is_written_as_the_step_maps_it(
+    version: float, parameters: dict[str, Any], method: str, path: str, body: dict[str, Any]
+) -> None:
+    """Of the item or of defined columns, in either generation of the node."""
+    call = call_of("airtable", version, parameters, item=ROW)
+    assert (call.method, call.path, call.body) == (method, path, body)
+
+
+def test_a_list_of_records_is_asked_for_with_its_formula_and_order() -> None:
+    """Version 2 puts out the fields beside the id, version 1 the record as it is."""
+    asked = BASE | {
+        "operation": "search", "filterByFormula": "{Stock} < 5", "options": {"fields": ["Name", "Stock"]},
+        "sort": {"property": [{"field": "Name", "direction": "desc"}]},
+    }  # fmt: skip
+    assert call_of("airtable", 2.1, asked).query == {
+        "pageSize": "100", "filterByFormula": "{Stock} < 5", "fields[0]": "Name", "fields[1]": "Stock",
+        "sort[0][field]": "Name", "sort[0][direction]": "desc",
+    }  # fmt: skip
+    flat = {"id": "recA", "createdTime": RECORD["createdTime"], "Name": "Tea", "Stock": 3}
+    assert items_of("airtable", 2.1, asked, {"records": [RECORD]}) == [flat]
+    assert items_of("airtable", 1, {"operation": "list"}, {"records": [RECORD]}) == [RECORD]
+    assert items_of("airtable", 2, {"operation": "get"}, RECORD) == [flat]
+
+
+def test_what_is_not_carried_out_is_found_at_import() -> None:
+    """A record found by another column, attachments, the search of Notion."""
+    other = BASE | {"operation": "update", "columns": AUTO | {"matchingColumns": ["Name"]}, "options": {}}
+    files = BASE | {"operation": "search", "options": {"downloadFields": ["A"]}}
+    for kind, version, parameters in (
+        ("airtable", 2.1, other),
+        ("airtable", 2.1, files),
+        ("notion", 2.2, {"resource": "page", "operation": "search"}),
+        (
+            "notion",
+            2.2,
+            {"resource": "block", "operation": "getAll", "blockId": "b", "fetchNestedBlocks": True},
+        ),
+    ):
+        [(level, _)] = findings_of(kind, version, parameters)
+        assert level == "error"
+
+
+@pytest.mark.parametrize(
+    ("row", "value"),
+    [
+        ({"key": "Name|title", "title": "Tea"}, {"title": text("Tea")}),
+        ({"key": "Note|rich_text", "textContent": "x"}, {"rich_text": text("x")}),
+        (
+            {
+                "key": "Note|rich_text",
+                "richText": True,
+                "text": {
+                    "text": [
+                        {
+                            "text": "x",
+                            "isLink": True,
+                            "textLink": "https://a.example",
+                            "annotationUi": {"bold": True},
+                        }
+                    ]
+                },
+            },
+            {
+                "rich_text": [
+                    {
+                        "type": "text",
+                        "text": {"content": "x", "link": {"url": "https://a.example"}},
+                        "annotations": {"bold": True},
+                    }
+                ]
+            },
+        ),
+        ({"key": "Stock|number", "numberValue": 3}, {"number": 3}),
+        ({"key": "A|B|checkbox", "checkboxValue": True}, {"checkbox": True}),
+        ({"key": "State|status", "statusValue": "Done"}, {"status": {"name": "Done"}}),
+        ({"key": "State|select", "selectValue": "Done"}, {"select": {"name": "Done"}}),
+        (
+            {"key": "Tags|multi_select", "multiSelectValue": "a, b"},
+            {"multi_select": [{"name": "a"}, {"name": "b"}]},
+        ),
+        ({"key": "Of|relation", "relationValue": ["p1"]}, {"relation": [{"id": "p1"}]}),
+        (
+            {"key": "Day|date", "date": "2026-05-01T10:00:00+02:00", "includeTime": False},
+            {"date": {"start": "2026-05-01", "end": None}},
+        ),
+        (
+            {"key": "Day|date", "date": "2026-05-01T10:00:00", "timezone": "Europe/Berlin"},
+            {"date": {"start": "2026-05-01T10:00:00", "end": None, "time_zone": "Europe/Berlin"}},
+        ),
+        ({"key": "Site|url", "urlValue": ""}, {"url": None}),
+        (
+            {"key": "File|files", "fileUrls": {"fileUrl": [{"name": "a", "url": "https://a.example/f"}]}},
+            {"files": [{"name": "a", "type": "external", "external": {"url": "https://a.example/f"}}]},
+        ),
+    ],
+)
+def test_a_property_is_written_as_notion_takes_it(row: dict[str, Any], value: dict[str, Any]) -> None:
+    """By the kind that the step keeps beside its name."""
+    asked = DATABASE | {"operation": "create", "title": "New", "propertiesUi": {"propertyValues": [row]}}
+    call = call_of("notion", 2.2, asked)
+    name = row["key"].rpartition("|")[0]
+    assert call.path == "/pages"
+    assert call.body["parent"] == {"database_id": KNOWN_ID}
+    assert call.body["properties"] == {name: value, "title": {"title": text("New")}}
+
+
+def test_blocks_are_appended_and_read() -> None:
+    """Simplified as n8n does, each with its text as content."""
+    rows = {
+        "blockValues": [
+            {"type": "paragraph", "textContent": "Hi"},
+            {"type": "to_do", "textContent": "Do", "checked": True},
+        ]
+    }
+    call = call_of("notion", 2.2, {"resource": "block", "blockId": PAGE_ID, "blockUi": rows})
+    assert call.path == f"/blocks/{PAGE_ID}/children"
+    assert call.body["children"] == [
+        {"object": "block", "type": "paragraph", "paragraph": {"rich_text": text("Hi")}},
+        {"object": "block", "type": "to_do", "to_do": {"rich_text": text("Do"), "checked": True}},
+    ]
+    block = {"object": "block", "id": "b", "type": "quote", "quote": {"rich_text": [{"plain_text": "Hi"}]}}
+    asked = {"resource": "block", "operation": "getAll"}
+    [item] = items_of("notion", 2.2, asked, {"results": [block]})
+    assert (item["id"], item["content"]) == ("b", "Hi")
+    assert items_of("notion", 2.2, asked | {"simplifyOutput": False}, {"results": [block]}) == [block]
+
+
+def test_pages_are_simplified_as_n8n_does() -> None:
+    """A field for each property; all of it when the step asks for that."""
+    asked = {"resource": "databasePage", "operation": "get"}
+    [item] = items_of("notion", 2.2, asked, PAGE)
+    assert item == {
+        "id": PAGE_ID, "name": "Tea", "url": PAGE["url"], "property_name": "Tea", "property_in_stock": 3,
+        "property_tags": ["green"],
+    }  # fmt: skip
+    assert items_of("notion", 2.2, asked | {"simple": False}, PAGE) == [PAGE]
+    assert [snake_case(name) for name in ("E-mail (work)", "orderID", "Due Date")] == [
+        "e_mail_work",
+        "order_id",
+        "due_date",
+    ]
+    assert simple_value({"type": "formula", "formula": {"type": "number", "number": 2}}) == 2
+    assert simple_value({"type": "unique_id", "unique_id": {"prefix": "T", "number": 7}}) == "T-7"
+    assert simple_value({"type": "select", "select": None}) is None
+    assert notion_id(ADDRESS) == KNOWN_ID
+    assert notion_id(PAGE_ID) == PAGE_ID
+
+
+@pytest.fixture
+def service() -> FakeService:
+    """The fake of Notion."""
+    return fake("notion")
+
+
+@pytest.fixture
+async def shop(
+    database_url: str, clock: FakeClock, tmp_path: Path, service: FakeService
+) -> AsyncIterator[Shop]:
+    """A service beside Notion."""
+    async with shop_beside(database_url, clock, tmp_path, service) as opened:
+        yield opened
+
+
+async def test_a_database_is_asked_by_posts_that_only_read(shop: Shop, service: FakeService) -> None:
+    """Page by page, in a test run too, with the filter as Notion takes it; nothing waits for approval."""
+    notion = await shop.connect("notion", SETTINGS["notion"])
+    rows = [{"key": "In stock|number", "condition": "less_than", "numberValue": 5}]
+    order = {"sort": {"sortValue": [{"key": "Name|title", "direction": "descending"}]}}
+    asked = DATABASE | {
+        "operation": "getAll", "returnAll": True, "filterType": "manual", "matchType": "allFilters",
+        "filters": {"conditions": rows}, "options": order,
+    }  # fmt: skip
+    step = node("Pages", "notion", 2.2, asked)
+    accounts = {"Pages": {"integration_id": notion.integration_id}}
+    automation = await automated(shop, chain(step), accounts=accounts)
+    for mode in (Mode.TEST, Mode.LIVE):
+        service.seen.clear()
+        service.answers += [
+            (200, {"object": "list", "results": [PAGE], "next_cursor": "c2", "has_more": True}),
+            (200, {"object": "list", "results": [PAGE], "next_cursor": None, "has_more": False}),
+        ]
+        run = await shop.drained(automation, mode)
+        assert run.status is RunStatus.SUCCEEDED, run
+        assert [row["counts"]["read"] for row in await shop.steps(run)][-1] == 2
+        first, second = service.seen
+        assert first.path == f"/v1/databases/{KNOWN_ID}/query"
+        assert first.headers["notion-version"] == "2022-06-28"
+        assert first.body["filter"] == {"and": [{"property": "In stock", "number": {"less_than": 5}}]}
+        assert first.body["sorts"] == [{"property": "Name", "direction": "descending"}]
+        assert second.body == {**first.body, "start_cursor": "c2"}
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_post_that_is_no_query_is_no_read(shop: Shop, service: FakeService) -> None:
+    """A step that reads cannot make a page, whatever path it asks for."""
+    notion = await shop.connect("notion", SETTINGS["notion"])
+    connector = BUILT["notion"]
+    secrets = ConnectionSecrets(
+        notion.integration_id, {}, {"access_token": Secret(SETTINGS["notion"]["access_token"])}
+    )
+    outbound = shop.service.context.vault.outbound
+    http = outbound.read_client(shop.owner.org, notion.integration_id, connector.endpoint(secrets))
+    before = len(service.seen)
+    for path in ("/pages", "/databases/x/query/../../pages", "/databases/query"):
+        with pytest.raises(CallRefused):
+            async for _ in connector.reader(http, secrets).read(PATH, PathQuery(path, body={"a": 1})):
+                pass
+    assert len(service.seen) == before
