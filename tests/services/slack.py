@@ -30,6 +30,8 @@ def respond(request: SeenRequest) -> FakeAnswer:
                 return 200, {"ok": False, "error": "channel_not_found"}
             return 200, {"ok": True, "channel": channel}
         case "conversations.list":
+            if request.query["limit"] == "1000":
+                return 200, {"ok": True, "channels": CHANNELS, "response_metadata": {"next_cursor": ""}}
             first = "cursor" not in request.query
             more = {"next_cursor": "page2" if first else ""}
             return 200, {

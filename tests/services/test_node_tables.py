@@ -317,6 +317,15 @@ def test_what_a_node_does_not_carry_out_is_found(
     assert words in message
 
 
+def test_a_webhook_in_the_file_is_replaced_by_the_account() -> None:
+    """The address is removed as a secret, and the step still runs: the connection has its own."""
+    address = "https://discord.com/api/webhooks/197911778886025216/" + "a1-B_" * 12
+    found = findings_of("discord", 1, {"webhookUri": address, "text": "Hi", "options": {}})
+    assert {level for level, _ in found} == {"note"}
+    assert any("The account you choose for this step replaces it" in words for _, words in found)
+    assert not any("a1-B_" in words for _, words in found)
+
+
 def test_lists_within_answers_are_items() -> None:
     """As n8n puts them out: Telegram's administrators one by one, a deleted message as success."""
     asked = {"resource": "chat", "operation": "administrators", "chatId": "1"}

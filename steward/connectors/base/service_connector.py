@@ -129,11 +129,13 @@ class ServiceConnector:
             form: dict[str, JsonValue] = {"type": "string", "title": setting.title, "maxLength": 2000}
             properties[setting.name] = form | ({"secret": True} if setting.secret else {})
         needed: list[JsonValue] = [setting.name for setting in self.fields if setting.needed]
+        ways: list[JsonValue] = [{"required": [name]} for name in self.alternatives]
         return {
             "type": "object",
             "additionalProperties": False,
             "required": needed,
             "properties": properties,
+            **({"oneOf": ways} if ways else {}),
         }
 
     def settings(self, form: JsonObject) -> ConnectionSettings:

@@ -165,7 +165,7 @@ class SlackConnector(ServiceConnector):
             host = urlsplit(self.address(secrets)).hostname or ""
             return [Destination(host, "channel", host)]
         destinations: list[Destination] = []
-        query = {"types": "public_channel,private_channel", "exclude_archived": "true", "limit": "200"}
+        query = {"types": "public_channel,private_channel", "exclude_archived": "true", "limit": "1000"}
         while len(destinations) < _MOST_CHANNELS:
             response = await http.fetch("GET", self.url(secrets, "/conversations.list", query), {})
             failure = self.failure(response)

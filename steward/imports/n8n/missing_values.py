@@ -11,7 +11,7 @@ from steward.imports.n8n.steps import UNSUPPORTED
 from steward.imports.n8n.unwrap import Node
 from steward.imports.reach import named
 from steward.model.finding import Finding, FindingLevel
-from steward.model.plan import PlanStep
+from steward.model.plan import PlanStep, StepSource
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.step_types import NodeDefinition
@@ -72,7 +72,7 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret) -> Finding:
     if step.origin.source_type == "set":
         readers = flow.readers(step.name, _fields_of_set(raw_parameters(step.config), secret.path))
         return _read_later(secret, label, readers) if readers else _unused(secret, label)
-    if step.origin.needs == ACCOUNT and parameter in _IN_REQUEST:
+    if _is_replaced(step.origin, parameter):
         words = f"{label} held a secret, which was removed. The account you choose for this step replaces it."
         return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
     if step.origin.source_type in SCRIPTS:
@@ -86,6 +86,14 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret) -> Finding:
         "Use a saved credential in n8n instead, and import the workflow again."
     )
     return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
+
+
+def _is_replaced(origin: StepSource, parameter: str) -> bool:
+    """Whether the account that a person binds to the step brings the key of the parameter."""
+    if origin.needs == ACCOUNT and parameter in _IN_REQUEST:
+        return True
+    kind = BY_TYPE.get(origin.source_type)
+    return kind is not None and parameter in kind.account_parameters
 
 
 def _cannot_run(step: PlanStep) -> bool:

@@ -303,6 +303,7 @@ class StepType(ABC):
     per_item: bool = True  # evaluates parameters for every item, else for the first
     stateful: bool = False  # depends on its earlier runs: runs again instead of being replayed
     field_use: FieldUse = FieldUse.READS
+    account_parameters: frozenset[str] = frozenset()  # whose keys the bound account replaces
     unjoined_parameters: tuple[str, ...] = ()  # parameters that it receives as UnjoinedText
 
     def operation(self, node: NodeDefinition) -> str:

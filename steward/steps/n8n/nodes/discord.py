@@ -174,6 +174,7 @@ class DiscordNode(ServiceNode):
     connector = "discord"
     service = "Discord"
     parameters = frozenset(_NAMES.split(" "))
+    account_parameters = frozenset(("webhookUri",))
     collections = _COLLECTIONS
     default_resource = "channel"
     default_operations = _DEFAULTS

@@ -107,6 +107,59 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       person_client_id: "A person's sign-in by refresh token (OAuth 2)",
       custom: "Several headers or parameters",
     },
+  slack: {
+    about: "A Slack workspace, for steps of workflows, or one of its channels, for messages of automations.",
+    steps: [
+      "At api.slack.com/apps, make an app for your workspace.",
+      "For steps of workflows: under OAuth & Permissions add the scopes chat:write, channels:read and users:read, install the app, and copy the bot token. Invite the app to the channels it writes to.",
+      "For messages of automations: under Incoming Webhooks add one for the channel, and copy its address.",
+    ],
+    ways: { bot_token: "Token of a bot, for steps of workflows", webhook_url: "Webhook of one channel, for messages of automations" },
+  },
+  telegram: {
+    about: "A bot of Telegram, for steps of workflows.",
+    steps: [
+      "In Telegram, write /newbot to BotFather, and copy the token it shows.",
+      "Add the bot to the groups it writes to. A person has to write to the bot first.",
+    ],
+  },
+  discord: {
+    about: "A bot of Discord, or the webhook of one channel, for steps of workflows.",
+    steps: [
+      "For a webhook: in the channel's settings open Integrations, Webhooks, make one and copy its address.",
+      "For a bot: in Discord's developer portal make an application with a bot, copy its token, and invite it to your server.",
+    ],
+    ways: { bot_token: "Token of a bot", webhook_url: "Webhook of one channel" },
+  },
+  mattermost: {
+    about: "An account on your Mattermost server, for steps of workflows.",
+    steps: ["In Mattermost, open Profile, Security, Personal Access Tokens, or make a bot account, and copy the token."],
+    hints: { base_url: "Such as https://chat.example.com" },
+  },
+  twilio: {
+    about: "A Twilio account, for steps of workflows that send text messages.",
+    steps: ["In the Twilio console, copy the account SID and the auth token from the account's page."],
+  },
+  whatsapp: {
+    about: "A phone number of WhatsApp's Cloud API, for steps of workflows.",
+    steps: [
+      "In Meta's developer portal, open your app, WhatsApp, API setup, and copy the id of the phone number.",
+      "In the business settings, make a system user's token with the right whatsapp_business_messaging.",
+    ],
+  },
+  airtable: {
+    about: "Bases of Airtable, for steps of workflows.",
+    steps: [
+      "At airtable.com/create/tokens, make a token with the scopes data.records:read and data.records:write.",
+      "Give it access to the bases the workflow uses, and copy it.",
+    ],
+  },
+  notion: {
+    about: "Pages and databases of Notion, for steps of workflows.",
+    steps: [
+      "At notion.so/my-integrations, make an internal integration and copy its secret.",
+      "Open each database the workflow uses, and add the integration under Connections.",
+    ],
   },
 };
 
