@@ -67,6 +67,11 @@ PLAIN = {
     "access_key_id": "AK",
     "origin": "https://a.logic.azure.com",
     "address": "smtps://mail.invalid:465",
+    "hosts": "api.example",
+    "sign_in": "bearer",
+    "base_url": "https://chat.example",
+    "account_sid": "AC" + "0" * 32,
+    "phone_number_id": "100",
 }
 SECRET = Secret("https://a.logic.azure.com/x?sig=abcdefgh")
 SEALED = dict.fromkeys(
@@ -120,7 +125,11 @@ def reader_of(kind: str, transport: httpx.AsyncBaseTransport) -> Any:
     """
     clock, connector = HastyClock(), MADE[kind]
     wire = HttpTransport(clock, Register(), Log(lambda line: None, clock, Register()), transport=transport)
-    secrets = ConnectionSecrets(IntegrationId(7), PLAIN, SEALED, "EUR", "UTC")
+    form: Any = connector.facts.settings_schema["properties"]
+    sealed = SEALED | dict.fromkeys((name for name, setting in form.items() if setting.get("secret")), SECRET)
+    if "bot_token" in form:  # made with the one or the other
+        del sealed["webhook_url"]
+    secrets = ConnectionSecrets(IntegrationId(7), PLAIN, sealed, "EUR", "UTC")
     link = replace(connector.endpoint(secrets), credentials=None)
     http = Outbound(wire, jitter=lambda: 0.0).read_client(OrgId(1), IntegrationId(7), link)
     return connector.reader(http, secrets)

@@ -12,7 +12,6 @@ class Options:
     sheets_url: str
     token_url: str
     teams_hosts: tuple[str, ...]
-    slack_hosts: tuple[str, ...] = ("hooks.slack.com", "slack.com")
     bounded: bool = False
     shopify_version: str = "2026-10"
     shopify_url: str | None = None
@@ -20,3 +19,4 @@ class Options:
     google_client_id: str | None = None
     google_client_secret: str | None = None
     own_address: str | None = None  # where stores deliver events to
+    slack_hosts: tuple[str, ...] = ("hooks.slack.com", "slack.com")

@@ -107,6 +107,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
       person_client_id: "A person's sign-in by refresh token (OAuth 2)",
       custom: "Several headers or parameters",
     },
+  },
   slack: {
     about: "A Slack workspace, for steps of workflows, or one of its channels, for messages of automations.",
     steps: [
