@@ -233,3 +233,20 @@ async def test_the_one_account_that_fits_is_proposed(partner: PartnerShop) -> No
     assert await proposed() == {"Ask": partner.account["integration_id"], "Elsewhere": None}
     await shop.connect("http_api", {"hosts": "*.partner.example", "token": KEY})
     assert await proposed() == {"Ask": None, "Elsewhere": None}
+
+
+async def test_a_key_that_a_set_step_held_is_put_back_by_the_account(partner: PartnerShop) -> None:
+    """A header and a query parameter that read it are the account's; what was taken out is never sent."""
+    secret = "sk-live-abcdefghijklmnop1234567890"
+    values = [{"id": "1", "name": "apiKey", "value": secret, "type": "string"}]
+    held = node("Keys", "set", 3.4, {"assignments": {"assignments": values}, "options": {}})
+    header = {"parameters": [{"name": "X-Api-Key", "value": "={{ $json.apiKey }}"}]}
+    url = f"={ORDERS}?n=1&key={{{{ $('Keys').item.json.apiKey }}}}"
+    step = node("Ask", "httpRequest", 4.2, {"url": url, "sendHeaders": True, "headerParameters": header})
+    shop = partner.shop
+    automation = await automated(shop, chain(held, step), accounts={"Ask": partner.account})
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    [request] = partner.api.seen
+    assert request.headers.get_list("x-api-key") == [KEY]
+    assert str(request.url) == f"{ORDERS}?n=1"

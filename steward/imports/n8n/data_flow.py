@@ -58,10 +58,7 @@ class DataFlow:
     def readers(self, source: str, missing: Missing) -> list[str]:
         """Returns the running steps that read fields missing from the output of `source`, in plan order."""
         outputs = self._passed_on(source, missing)
-        arriving: dict[str, Missing] = {}
-        for name, fields in outputs.items():
-            for target in self._after.get(name, ()):
-                arriving[target] = arriving.get(target, frozenset()) | fields
+        arriving = self._arriving(outputs)
         return [
             step.name
             for step in self.plan.steps
@@ -69,6 +66,30 @@ class DataFlow:
             and step.name != source
             and self._uses(step, arriving.get(step.name, frozenset()), outputs)
         ]
+
+    def reading_expressions(
+        self, source: str, missing: Missing, reader: str
+    ) -> list[tuple[str, ParameterTemplate, Chunk]]:
+        """Returns the expressions of a step that read fields missing from the output of `source`.
+
+        Each comes with the path of its parameter and the chunk that reads.
+        """
+        outputs = self._passed_on(source, missing)
+        arriving = self._arriving(outputs).get(reader, frozenset())
+        return [
+            (path, template_, part)
+            for path, template_ in self._expressions(self.steps[reader])
+            for part in template_.parts
+            if isinstance(part, Chunk) and _reads_chunk(part, arriving, outputs)
+        ]
+
+    def _arriving(self, outputs: Mapping[str, Missing]) -> dict[str, Missing]:
+        """The missing fields of the items that arrive at each step."""
+        arriving: dict[str, Missing] = {}
+        for name, fields in outputs.items():
+            for target in self._after.get(name, ()):
+                arriving[target] = arriving.get(target, frozenset()) | fields
+        return arriving
 
     def _passed_on(self, source: str, missing: Missing) -> dict[str, Missing]:
         """The missing fields in the output of each step."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from steward.imports.n8n.data_flow import SCRIPTS, WHOLE, DataFlow, Missing, field_of_set
 from steward.imports.n8n.field_labels import label_of
+from steward.imports.n8n.secret_accounts import ACCOUNT, KeyPlace, key_places
 from steward.imports.n8n.steps import UNSUPPORTED
 from steward.imports.n8n.unwrap import Node
 from steward.imports.reach import named
@@ -17,7 +18,6 @@ from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.step_types import NodeDefinition
 
 MAX_FOLLOWED = 100  # removed secrets of a workflow whose use is looked for
-ACCOUNT = "http_api"  # the connection whose key takes the place of one in a request
 _IN_REQUEST = (
     "headerParameters",
     "headerParametersUi",
@@ -44,11 +44,21 @@ class RemovedSecret:
     path: str
 
 
-def secret_findings(flow: DataFlow, removed: Iterable[RemovedSecret]) -> list[Finding]:
+@dataclass(frozen=True, slots=True)
+class MissingSecrets:
+    """The findings on removed secrets, and the requests whose key an account puts back."""
+
+    findings: tuple[Finding, ...]
+    places: Mapping[str, list[KeyPlace]]
+
+
+def missing_secrets(flow: DataFlow, removed: Iterable[RemovedSecret]) -> MissingSecrets:
     """One finding for each field that held a secret: an error if a running step cannot do without it."""
     unique = list(dict.fromkeys(removed))
-    findings = [_secret_finding(flow, secret) for secret in unique[:MAX_FOLLOWED]]
-    return list(dict.fromkeys(findings + [_not_followed(flow, secret) for secret in unique[MAX_FOLLOWED:]]))
+    places: dict[str, list[KeyPlace]] = {}
+    findings = [_secret_finding(flow, secret, places) for secret in unique[:MAX_FOLLOWED]]
+    findings += [_not_followed(flow, secret) for secret in unique[MAX_FOLLOWED:]]
+    return MissingSecrets(tuple(dict.fromkeys(findings)), places)
 
 
 def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
@@ -63,15 +73,23 @@ def _not_followed(flow: DataFlow, secret: RemovedSecret) -> Finding:
     return Finding(secret.step, FindingLevel.ERROR, "secret_removed", words)
 
 
-def _secret_finding(flow: DataFlow, secret: RemovedSecret) -> Finding:
+def _secret_finding(flow: DataFlow, secret: RemovedSecret, places: dict[str, list[KeyPlace]]) -> Finding:
     step = flow.steps.get(secret.step or "")
     if step is None or step.origin is None or _cannot_run(step) or not secret.path.startswith("parameters."):
         return _unused(secret, "secret" if secret.step is None else _label(flow, secret))
     label = _label(flow, secret)
     parameter = secret.path.split(".")[1]
     if step.origin.source_type == "set":
-        readers = flow.readers(step.name, _fields_of_set(raw_parameters(step.config), secret.path))
-        return _read_later(secret, label, readers) if readers else _unused(secret, label)
+        fields = _fields_of_set(raw_parameters(step.config), secret.path)
+        readers = flow.readers(step.name, fields)
+        replaced = {reader: key_places(flow, step.name, fields, reader) for reader in readers}
+        if not readers or None in replaced.values():
+            return _read_later(secret, label, readers) if readers else _unused(secret, label)
+        for reader, added in replaced.items():
+            places.setdefault(reader, []).extend(added or ())
+        replacement = f"The account you choose for {named(readers)} replaces it."
+        words = f"{label} held a secret, which was removed. {replacement}"
+        return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
     if _is_replaced(step.origin, parameter):
         words = f"{label} held a secret, which was removed. The account you choose for this step replaces it."
         return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)

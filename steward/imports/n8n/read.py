@@ -8,8 +8,9 @@ from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, steps, triggers, unwrap
 from steward.imports.n8n.called import with_called
 from steward.imports.n8n.data_flow import DataFlow
-from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, secret_findings
+from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import said_once
+from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
 from steward.imports.n8n.unwrap import Node, Workflow
 from steward.imports.reach import reach_findings
@@ -69,7 +70,7 @@ def read_value(
     )
     plan = graph.arranged(plan, start=triggers.called_by(workflow.nodes) if depth else None)
     reading.start_findings(plan, depth)
-    reading.missing_values(plan, paths, cleaned)
+    plan = reading.missing_values(plan, paths, cleaned)
     reading.settings(plan)
     reading.findings += graph.findings(plan)
     if (
@@ -91,14 +92,24 @@ class _WorkflowReader:
         """One more finding."""
         self.findings.append(Finding(step, level, code, message))
 
-    def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> None:
-        """Removed secrets, by step and field, and steps that read an answer which cannot be had."""
+    def missing_values(self, plan: Plan, paths: list[str], cleaned: Mapping[str, Any]) -> Plan:
+        """Removed secrets, by step and field, and steps that read an answer which cannot be had.
+
+        Returns the plan with the accounts that take the place of secrets.
+        """
         flow = DataFlow(plan)
         self.findings += answer_findings(flow, self.workflow.nodes)
         if paths:
             names = self._names_by_place(cleaned["nodes"])
             removed = [_removed_secret(path, names) for path in paths]
-            self.findings += secret_findings(flow, removed)
+            secrets = missing_secrets(flow, removed)
+            self.findings += secrets.findings
+            for name in secrets.places:
+                step = flow.steps[name]
+                if step.origin is not None and step.origin.needs is None:
+                    self.find(name, FindingLevel.WARNING, "credential", steps.account_words(ACCOUNT, None))
+            return with_accounts(plan, secrets.places)
+        return plan
 
     def _names_by_place(self, nodes: list[Any]) -> dict[int, str]:
         """The name of each node by its place in the file's list, which also has sticky notes."""

@@ -99,7 +99,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
             FindingLevel.WARNING, "credential", f"It needs a {needs} connection. Bind one to this step."
         )
     elif needs not in (None, "store"):
-        words = _account_words(needs, kind.account(definition))
+        words = account_words(needs, kind.account(definition))
         step_findings.add(FindingLevel.WARNING, "credential", words)
     if node.disabled:
         step_findings.add(
@@ -128,7 +128,7 @@ def _supported(node: Node, kind: StepType, targets: Mapping[str, str]) -> tuple[
     return step, step_findings.findings
 
 
-def _account_words(needs: str, account: JsonObject | None) -> str:
+def account_words(needs: str, account: JsonObject | None) -> str:
     """What a person binds to the step."""
     hosts = (account or {}).get("hosts")
     at = f" at {', '.join(map(str, hosts))[:200]}" if isinstance(hosts, list) and hosts else ""

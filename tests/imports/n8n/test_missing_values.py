@@ -11,6 +11,7 @@ import pytest
 
 from steward.imports.n8n.missing_values import MAX_FOLLOWED
 from steward.imports.n8n.read import read_value
+from steward.model.finding import FindingLevel
 from tests.imports.exports import BEGIN, chain, code, node, told
 from tests.imports.n8n.test_verdicts import connected, errors, passing, verdict
 from tests.service import Service
@@ -42,18 +43,21 @@ def about_secrets(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
 
 
 READERS: dict[str, list[dict[str, Any]]] = {
-    "by the current item": [asking("Ask", **header("={{ $json.apiKey }}"))],
-    "by name": [passing("P"), asking("Ask", url="=https://a.example/?k={{ $('Keys').item.json.apiKey }}")],
     "inside an expression": [asking("Ask", url="={{ 'https://a.example/' + $json['apiKey'].trim() }}")],
-    "through a step that passes items on": [passing("P"), asking("Ask", **header("={{ $json.apiKey }}"))],
-    "under another name": [
-        node(
-            "Rename",
-            "set",
-            3.4,
-            {"assignments": {"assignments": [{"name": "auth", "value": "=Bearer {{ $json.apiKey }}"}]}},
-        ),
-        asking("Ask", **header("={{ $json.auth }}")),
+    "in the path of an address": [asking("Ask", url="=https://a.example/{{ $json.apiKey }}/orders")],
+    "changed on its way": [asking("Ask", **header("={{ $json.apiKey.toUpperCase() }}"))],
+    "in a body": [
+        asking(
+            "Ask", method="POST", sendBody=True, specifyBody="json", jsonBody='={"k": "{{ $json.apiKey }}"}'
+        )
+    ],
+    "beside another sign-in": [
+        asking(
+            "Ask",
+            authentication="genericCredentialType",
+            genericAuthType="httpHeaderAuth",
+            **header("={{ $json.apiKey }}"),
+        )
     ],
     "by a script": [code("Ask", "return [{json: {k: $input.first().json.apiKey}}]")],
 }
@@ -70,6 +74,59 @@ async def test_a_removed_secret_that_a_later_step_reads_is_an_error(
     [issue] = [issue for issue in record["issues"] if issue["code"] == "secret_removed"]
     assert "The field “apiKey”" in issue["message"]
     assert "“Ask” needs it" in issue["message"]
+
+
+BEARER = [{"name": "auth", "value": "=Bearer {{ $json.apiKey }}"}]
+IN_QUERY = {
+    "sendQuery": True,
+    "queryParameters": {"parameters": [{"name": "k", "value": "={{ $json.apiKey }}"}]},
+}
+AUTHORIZATION = [{"name": "Authorization", "value": "=Bearer {{ $('Keys').item.json.apiKey }}"}]
+REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
+    "in a header": ([asking("Ask", **header("={{ $json.apiKey }}"))], "header", "X-Api-Key"),
+    "behind a step that passes items on": (
+        [passing("P"), asking("Ask", **header("={{ $json.apiKey }}"))],
+        "header",
+        "X-Api-Key",
+    ),
+    "under another name": (
+        [
+            node("Rename", "set", 3.4, {"assignments": {"assignments": BEARER}}),
+            asking("Ask", **header("={{ $json.auth }}")),
+        ],
+        "header",
+        "X-Api-Key",
+    ),
+    "in a query parameter": ([asking("Ask", **IN_QUERY)], "query", "k"),
+    "in the query of an address": (
+        [passing("P"), asking("Ask", url="=https://a.example/?k={{ $('Keys').item.json.apiKey }}&n=1")],
+        "query",
+        "k",
+    ),
+    "as a bearer token": (
+        [asking("Ask", sendHeaders=True, headerParameters={"parameters": AUTHORIZATION})],
+        "bearer",
+        None,
+    ),
+    "in two places": ([asking("Ask", **header("={{ $json.apiKey }}"), **IN_QUERY)], "custom", None),
+}
+
+
+@pytest.mark.parametrize(("steps", "sign_in", "name"), REPLACED.values(), ids=REPLACED.keys())
+def test_an_account_takes_the_place_of_a_removed_key_that_a_request_reads(
+    steps: list[dict[str, Any]], sign_in: str, name: str | None
+) -> None:
+    """The import stays supported, and proposes the sign-in that puts the key where it was."""
+    read = read_value(chain(keys(apiKey=SECRET, shop="one"), *steps))
+    assert [(one.step, one.level) for one in read.findings if one.code == "secret_removed"] == [
+        ("Keys", FindingLevel.NOTE)
+    ]
+    assert [one.step for one in read.findings if one.code == "credential"] == ["Ask"]
+    [origin] = [step.origin for step in read.plan.steps if step.name == "Ask"]
+    assert origin is not None
+    assert origin.needs == "http_api"
+    assert origin.account is not None
+    assert (origin.account["sign_in"], origin.account["name"]) == (sign_in, name)
 
 
 UNUSED: dict[str, list[dict[str, Any]]] = {
