@@ -136,6 +136,24 @@ async def test_an_answer_is_read_as_an_older_step_says_and_errors_of_graphql_fai
         assert run.status == status, run
 
 
+@on_one_engine
+async def test_data_cannot_make_a_query_of_graphql_change_anything(shop: Shop) -> None:
+    """A document that begins as a query and is none when it runs is not sent.
+
+    See docs/design/imports-n8n.md#http-steps.
+    """
+    for words, status in (
+        ("b", RunStatus.SUCCEEDED),
+        ("b } } mutation m { c { d", RunStatus.FAILED),
+        ("b } } } mutation m { c { d", RunStatus.FAILED),
+    ):
+        shop.world.state.faults.clear()
+        shop.fault("status", "POST", "/wp-json/pages", status=200, body={"data": {"a": 1}})
+        query = "={ a { {{ '" + words + "' }} } }"
+        run, requests, _ = await ran(shop, node("Ask", "graphql", 1, {"endpoint": ADDRESS, "query": query}))
+        assert (run.status, len(requests)) == (status, int(status is RunStatus.SUCCEEDED)), run
+
+
 def findings(step: dict[str, Any]) -> list[tuple[str, str]]:
     """Level and code of what reading finds at a step."""
     read = read_value(chain(step))

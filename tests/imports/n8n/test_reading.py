@@ -135,6 +135,25 @@ def test_a_mutation_cannot_hide_in_a_document(document: str, asks: bool) -> None
 
 
 @pytest.mark.parametrize(
+    ("document", "kind"),
+    [
+        ("=query q { a(id: {{ $json.id }}) { name } }", "read"),
+        ('=# of a day\n{ orders(query: "created_at:{{ $now }}") { id } }', "read"),
+        ("={{ $json.query }}", "send"),
+        ("=queryAll {{ $json.query }}", "send"),
+        ("=mutation { a(id: {{ $json.id }}) }", "send"),
+        ("=query q { a } mutation m { b } {{ $json.more }}", "send"),
+        ("=fragment f on A { b } {{ $json.query }}", "send"),
+    ],
+)
+def test_a_document_that_data_completes_is_a_query_only_by_its_beginning(document: str, kind: str) -> None:
+    """Any other is a send, which is asked about. See docs/design/imports-n8n.md#http-steps."""
+    read = read_value(chain(node("Ask", "graphql", 1, {"endpoint": "https://a.example/", "query": document})))
+    assert [str(step.kind) for step in read.plan.steps if step.name == "Ask"] == [kind]
+    assert not [problem for problem in read.findings if problem.level == "error"]
+
+
+@pytest.mark.parametrize(
     "parameters",
     [
         {"jsonHeaders": json.dumps({"Authorization": "Token s3cr3t-value"})},

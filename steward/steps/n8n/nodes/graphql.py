@@ -1,4 +1,4 @@
-"""The node graphql: a document without a mutation is a read, any other a send."""
+"""The node graphql: a document that only asks is a read, any other a send."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -41,7 +41,7 @@ from steward.steps.workflow.web_access import KIND, web_access_of
 
 
 class GraphQlNode(StepType):
-    """A document without a mutation is a read; one with a mutation is a send."""
+    """A document that only asks is a read; one that changes, or that only data decides, is a send."""
 
     types = ("graphql",)
     field_use = FieldUse.REPLACES_ITEMS
@@ -67,9 +67,9 @@ class GraphQlNode(StepType):
         return "graphql.read" if self.kind_of(node) is StepKind.READ else "graphql.send"
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
-        """Returns read or send by the document, which must not depend on data."""
+        """Returns read or send by what the file holds of the document, never by data."""
         query = node.get("query", "")
-        return StepKind.READ if isinstance(query, str) and only_asks(query) else StepKind.SEND
+        return StepKind.READ if isinstance(query, str) and _asks_by_its_text(query) else StepKind.SEND
 
     def required_connection(self, node: NodeDefinition) -> str | None:
         """Returns http_api if it signs in."""
@@ -81,14 +81,11 @@ class GraphQlNode(StepType):
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields problems of the document, the address and authentication."""
-        if is_expression(node.get("query", "")) and "{{" in str(node.get("query")):
-            words = "Its document is put together by an expression. Write it out, and use variables."
-            yield StepProblem("error", "parameter", words)
         yield from authentication_problems(node, reads=self.kind_of(node) is StepKind.READ)
         if uses_account(node) != KIND:
             yield from removed_key_problems(node)
         if self.kind_of(node) is StepKind.READ:
-            yield from run_data_in_read_problems(node, "endpoint", "variables", "headerParametersUi")
+            yield from run_data_in_read_problems(node, "endpoint", "query", "variables", "headerParametersUi")
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
         """Returns the response as items, as those of a query. Raises ItemFailed if it tells of errors."""
@@ -108,13 +105,21 @@ _STRINGS = re.compile(r'"""(?:\\"""|\\(?!""")|[^\\])*?"""|"(?:[^"\\\n\r]|\\[^\n\
 
 
 def only_asks(document: str) -> bool:
-    """Whether a GraphQL document has neither a mutation nor a subscription."""
+    """Whether a GraphQL document has neither a mutation nor a subscription outside of braces."""
     bare = _STRINGS.sub(" ", document.removeprefix("="))
     depth, top = 0, ""
     for sign in bare:
         depth += {"{": 1, "}": -1}.get(sign, 0)
-        top += sign if depth == 0 else ""
+        top += sign if depth <= 0 else ""
     return not re.search(r"\b(?:mutation|subscription)\b", top)
+
+
+def _asks_by_its_text(query: str) -> bool:
+    """Whether a document begins as a query whatever its expressions put out; a run holds it to that."""
+    if not is_expression(query) or "{{" not in query:
+        return only_asks(query)
+    beginning = _STRINGS.sub(" ", query.removeprefix("=").partition("{{")[0])
+    return re.match(r"[\s,]*(?:query\b|\{)", beginning) is not None and only_asks(beginning)
 
 
 def _document(params: Params) -> bytes:
@@ -170,6 +175,8 @@ async def _questions(call: StepCall) -> NodeResult:
 
     async def query(index: int) -> list[dict[str, Any]]:
         params = call.params(index)
+        if not only_asks(params.text("query")):
+            raise ItemFailed("Its document is no longer a query, because its data changed it. Use variables.")
         try:
             answer = await web.query(_endpoint(params), _document(params), _headers(params))
         except CallError as error:
