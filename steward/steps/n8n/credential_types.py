@@ -92,6 +92,7 @@ pagerDutyApi header Authorization api.pagerduty.com
 perplexityApi bearer - api.perplexity.ai
 pineconeApi header Api-Key *.pinecone.io
 pipedriveApi query api_token api.pipedrive.com *.pipedrive.com
+pipedriveOAuth2Api oauth2 - api.pipedrive.com *.pipedrive.com
 postmarkApi header X-Postmark-Server-Token api.postmarkapp.com
 quickBooksOAuth2Api oauth2 - quickbooks.api.intuit.com
 redditOAuth2Api oauth2 - oauth.reddit.com

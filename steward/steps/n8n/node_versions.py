@@ -48,6 +48,7 @@ VERSIONS = MappingProxyType(
         "moveBinaryData": (1, 1.1),
         "noOp": (1,),
         "notion": (1, 2, 2.1, 2.2),
+        "pipedrive": (1,),
         "readBinaryFile": (1,),
         "readBinaryFiles": (1,),
         "readPDF": (1,),

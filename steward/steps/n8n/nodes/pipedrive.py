@@ -1,0 +1,219 @@
+"""The node pipedrive: deals, people, organizations, activities, notes and leads, by a bound account."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable, joined, named_values
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+_PAGE = 100
+_NAMES = (
+    "authentication resource operation resolveProperties encodeProperties returnAll limit filters"
+    " additionalFields updateFields term exactMatch title associateWith org_id person_id dealId personId"
+    " organizationId activityId noteId leadId name subject done type content"
+)
+_CUSTOM = {"customProperties": named_values("property", "name")}
+_DEAL = "currency label lost_reason org_id person_id probability stage_id status user_id value visible_to"
+_PERSON = "email phone label marketing_status org_id owner_id visible_to"
+_LINKS = "deal_id lead_id org_id person_id"
+_DONE = {"done": lambda value: {"done": 1 if value in (True, "1", 1, "true") else 0}}
+_SEARCH = {
+    "fields": joined("fields"),
+    "includeFields": joined("include_fields"),
+    "status": lambda value: {} if value == "all" else {"status": value},
+    "exactMatch": lambda value: {"exact_match": "true" if value else "false"},
+    "rawData": lambda value: {},
+}
+
+Fields = Callable[[ServiceFields], dict[str, Any]]
+
+
+def _name_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("resolveProperties") or node.get("encodeProperties"):
+        words = "It translates the names of your own fields, which is not carried out here."
+        yield StepProblem("error", "parameter", f"{words} Turn it off, and use the keys of the fields.")
+
+
+def _checked(table: OptionTable) -> Callable[[NodeDefinition], Iterable[StepProblem]]:
+    def check(node: NodeDefinition) -> Iterable[StepProblem]:
+        yield from table.check(node)
+        yield from _name_problems(node)
+
+    return check
+
+
+def _data(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    """Returns the object or list in `data`; nothing where Pipedrive answers `null`."""
+    data = answer.get("data") if isinstance(answer, Mapping) else None
+    return [item for item in (data if isinstance(data, list) else [data]) if isinstance(item, Mapping)]
+
+
+def _hits(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any]]:
+    """Returns the hits of a search, each with its score beside its fields."""
+    data = answer.get("data") if isinstance(answer, Mapping) else None
+    rows = data.get("items") if isinstance(data, Mapping) else None
+    hits = [row for row in (rows if isinstance(rows, list) else []) if isinstance(row, Mapping)]
+    if fields.flag("additionalFields.rawData"):
+        return hits
+    return [{"result_score": hit.get("result_score"), **_object(hit.get("item"))} for hit in hits]
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    more = _object(_object(_object(answer).get("additional_data")).get("pagination"))
+    if not more.get("more_items_in_collection"):
+        return None
+    return {**query, "start": str(more.get("next_start", ""))}
+
+
+def _list(path: str, table: OptionTable) -> ServiceOperation:
+    return ServiceOperation(
+        "GET", path, lambda fields: {"limit": _PAGE, **table.read(fields)},
+        answered=_data, next_page=_next_page, check=_checked(table),
+    )  # fmt: skip
+
+
+def _search(path: str, names: str) -> ServiceOperation:
+    table = OptionTable("additionalFields", names, _SEARCH)
+
+    def query(fields: ServiceFields) -> dict[str, Any]:
+        exact = {"exact_match": "true"} if fields.flag("exactMatch") else {}
+        return {"term": fields.text("term"), "limit": _PAGE, **exact, **table.read(fields)}
+
+    return ServiceOperation(
+        "GET", path, query, needed={"term": "what it searches for"}, answered=_hits, next_page=_next_page,
+        check=_checked(table),
+    )  # fmt: skip
+
+
+def _create(path: str, table: OptionTable, first: Fields, label: str, words: str) -> ServiceOperation:
+    return ServiceOperation(
+        "POST", path, lambda fields: {**first(fields), **table.read(fields)}, text=label,
+        needed={label: words}, answered=_data, check=_checked(table),
+    )  # fmt: skip
+
+
+def _update(path: str, names: str, shapes: Mapping[str, Any] = _CUSTOM) -> ServiceOperation:
+    table = OptionTable("updateFields", names, shapes)
+    return ServiceOperation("PUT", path, table.read, answered=_data, check=_checked(table))
+
+
+def _one(path: str) -> dict[str, ServiceOperation]:
+    return {
+        "get": ServiceOperation("GET", path, answered=_data, check=_name_problems),
+        "delete": ServiceOperation("DELETE", path, answered=_data),
+    }
+
+
+def _new_deal(fields: ServiceFields) -> dict[str, Any]:
+    linked = "org_id" if fields.text("associateWith", "organization") == "organization" else "person_id"
+    number = fields.value(linked)
+    return {"title": fields.text("title")} | ({linked: number} if number not in (None, "", 0) else {})
+
+
+def _new_activity(fields: ServiceFields) -> dict[str, Any]:
+    made = {"subject": fields.text("subject"), "done": fields.text("done", "0")}
+    return made | ({"type": fields.text("type")} if fields.text("type") else {})
+
+
+def _new(name: str) -> Fields:
+    return lambda fields: {name: fields.text(name)}
+
+
+def _more(names: str) -> OptionTable:
+    return OptionTable("additionalFields", names, _CUSTOM)
+
+
+_RESOURCES: dict[str, dict[str, ServiceOperation]] = {
+    "deal": {
+        **_one("/deals/{dealId}"),
+        "create": _create("/deals", _more(_DEAL), _new_deal, "title", "the title of the deal"),
+        "update": _update("/deals/{dealId}", f"title {_DEAL}"),
+        "duplicate": ServiceOperation("POST", "/deals/{dealId}/duplicate", answered=_data),
+        "getAll": _list(
+            "/deals",
+            OptionTable(
+                "filters",
+                "filter_id stage_id status user_id",
+                {"owned_by_you": lambda value: {"owned_by_you": 1 if value else 0}},
+            ),
+        ),
+        "search": _search("/deals/search", "organizationId:organization_id personId:person_id"),
+    },
+    "person": {
+        **_one("/persons/{personId}"),
+        "create": _create("/persons", _more(_PERSON), _new("name"), "name", "the name of the person"),
+        "update": _update("/persons/{personId}", f"name {_PERSON}"),
+        "getAll": _list(
+            "/persons", OptionTable("additionalFields", "filterId:filter_id firstChar:first_char sort")
+        ),
+        "search": _search("/persons/search", "organizationId:organization_id"),
+    },
+    "organization": {
+        **_one("/organizations/{organizationId}"),
+        "create": _create(
+            "/organizations", _more("label owner_id visible_to"), _new("name"), "name",
+            "the name of the organization",
+        ),
+        "update": _update("/organizations/{organizationId}", "name label owner_id visible_to"),
+        "getAll": _list("/organizations", OptionTable("filters", "filter_id first_char")),
+        "search": _search("/organizations/search", ""),
+    },
+    "activity": {
+        **_one("/activities/{activityId}"),
+        "create": _create(
+            "/activities", _more("deal_id due_date note org_id person_id user_id"), _new_activity, "subject",
+            "the subject of the activity",
+        ),
+        "update": _update(
+            "/activities/{activityId}",
+            "busy_flag deal_id due_date note org_id person_id public_description subject type user_id",
+            {**_CUSTOM, **_DONE},
+        ),
+        "getAll": _list(
+            "/activities",
+            OptionTable(
+                "additionalFields", "filterId:filter_id start_date end_date user_id",
+                {"type": joined("type"), **_DONE},
+            ),
+        ),
+    },
+    "note": {
+        **_one("/notes/{noteId}"),
+        "create": _create(
+            "/notes", OptionTable("additionalFields", _LINKS), _new("content"), "content",
+            "the text of the note",
+        ),
+        "update": _update("/notes/{noteId}", f"content {_LINKS}", {}),
+        "getAll": _list("/notes", OptionTable("additionalFields", _LINKS)),
+    },
+    "lead": {
+        **_one("/leads/{leadId}"),
+        "getAll": _list("/leads", OptionTable("filters", "archived_status")),
+    },
+}  # fmt: skip
+_OPERATIONS = {
+    f"{resource}.{name}": operation
+    for resource, operations in _RESOURCES.items()
+    for name, operation in operations.items()
+}
+
+
+class PipedriveNode(HttpServiceNode):
+    """Records of Pipedrive; files, products of deals, and names of own fields are not carried out."""
+
+    types = ("pipedrive",)
+    versions = (1,)
+    service = "Pipedrive"
+    address = "https://api.pipedrive.com/v1"
+    credential_types = ("pipedriveApi", "pipedriveOAuth2Api")
+    parameters = frozenset(_NAMES.split())
+    default_resource = "deal"
+    default_operations = dict.fromkeys(_RESOURCES, "create")
+    operations = _OPERATIONS

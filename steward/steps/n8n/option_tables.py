@@ -1,0 +1,67 @@
+"""The options of one operation of a node, and what each is called in the call that it makes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+# What a value becomes in a call: several fields at once.
+Shape = Callable[[Any], Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionTable:
+    """A collection of options: `names` are as in `a b`, or `a:b` for what the API calls `b`.
+
+    `shapes` has the options whose value is written differently. An option that is in neither is an error of
+    the import, also where another operation has it.
+    """
+
+    path: str
+    names: str = ""
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+
+    @property
+    def known(self) -> Mapping[str, str]:
+        """What the API calls each option."""
+        pairs = (name.partition(":") for name in self.names.split())
+        return {name: renamed or name for name, _, renamed in pairs}
+
+    def read(self, fields: ServiceFields) -> dict[str, Any]:
+        """Returns the fields that the options which are set make."""
+        made: dict[str, Any] = {}
+        known = self.known
+        for name, value in fields.options(self.path).items():
+            if name in self.shapes:
+                made |= self.shapes[name](value)
+            elif name in known:
+                made[known[name]] = value
+        return made
+
+    def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
+        """Yields the options that are not known."""
+        collection = node.get(self.path)
+        known = self.known
+        for name in collection if isinstance(collection, Mapping) else ():
+            if name not in known and name not in self.shapes:
+                words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
+                yield StepProblem("error", "parameter", words)
+
+
+def joined(name: str) -> Shape:
+    """Returns a shape that writes a list as one text with commas."""
+    return lambda value: {name: ",".join(map(str, value)) if isinstance(value, list) else value}
+
+
+def rows_of(value: Any, name: str) -> list[Mapping[str, Any]]:
+    """Returns the rows of a collection such as `{name: [{...}]}`, or of `{name: {...}}`."""
+    inner = value.get(name) if isinstance(value, Mapping) else None
+    rows = inner if isinstance(inner, list) else [inner]
+    return [row for row in rows if isinstance(row, Mapping)]
+
+
+def named_values(collection: str, name: str, value: str = "value") -> Shape:
+    """Returns a shape for rows of names and values, which become fields of their own."""
+    return lambda rows: {str(row.get(name, "")): row.get(value) for row in rows_of(rows, collection)}

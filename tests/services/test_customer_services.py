@@ -1,0 +1,106 @@
+"""Nodes of services for customers and sales: what each operation calls, and what it puts out."""
+
+from typing import Any
+
+import pytest
+
+from tests.services.running import call_of, findings_of, items_of
+
+PIPEDRIVE = [
+    (
+        {
+            "title": "Tea",
+            "associateWith": "person",
+            "person_id": 7,
+            "additionalFields": {
+                "value": 9,
+                "customProperties": {"property": [{"name": "a1b2", "value": "x"}]},
+            },
+        },
+        "POST /deals",
+        {"title": "Tea", "person_id": 7, "value": 9, "a1b2": "x"},
+    ),
+    (
+        {"operation": "update", "dealId": 5, "updateFields": {"stage_id": 2}},
+        "PUT /deals/5",
+        {"stage_id": 2},
+    ),
+    (
+        {"operation": "getAll", "filters": {"owned_by_you": True, "status": "open"}},
+        "GET /deals",
+        {"limit": "100", "owned_by_you": "1", "status": "open"},
+    ),
+    (
+        {
+            "operation": "search",
+            "term": "tea",
+            "exactMatch": True,
+            "additionalFields": {"personId": 3, "fields": ["title", "notes"], "status": "all"},
+        },
+        "GET /deals/search",
+        {"term": "tea", "limit": "100", "exact_match": "true", "person_id": "3", "fields": "title,notes"},
+    ),
+    ({"operation": "duplicate", "dealId": 5}, "POST /deals/5/duplicate", {}),
+    (
+        {"resource": "person", "name": "Ann", "additionalFields": {"email": ["a@shop.example"]}},
+        "POST /persons",
+        {"name": "Ann", "email": ["a@shop.example"]},
+    ),
+    ({"resource": "person", "operation": "delete", "personId": 4}, "DELETE /persons/4", {}),
+    ({"resource": "organization", "operation": "get", "organizationId": 4}, "GET /organizations/4", {}),
+    (
+        {"resource": "activity", "subject": "Call", "additionalFields": {"deal_id": 5}},
+        "POST /activities",
+        {"subject": "Call", "done": "0", "deal_id": 5},
+    ),
+    (
+        {"resource": "note", "content": "Paid", "additionalFields": {"org_id": 8}},
+        "POST /notes",
+        {"content": "Paid", "org_id": 8},
+    ),
+    (
+        {"resource": "lead", "operation": "getAll", "filters": {"archived_status": "archived"}},
+        "GET /leads",
+        {"limit": "100", "archived_status": "archived"},
+    ),
+]
+CALLS = [("pipedrive", 1, *case) for case in PIPEDRIVE]
+
+
+@pytest.mark.parametrize(("kind", "version", "parameters", "target", "sent"), CALLS)
+def test_an_operation_calls_what_its_parameters_say(
+    kind: str, version: float, parameters: dict[str, Any], target: str, sent: dict[str, Any]
+) -> None:
+    """Method and path, and the query of a read or the body of a change, as the service documents them."""
+    call = call_of(kind, version, parameters)
+    assert f"{call.method} {call.path}" == target
+    assert (call.query if call.method == "GET" else call.body) == sent
+    assert findings_of(kind, version, parameters) == []
+
+
+REFUSED = [
+    ("pipedrive", {"operation": "get", "dealId": 1, "resolveProperties": True}, "names of your own fields"),
+    ("pipedrive", {"title": "Tea", "additionalFields": {"origin": "x"}}, "“origin” is not known"),
+    ("pipedrive", {"resource": "file", "operation": "create"}, "not carried out"),
+]
+
+
+@pytest.mark.parametrize(("kind", "parameters", "words"), REFUSED)
+def test_what_a_node_does_not_carry_out_is_an_error(
+    kind: str, parameters: dict[str, Any], words: str
+) -> None:
+    """One finding, in words that say what to do."""
+    [(level, message)] = findings_of(kind, 1, parameters)
+    assert level == "error"
+    assert words in message
+
+
+def test_answers_of_pipedrive_are_its_records() -> None:
+    """The data alone; nothing for none; hits of a search with their score."""
+    assert items_of("pipedrive", 1, {"title": "Tea"}, {"success": True, "data": {"id": 1}}) == [{"id": 1}]
+    assert items_of("pipedrive", 1, {"operation": "getAll"}, {"success": True, "data": None}) == []
+    asked = {"operation": "search", "term": "tea"}
+    answer = {"data": {"items": [{"result_score": 0.5, "item": {"id": 3}}]}}
+    assert items_of("pipedrive", 1, asked, answer) == [{"result_score": 0.5, "id": 3}]
+    raw = asked | {"additionalFields": {"rawData": True}}
+    assert items_of("pipedrive", 1, raw, answer) == [{"result_score": 0.5, "item": {"id": 3}}]
