@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from steward.model.json import JsonObject, JsonValue
@@ -18,8 +18,8 @@ class WriteAnswer:
     """
 
     status: int
-    headers: Mapping[str, str]
-    text: str
+    headers: Mapping[str, str] = field(repr=False)
+    text: str = field(repr=False)
     is_too_large: bool = False
 
     @classmethod
