@@ -180,8 +180,8 @@ class ReadClient:
     ) -> PlatformResponse:
         """Returns the response of a whole address on one of the connection's own hosts, whatever its status.
 
-        `content` is that of a GraphQL query, which the caller has checked to change nothing. Redirects are
-        followed as long as they stay on the connection's hosts. Raises CallError.
+        `content` is that of a query or a search, which the caller has checked to change nothing.
+        Redirects are followed as long as they stay on the connection's hosts. Raises CallError.
         """
         if method not in ("GET", "HEAD") and not content:
             raise CallRefused("a read is a GET or HEAD")

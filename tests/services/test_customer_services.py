@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from steward.steps.workflow.step_types import ItemFailed
 from tests.services.running import call_of, findings_of, items_of
 
 PIPEDRIVE = [
@@ -64,7 +65,106 @@ PIPEDRIVE = [
         {"limit": "100", "archived_status": "archived"},
     ),
 ]
-CALLS = [("pipedrive", 1, *case) for case in PIPEDRIVE]
+COLLECTION = {"propertiesCollection": {"propertiesValues": {"properties": ["email", "city|string"]}}}
+FILTERS = {
+    "filterGroupsValues": [
+        {"filtersUi": {"filterValues": [{"propertyName": "po_number|string", "value": 12}]}},
+        {"filtersUi": {"filterValues": [{"propertyName": "city", "operator": "HAS_PROPERTY"}]}},
+    ]
+}
+FOUND = [
+    {"filters": [{"propertyName": "po_number", "operator": "EQ", "value": "12"}]},
+    {"filters": [{"propertyName": "city", "operator": "HAS_PROPERTY"}]},
+]
+HUBSPOT = [
+    (
+        2.1,
+        {
+            "email": "a@shop.example",
+            "options": {"resolveData": False},
+            "additionalFields": {
+                "firstName": "Ann",
+                "lastName": "",
+                "customPropertiesUi": {"customPropertiesValues": [{"property": "paid", "value": "Yes"}]},
+            },
+        },
+        "POST /contacts/v1/contact/createOrUpdate/email/a%40shop.example",
+        {"properties": [{"property": "firstname", "value": "Ann"}, {"property": "paid", "value": "Yes"}]},
+    ),
+    (
+        2.1,
+        {"operation": "get", "contactId": {"__rl": True, "mode": "id", "value": "7"}}
+        | {"additionalFields": COLLECTION | {"propertyMode": "valueOnly"}},
+        "GET /contacts/v1/contact/vid/7/profile?property=email&property=city&propertyMode=valueOnly",
+        {},
+    ),
+    (2.1, {"operation": "getAll"}, "GET /contacts/v1/lists/all/contacts/all", {"count": "100"}),
+    (
+        1,
+        {"resource": "contact", "operation": "delete", "contactId": 7},
+        "DELETE /contacts/v1/contact/vid/7",
+        {},
+    ),
+    (
+        2.1,
+        {
+            "resource": "company",
+            "name": "Tea Ltd",
+            "additionalFields": {"companyDomainName": "tea.example", "countryRegion": "Latvia"},
+        },
+        "POST /companies/v2/companies",
+        {
+            "properties": [
+                {"name": "name", "value": "Tea Ltd"},
+                {"name": "domain", "value": "tea.example"},
+                {"name": "country", "value": "Latvia"},
+            ]
+        },
+    ),
+    (
+        1,
+        {
+            "stage": "closedwon",
+            "additionalFields": {"amount": 9, "associatedVids": 7, "closeDate": "2026-01-01T01:00:00+01:00"},
+        },
+        "POST /deals/v1/deal",
+        {
+            "associations": {"associatedVids": [7]},
+            "properties": [
+                {"name": "dealstage", "value": "closedwon"},
+                {"name": "amount", "value": 9},
+                {"name": "closedate", "value": 1767225600000},
+            ],
+        },
+    ),
+    (
+        1,
+        {"operation": "update", "dealId": 5, "updateFields": {"stage": "won"}},
+        "PUT /deals/v1/deal/5",
+        {"properties": [{"name": "dealstage", "value": "won"}]},
+    ),
+    (
+        1,
+        {"operation": "search", "filterGroupsUi": FILTERS, "additionalFields": {"query": "tea"}},
+        "POST /crm/v3/objects/deals/search",
+        {"filterGroups": FOUND, "limit": 100, "query": "tea"},
+    ),
+    (
+        2.1,
+        {
+            "operation": "search",
+            "additionalFields": {"sortBy": "email", "direction": "ASCENDING", "properties": ["email"]},
+        },
+        "POST /crm/v3/objects/contacts/search",
+        {
+            "filterGroups": [],
+            "limit": 100,
+            "properties": ["email"],
+            "sorts": [{"propertyName": "email", "direction": "ASCENDING"}],
+        },
+    ),
+]
+CALLS = [("pipedrive", 1, *case) for case in PIPEDRIVE] + [("hubspot", *case) for case in HUBSPOT]
 
 
 @pytest.mark.parametrize(("kind", "version", "parameters", "target", "sent"), CALLS)
@@ -78,7 +178,12 @@ def test_an_operation_calls_what_its_parameters_say(
     assert findings_of(kind, version, parameters) == []
 
 
+IS_OF = {"filtersUi": {"filterValues": [{"propertyName": "a", "operator": "BETWEEN"}]}}
 REFUSED = [
+    ("hubspot", {"resource": "ticket"}, "not carried out"),
+    ("hubspot", {"operation": "search", "additionalFields": {"sortBy": "email"}}, "in which direction"),
+    ("hubspot", {"operation": "search", "filterGroupsUi": {"filterGroupsValues": [IS_OF]}}, "BETWEEN"),
+    ("hubspot", {"operation": "getAll", "filters": {"archived": True}}, "“archived” is not known"),
     ("pipedrive", {"operation": "get", "dealId": 1, "resolveProperties": True}, "names of your own fields"),
     ("pipedrive", {"title": "Tea", "additionalFields": {"origin": "x"}}, "“origin” is not known"),
     ("pipedrive", {"resource": "file", "operation": "create"}, "not carried out"),
@@ -104,3 +209,17 @@ def test_answers_of_pipedrive_are_its_records() -> None:
     assert items_of("pipedrive", 1, asked, answer) == [{"result_score": 0.5, "id": 3}]
     raw = asked | {"additionalFields": {"rawData": True}}
     assert items_of("pipedrive", 1, raw, answer) == [{"result_score": 0.5, "item": {"id": 3}}]
+
+
+def test_a_contact_of_hubspot_is_not_read_again() -> None:
+    """The import warns where n8n would hand on the whole contact."""
+    [(level, message)] = findings_of("hubspot", 2.1, {"email": "a@shop.example"})
+    assert level == "warning"
+    assert "only its “vid” and “isNew” are" in message
+
+
+@pytest.mark.parametrize("date", ["soon", "31.01.2026"])
+def test_a_date_that_hubspot_does_not_take_fails_its_item(date: str) -> None:
+    """Nothing is sent with a wrong date."""
+    with pytest.raises(ItemFailed, match="is no date"):
+        call_of("hubspot", 1, {"stage": "won", "additionalFields": {"closeDate": date}})

@@ -110,3 +110,26 @@ async def test_a_list_is_read_page_by_page(shop: Shop, api: Api) -> None:
     assert run.status is RunStatus.SUCCEEDED, run
     assert [request.url.params.get("page") for request in api.seen] == [None, "2", "3"]
     assert len(await handed_on(shop, run, "List")) == 205
+
+
+async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: Api) -> None:
+    """A POST that only reads runs at once; what it asks for is in its body, the next page with it."""
+    account = await signed_in(shop, api, "api.hubapi.com")
+
+    def page(request: httpx.Request) -> dict[str, Any]:
+        asked = json.loads(request.content)
+        if "after" in asked:
+            return {"results": [{"id": "3"}]}
+        return {"results": [{"id": "1"}, {"id": "2"}], "paging": {"next": {"after": "2"}}}
+
+    api.respond = page
+    parameters = {"operation": "search", "returnAll": True, "additionalFields": {"query": "tea"}}
+    automation = await automated(
+        shop, chain(node("Search", "hubspot", 2.1, parameters)), accounts={"Search": account}
+    )
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert [request.method for request in api.seen] == ["POST", "POST"]
+    asked = {"filterGroups": [], "limit": 100, "query": "tea"}
+    assert [json.loads(request.content) for request in api.seen] == [asked, {**asked, "after": "2"}]
+    assert await handed_on(shop, run, "Search") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]

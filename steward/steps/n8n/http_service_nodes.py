@@ -4,7 +4,7 @@ A node is a table of operations, as in service_nodes.py, and the address of the 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode
 
@@ -48,8 +48,17 @@ class HttpServicePort(ServicePort):
 
     async def read(self, path: str, query: Mapping[str, str]) -> PlatformResponse:
         """Returns the response to a GET. Raises CallError, ItemFailed."""
+        return await self._checked(self._access.read("GET", self._url(path, query), self._node.headers))
+
+    async def query(self, path: str, body: JsonObject) -> PlatformResponse:
+        """Returns the response to a POST that only reads. Raises CallError, ItemFailed."""
+        headers = {**self._node.headers, "content-type": _JSON}
+        content = json.dumps(body, ensure_ascii=False).encode()
+        return await self._checked(self._access.query(self._url(path, {}), content, headers))
+
+    async def _checked(self, asked: Awaitable[PlatformResponse]) -> PlatformResponse:
         try:
-            response = await self._access.read("GET", self._url(path, query), self._node.headers)
+            response = await asked
         except CallError as error:
             raise as_item_failure(error) from error
         if not response.ok:

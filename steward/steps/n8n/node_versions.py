@@ -35,6 +35,7 @@ VERSIONS = MappingProxyType(
         "googleSheets": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7),
         "graphql": (1, 1.1),
         "html": (1, 1.1, 1.2),
+        "hubspot": (1, 2, 2.1, 2.2),
         "httpRequest": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5),
         "iCal": (1,),
         "if": (1, 2, 2.1, 2.2, 2.3),

@@ -45,7 +45,7 @@ class WebAccess:
         return await self.web.read(method, url, headers, body, max_bytes=max_bytes)
 
     async def query(self, url: str, body: bytes, headers: Mapping[str, str]) -> PlatformResponse:
-        """Returns the response to a GraphQL query that changes nothing. Raises CallError, ItemFailed."""
+        """Returns the response to a POST that changes nothing. Raises CallError, ItemFailed."""
         if self.account is not None:
             return await self._ask(self.account, HttpQuery("POST", url, tuple(headers.items()), body))
         assert self.web is not None
