@@ -164,7 +164,130 @@ HUBSPOT = [
         },
     ),
 ]
-CALLS = [("pipedrive", 1, *case) for case in PIPEDRIVE] + [("hubspot", *case) for case in HUBSPOT]
+PROJECT = {"__rl": True, "mode": "list", "value": "10000"}
+DOCUMENT = {
+    "type": "doc",
+    "version": 1,
+    "content": [{"type": "paragraph", "content": [{"type": "text", "text": "Paid"}]}],
+}
+JIRA = [
+    (
+        {
+            "project": PROJECT,
+            "issueType": {"__rl": True, "mode": "list", "value": "10001"},
+            "summary": "Sold out",
+            "additionalFields": {
+                "description": "Tea",
+                "labels": ["shop"],
+                "priority": {"__rl": True, "mode": "id", "value": 2},
+                "componentIds": [7],
+                "parentIssueKey": "shop-1",
+                "customFieldsUi": {"customFieldsValues": [{"fieldId": "customfield_1", "fieldValue": "x"}]},
+            },
+        },
+        "POST /2/issue",
+        {
+            "fields": {
+                "summary": "Sold out",
+                "project": {"id": "10000"},
+                "issuetype": {"id": "10001"},
+                "description": "Tea",
+                "labels": ["shop"],
+                "priority": {"id": "2"},
+                "components": [{"id": "7"}],
+                "parent": {"key": "SHOP-1"},
+                "customfield_1": "x",
+            }
+        },
+    ),
+    (
+        {"operation": "update", "issueKey": "SHOP-2", "updateFields": {"summary": "New"}},
+        "PUT /2/issue/SHOP-2",
+        {"fields": {"summary": "New"}},
+    ),
+    (
+        {"operation": "update", "issueKey": "SHOP-2", "updateFields": {"statusId": "31"}},
+        "POST /2/issue/SHOP-2/transitions",
+        {"transition": {"id": "31"}},
+    ),
+    ({"operation": "get", "issueKey": "SHOP-2"}, "GET /2/issue/SHOP-2", {}),
+    (
+        {"operation": "getAll", "options": {"jql": "project = SHOP", "expand": "changelog"}},
+        "GET /2/search/jql",
+        {"maxResults": "100", "jql": "project = SHOP", "fields": "*navigable", "expand": "changelog"},
+    ),
+    ({"operation": "changelog", "issueKey": "A-1"}, "GET /2/issue/A-1/changelog", {"maxResults": "100"}),
+    ({"operation": "delete", "issueKey": "A-1"}, "DELETE /2/issue/A-1", {}),
+    (
+        {"resource": "issueComment", "issueKey": "A-1", "comment": "Paid"},
+        "POST /3/issue/A-1/comment",
+        {"body": DOCUMENT},
+    ),
+    (
+        {"resource": "issueComment", "issueKey": "A-1", "comment": "*Paid*", "options": {"wikiMarkup": True}},
+        "POST /2/issue/A-1/comment",
+        {"body": "*Paid*"},
+    ),
+    (
+        {"resource": "issueComment", "operation": "getAll", "issueKey": "A-1"},
+        "GET /2/issue/A-1/comment",
+        {"maxResults": "100"},
+    ),
+]
+ZENDESK = [
+    (
+        {
+            "description": "Where is my tea?",
+            "additionalFields": {
+                "subject": "Order 7",
+                "group": 5,
+                "customFieldsUi": {"customFieldsValues": [{"id": 9, "value": "x"}]},
+            },
+        },
+        "POST /tickets.json",
+        {
+            "ticket": {
+                "comment": {"body": "Where is my tea?"},
+                "subject": "Order 7",
+                "group_id": 5,
+                "custom_fields": [{"id": 9, "value": "x"}],
+            }
+        },
+    ),
+    (
+        {"operation": "update", "id": "7", "updateFields": {"status": "solved", "publicReply": "Sent"}},
+        "PUT /tickets/7.json",
+        {"ticket": {"status": "solved", "comment": {"body": "Sent", "public": True}}},
+    ),
+    (
+        {"operation": "update", "id": "7", "updateFields": {"internalNote": "<b>Sent</b>"}},
+        "PUT /tickets/7.json",
+        {"ticket": {"comment": {"html_body": "<b>Sent</b>", "public": False}}},
+    ),
+    (
+        {"operation": "getAll", "options": {"query": "tea", "status": "open", "sortBy": "created_at"}},
+        "GET /search.json",
+        {"query": "type:ticket tea status:open", "per_page": "100", "sort_by": "created_at"},
+    ),
+    ({"operation": "delete", "id": "7"}, "DELETE /tickets/7.json", {}),
+    (
+        {"resource": "user", "name": "Ann", "additionalFields": {"email": "a@shop.example"}},
+        "POST /users.json",
+        {"user": {"name": "Ann", "email": "a@shop.example"}},
+    ),
+    (
+        {"resource": "user", "operation": "getAll", "filters": {"role": ["agent", "admin"]}},
+        "GET /users.json?role%5B%5D=agent&role%5B%5D=admin",
+        {"per_page": "100"},
+    ),
+    (
+        {"resource": "user", "operation": "search", "filters": {"query": "a@shop.example"}},
+        "GET /users/search.json",
+        {"per_page": "100", "query": "a@shop.example"},
+    ),
+]
+CALLS = [("jira", 1, *case) for case in JIRA] + [("zendesk", 1, *case) for case in ZENDESK]
+CALLS += [("pipedrive", 1, *case) for case in PIPEDRIVE] + [("hubspot", *case) for case in HUBSPOT]
 
 
 @pytest.mark.parametrize(("kind", "version", "parameters", "target", "sent"), CALLS)
@@ -180,6 +303,20 @@ def test_an_operation_calls_what_its_parameters_say(
 
 IS_OF = {"filtersUi": {"filterValues": [{"propertyName": "a", "operator": "BETWEEN"}]}}
 REFUSED = [
+    ("jira", {"operation": "get", "issueKey": "A-1", "simplifyOutput": True}, "simplifies"),
+    ("jira", {"operation": "get", "issueKey": "A-1", "jiraVersion": "server"}, "only Jira Cloud"),
+    (
+        "jira",
+        {"operation": "update", "issueKey": "A-1", "updateFields": {"statusId": "1", "summary": "S"}},
+        "the status and other fields at once",
+    ),
+    ("zendesk", {"description": "Tea", "jsonParameters": True}, "written as JSON"),
+    ("zendesk", {"operation": "get", "id": "7", "ticketType": "suspended"}, "suspended"),
+    (
+        "zendesk",
+        {"operation": "update", "id": "7", "updateFields": {"internalNote": "a", "publicReply": "b"}},
+        "a note and a reply at once",
+    ),
     ("hubspot", {"resource": "ticket"}, "not carried out"),
     ("hubspot", {"operation": "search", "additionalFields": {"sortBy": "email"}}, "in which direction"),
     ("hubspot", {"operation": "search", "filterGroupsUi": {"filterGroupsValues": [IS_OF]}}, "BETWEEN"),
@@ -223,3 +360,14 @@ def test_a_date_that_hubspot_does_not_take_fails_its_item(date: str) -> None:
     """Nothing is sent with a wrong date."""
     with pytest.raises(ItemFailed, match="is no date"):
         call_of("hubspot", 1, {"stage": "won", "additionalFields": {"closeDate": date}})
+
+
+def test_answers_are_the_records_within_them() -> None:
+    """A ticket, the hits of a search; success where the service answers with nothing."""
+    assert items_of("zendesk", 1, {"description": "Tea"}, {"ticket": {"id": 1}}) == [{"id": 1}]
+    assert items_of("zendesk", 1, {"operation": "getAll"}, {"results": [{"id": 1}]}) == [{"id": 1}]
+    assert items_of("zendesk", 1, {"operation": "delete", "id": "1"}, {}) == [{"success": True}]
+    assert items_of("jira", 1, {"operation": "getAll"}, {"issues": [{"key": "A-1"}]}) == [{"key": "A-1"}]
+    assert items_of("jira", 1, {"operation": "update"}, {}) == [{"success": True}]
+    asked = {"operation": "changelog", "issueKey": "A-1"}
+    assert items_of("jira", 1, asked, {"values": [{"id": "1"}]}) == [{"id": "1"}]

@@ -133,3 +133,24 @@ async def test_a_search_is_read_page_by_page_without_approval(shop: Shop, api: A
     asked = {"filterGroups": [], "limit": 100, "query": "tea"}
     assert [json.loads(request.content) for request in api.seen] == [asked, {**asked, "after": "2"}]
     assert await handed_on(shop, run, "Search") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+
+
+async def test_pages_go_on_by_what_each_service_says(shop: Shop, api: Api) -> None:
+    """Jira lists by position, at the host of the account, until the total is reached."""
+    account = await signed_in(shop, api, "shop.atlassian.net")
+
+    def page(request: httpx.Request) -> dict[str, Any]:
+        position = int(request.url.params.get("startAt", "0"))
+        return {"values": [{"id": str(position + 1)}, {"id": str(position + 2)}][: 3 - position], "total": 3}
+
+    api.respond = page
+    parameters = {"operation": "changelog", "issueKey": "SHOP-1", "returnAll": True}
+    automation = await automated(
+        shop, chain(node("Changes", "jira", 1, parameters)), accounts={"Changes": account}
+    )
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    addresses = [str(request.url) for request in api.seen]
+    first = "https://shop.atlassian.net/rest/api/2/issue/SHOP-1/changelog?maxResults=100"
+    assert addresses == [first, f"{first}&startAt=2"]
+    assert await handed_on(shop, run, "Changes") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]

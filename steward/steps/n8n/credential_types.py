@@ -121,6 +121,7 @@ wordpressApi basic - -
 xeroOAuth2Api oauth2 - api.xero.com
 youTubeOAuth2Api oauth2 - www.googleapis.com youtube.googleapis.com
 zendeskApi basic - *.zendesk.com
+zendeskOAuth2Api oauth2 - *.zendesk.com
 zohoOAuth2Api oauth2 - *.zohoapis.com *.zohoapis.eu
 zoomOAuth2Api oauth2 - api.zoom.us
 """

@@ -40,6 +40,7 @@ VERSIONS = MappingProxyType(
         "iCal": (1,),
         "if": (1, 2, 2.1, 2.2, 2.3),
         "itemLists": (1, 2, 2.1, 2.2, 3, 3.1),
+        "jira": (1,),
         "limit": (1,),
         "markdown": (1,),
         "mattermost": (1,),
@@ -75,6 +76,7 @@ VERSIONS = MappingProxyType(
         "wooCommerce": (1,),
         "writeBinaryFile": (1,),
         "xml": (1,),
+        "zendesk": (1,),
     }
 )
 """Node type to all its versions. What runs of each is the `versions` of its step type."""

@@ -1,0 +1,228 @@
+"""The node jira: issues and their comments in Jira Cloud, by a bound account."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable, rows_of
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+_PAGE = 100
+_NAMES = (
+    "jiraVersion resource operation project issueType summary issueKey additionalFields updateFields"
+    " simplifyOutput returnAll limit options deleteSubtasks jsonParameters comment commentId"
+)
+Check = Callable[[NodeDefinition], Iterable[StepProblem]]
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value, that of a resource locator alone."""
+    return value.get("value") if isinstance(value, Mapping) and value.get("__rl") is True else value
+
+
+def _by_id(name: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {name: {"id": js.text(_plain(value))}} if _plain(value) not in ("", None) else {}
+
+
+def _ids(name: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {name: [{"id": js.text(one)} for one in value]} if isinstance(value, list) else {}
+
+
+def _parent(value: Any) -> dict[str, Any]:
+    return {"parent": {"key": js.text(value).upper()}} if value else {}
+
+
+def _custom_fields(value: Any) -> dict[str, Any]:
+    rows = rows_of(value, "customFieldsValues")
+    return {js.text(_plain(row.get("fieldId"))): row.get("fieldValue") for row in rows}
+
+
+_SHAPES: Mapping[str, Any] = {
+    "assignee": _by_id("assignee"),
+    "reporter": _by_id("reporter"),
+    "priority": _by_id("priority"),
+    "parentIssueKey": _parent,
+    "customFieldsUi": _custom_fields,
+}
+_NEW_ISSUE = OptionTable(
+    "additionalFields",
+    "description labels",
+    {**_SHAPES, "componentIds": _ids("components"), "updateHistory": lambda value: {}},
+)
+_CHANGES = OptionTable(
+    "updateFields", "description labels summary", {**_SHAPES, "issueType": _by_id("issuetype")}
+)
+
+
+def _checked(*tables: OptionTable) -> Check:
+    """Returns a check of options, and of what no operation carries out."""
+
+    def check(node: NodeDefinition) -> Iterable[StepProblem]:
+        for table in tables:
+            yield from table.check(node)
+        if node.get("jiraVersion", "cloud") != "cloud":
+            words = "It calls a Jira server of your own; only Jira Cloud is called here."
+            yield StepProblem("error", "parameter", f"{words} Call it by an HTTP Request step.")
+        if node.get("jsonParameters"):
+            words = "Its comment is written as JSON, which is not carried out here. Write it as text."
+            yield StepProblem("error", "parameter", words)
+        if node.get("simplifyOutput"):
+            words = "It simplifies what it puts out, which is not carried out here. Turn that off."
+            yield StepProblem("error", "parameter", words)
+
+    return check
+
+
+def _status_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    yield from _checked()(node)
+    if len(node.get("updateFields", {})) > 1:
+        words = "It changes the status and other fields at once. Use a step for each."
+        yield StepProblem("error", "parameter", words)
+
+
+def _new_issue(fields: ServiceFields) -> dict[str, Any]:
+    first = {
+        "summary": fields.text("summary"),
+        "project": {"id": fields.text("project")},
+        "issuetype": {"id": fields.text("issueType")},
+    }
+    return {"fields": {**first, **_NEW_ISSUE.read(fields)}}
+
+
+def _history(fields: ServiceFields) -> dict[str, str]:
+    return {"updateHistory": "true"} if fields.flag("additionalFields.updateHistory") else {}
+
+
+def _transition(fields: ServiceFields) -> dict[str, Any]:
+    return {"transition": {"id": fields.text("updateFields.statusId")}}
+
+
+def _done(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    return [{"success": True}]
+
+
+def _comment(fields: ServiceFields) -> dict[str, Any]:
+    """Returns a comment as a document, or as wiki markup where the step says so."""
+    text = fields.text("comment")
+    if fields.flag("options.wikiMarkup"):
+        return {"body": text}
+    paragraph = {"type": "paragraph", "content": [{"type": "text", "text": text}]}
+    return {"body": {"type": "doc", "version": 1, "content": [paragraph]}}
+
+
+def _comments(suffix: str = "") -> Callable[[ServiceFields], str]:
+    path = f"/issue/{{issueKey}}/comment{suffix}"
+    return lambda fields: f"/2{path}" if fields.flag("options.wikiMarkup") else f"/3{path}"
+
+
+def _expanded(fields: ServiceFields) -> dict[str, str]:
+    expand = fields.text("options.expand")
+    return {"expand": expand} if expand else {}
+
+
+def _commenting(method: str, suffix: str = "") -> ServiceOperation:
+    return ServiceOperation(
+        method, "", _comment, recipient="issueKey", text="comment", query=_expanded,
+        choose_path=_comments(suffix), needed={"comment": "the text of the comment"},
+        check=_checked(OptionTable("options", "expand wikiMarkup")),
+    )  # fmt: skip
+
+
+def _pages(path: str, items: str, table: OptionTable) -> ServiceOperation:
+    """Returns an operation that lists by numbered positions."""
+
+    def next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+        listed = answer.get(items) if isinstance(answer, Mapping) else None
+        count = len(listed) if isinstance(listed, list) else 0
+        position = int(query.get("startAt", "0")) + count
+        more = count > 0 and position < int(js.number(answer.get("total", 0)))
+        return {**query, "startAt": str(position)} if more else None
+
+    return ServiceOperation(
+        "GET", path, lambda fields: {"maxResults": _PAGE, **table.read(fields)}, items,
+        next_page=next_page, check=_checked(table),
+    )  # fmt: skip
+
+
+_FOUND = OptionTable("options", "jql expand fields fieldsByKey")
+_TRANSITIONS = OptionTable("additionalFields", "expand transitionId skipRemoteOnlyCondition")
+_READ = OptionTable("additionalFields", "expand fields fieldsByKey properties updateHistory")
+
+
+def _query(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the search; without a condition it finds all issues."""
+    chosen = {name: value for name, value in _FOUND.read(fields).items() if value != ""}
+    return {"maxResults": _PAGE, "jql": 'created >= "1970-01-01"', "fields": "*navigable", **chosen}
+
+
+def _next_found(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
+    token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
+    return {**query, "nextPageToken": js.text(token)} if token else None
+
+
+_ISSUE = "/2/issue/{issueKey}"
+_OPERATIONS = {
+    "issue.create": ServiceOperation(
+        "POST", "/2/issue", _new_issue, recipient="project", text="summary", query=_history,
+        needed={
+            "project": "the project", "issueType": "the type of the issue",
+            "summary": "the summary of the issue",
+        },
+        check=_checked(_NEW_ISSUE),
+    ),
+    "issue.update": ServiceOperation(
+        "PUT", _ISSUE, lambda fields: {"fields": _CHANGES.read(fields)}, recipient="issueKey",
+        answered=_done, check=_checked(_CHANGES),
+    ),
+    "issue.changeStatus": ServiceOperation(
+        "POST", f"{_ISSUE}/transitions", _transition, recipient="issueKey", answered=_done,
+        check=_status_problems,
+    ),
+    "issue.get": ServiceOperation("GET", _ISSUE, _READ.read, check=_checked(_READ)),
+    "issue.getAll": ServiceOperation(
+        "GET", "/2/search/jql", _query, "issues", next_page=_next_found, check=_checked(_FOUND)
+    ),
+    "issue.changelog": _pages(f"{_ISSUE}/changelog", "values", OptionTable("options")),
+    "issue.transitions": ServiceOperation(
+        "GET", f"{_ISSUE}/transitions", _TRANSITIONS.read, "transitions", check=_checked(_TRANSITIONS)
+    ),
+    "issue.delete": ServiceOperation(
+        "DELETE", _ISSUE, recipient="issueKey", answered=_done, check=_checked(),
+        query=lambda fields: {"deleteSubtasks": "true" if fields.flag("deleteSubtasks") else "false"},
+    ),
+    "issueComment.add": _commenting("POST"),
+    "issueComment.update": _commenting("PUT", "/{commentId}"),
+    "issueComment.get": ServiceOperation(
+        "GET", f"{_ISSUE}/comment/{{commentId}}", {"expand": "options.expand"},
+        check=_checked(OptionTable("options", "expand")),
+    ),
+    "issueComment.getAll": _pages(f"{_ISSUE}/comment", "comments", OptionTable("options", "expand")),
+    "issueComment.remove": ServiceOperation(
+        "DELETE", f"{_ISSUE}/comment/{{commentId}}", recipient="issueKey", answered=_done,
+        check=_checked(),
+    ),
+}  # fmt: skip
+_DEFAULTS = {"issue": "create", "issueComment": "add", "issueAttachment": "add", "user": "create"}
+
+
+class JiraNode(HttpServiceNode):
+    """Issues and comments of Jira Cloud; attachments, people and own servers are not carried out."""
+
+    types = ("jira",)
+    versions = (1,)
+    service = "Jira"
+    address = "https://{host}/rest/api"
+    credential_types = ("jiraSoftwareCloudApi",)
+    parameters = frozenset(_NAMES.split())
+    default_resource = "issue"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS
+
+    def operation_key(self, node: NodeDefinition) -> str:
+        """Returns `resource.operation`; a change of the status is a call of its own."""
+        key = super().operation_key(node)
+        is_status = key == "issue.update" and node.get("updateFields.statusId") is not None
+        return "issue.changeStatus" if is_status else key
