@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from steward.connectors.base.connector import Guard, ItemProblem, PlannedChanges
+from steward.connectors.base.connector import ItemProblem, PlannedChanges
+from steward.connectors.base.send_once import SendOnceOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
-from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import PlatformUnavailable, Unauthorized
@@ -42,18 +43,10 @@ class SendMail:
 
 
 @dataclass(frozen=True, slots=True)
-class SendMailOperation:
+class SendMailOperation(SendOnceOperation):
     """`mail.send`: nothing can be read back, so a message is sent at most once."""
 
     name: str = "mail.send"
-    action: Action = Action.SEND
-    recovery: Recovery = Recovery.AT_MOST_ONCE
-    guard: Guard = Guard.REREAD
-    reversible: bool = False
-
-    def recovery_of(self, part: Part) -> Recovery:
-        """Returns `at_most_once` for every part."""
-        return self.recovery
 
     def plan(self, commands: Sequence[SendMail], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans one message per command; one that cannot be composed is a problem."""
@@ -74,18 +67,6 @@ class SendMailOperation:
                 Proposal(ref, self.action, fields, (part,), integration_id, False, command.message)
             )
         return PlannedChanges(tuple(proposals), tuple(problems))
-
-    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Predicts nothing: what the server answers is unknown."""
-        return {}, ("",)
-
-    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Sends each message by itself."""
-        return [(part,) for part in parts]
-
-    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Returns false: a message cannot be read back."""
-        return False
 
 
 SEND_MAIL = SendMailOperation()

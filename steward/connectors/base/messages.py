@@ -10,9 +10,7 @@ from steward.connectors.base.connector import (
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
-    CurrentValue,
     Destination,
-    Guard,
     Health,
     ItemProblem,
     PlannedChanges,
@@ -22,6 +20,7 @@ from steward.connectors.base.connector import (
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import ReadOp
+from steward.connectors.base.send_once import SendOnceOperation, SendOnceReader
 from steward.connectors.base.settings import (
     BadSettings,
     ConnectionSecrets,
@@ -29,7 +28,7 @@ from steward.connectors.base.settings import (
     unknown_settings,
 )
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.change import Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
@@ -46,7 +45,7 @@ _MAX_URL = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class PostMessage:
+class PostMessage(SendOnceOperation):
     """The one operation: posts a message. Nothing can be read back, so it is sent at most once.
 
     `body` returns the request's body, as JSON, for the command.
@@ -54,14 +53,6 @@ class PostMessage:
 
     name: str
     body: Callable[[PostCard], JsonObject]
-    action: Action = Action.SEND
-    recovery: Recovery = Recovery.AT_MOST_ONCE
-    guard: Guard = Guard.REREAD
-    reversible: bool = False
-
-    def recovery_of(self, part: Part) -> Recovery:
-        """Returns `at_most_once` for every part."""
-        return self.recovery
 
     def plan(self, commands: Sequence[PostCard], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans one message per command; a message without a title is a problem."""
@@ -84,14 +75,6 @@ class PostMessage:
         """Returns the message itself."""
         return arguments, ()
 
-    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Sends each message in a call of its own."""
-        return [(part,) for part in parts]
-
-    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Returns false: a message cannot be read back."""
-        return False
-
 
 def message_operation(operations: Mapping[str, WriteOperation[Any]]) -> WriteOperation[Any]:
     """Returns the operation that posts a message. Raises LookupError when the connection has none."""
@@ -101,24 +84,12 @@ def message_operation(operations: Mapping[str, WriteOperation[Any]]) -> WriteOpe
     raise LookupError("This connection receives no messages.")
 
 
-class MessageReader:
+class MessageReader(SendOnceReader):
     """Has no reads: a message does not exist before it is sent and cannot be looked up afterwards."""
 
     def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
         """Raises KeyError: the connector has no reads."""
         raise KeyError(op.name)
-
-    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns no values."""
-        return [CurrentValue(part, None) for part in parts]
-
-    async def confirm(self, part: Part) -> WriteOutcome:
-        """Returns unknown: only a person may send the message again."""
-        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the message was sent.")
-
-    async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns false: messages cannot be searched."""
-        return False
 
 
 class MessagePlatform(Protocol):

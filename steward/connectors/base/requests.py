@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from steward.connectors.base.connector import Guard, PlannedChanges
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.send_once import SendOnceOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
-from steward.model.change import Action, Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.model.change import Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import Invalid, PlatformUnavailable, WriteFailed
@@ -37,18 +38,10 @@ class SendRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SendRequestOperation:
+class SendRequestOperation(SendOnceOperation):
     """Sends a request: nothing can be read back, so it is sent at most once. Only a person may repeat it."""
 
     name: str = "http.send"
-    action: Action = Action.SEND
-    recovery: Recovery = Recovery.AT_MOST_ONCE
-    guard: Guard = Guard.REREAD
-    reversible: bool = False
-
-    def recovery_of(self, part: Part) -> Recovery:
-        """Returns `at_most_once` for every part."""
-        return self.recovery
 
     def plan(self, commands: Sequence[SendRequest], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans one request per command."""
@@ -74,18 +67,6 @@ class SendRequestOperation:
         account = None if integration_id == NO_CONNECTION else integration_id
         ref = ObjectRef("request", None, f"{command.method} {host}"[:200])
         return Proposal(ref, self.action, fields, (part,), account, False, command.message)
-
-    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Predicts nothing: the answer of the address is unknown."""
-        return {}, ("",)
-
-    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Sends each request in a call of its own."""
-        return [(part,) for part in parts]
-
-    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Returns false: nothing can be read back."""
-        return False
 
 
 def _headers(stored: JsonValue) -> dict[str, str]:

@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from steward.connectors.base.connector import Guard, PlannedChanges
-from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.send_once import SendOnceOperation
+from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 
@@ -32,7 +33,7 @@ class SendCall:
 
 
 @dataclass(frozen=True, slots=True)
-class SendCallOperation:
+class SendCallOperation(SendOnceOperation):
     """Makes one call for each command. Nothing can be read back, so it is sent at most once.
 
     `subject` is the kind of object an approval shows.
@@ -40,14 +41,6 @@ class SendCallOperation:
 
     name: str
     subject: str = "message"
-    action: Action = Action.SEND
-    recovery: Recovery = Recovery.AT_MOST_ONCE
-    guard: Guard = Guard.REREAD
-    reversible: bool = False
-
-    def recovery_of(self, part: Part) -> Recovery:
-        """Returns `at_most_once` for every part."""
-        return self.recovery
 
     def plan(self, commands: Sequence[SendCall], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans one call per command."""
@@ -68,18 +61,6 @@ class SendCallOperation:
         return Proposal(
             ref, self.action, tuple(_fields(command)), (part,), integration_id, False, command.message
         )
-
-    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
-        """Predicts nothing: the answer of the service is unknown."""
-        return {}, ("",)
-
-    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
-        """Makes each call by itself."""
-        return [(part,) for part in parts]
-
-    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
-        """Returns false: nothing can be read back."""
-        return False
 
 
 def _fields(command: SendCall) -> list[FieldChange]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 from urllib.parse import urlencode, urlsplit
@@ -13,7 +13,6 @@ from steward.connectors.base.connector import (
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
-    CurrentValue,
     Destination,
     Health,
     WriteOperation,
@@ -21,6 +20,7 @@ from steward.connectors.base.connector import (
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import PATH, PathQuery, ReadOp, RecordPage
+from steward.connectors.base.send_once import SendOnceReader
 from steward.connectors.base.service_calls import SendCallOperation
 from steward.connectors.base.settings import (
     IDENTITY,
@@ -32,7 +32,7 @@ from steward.connectors.base.settings import (
 )
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
-from steward.model.change import Batch, Part
+from steward.model.change import Batch
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
@@ -273,7 +273,7 @@ class ServiceConnector:
         return []
 
 
-class ServiceReader:
+class ServiceReader(SendOnceReader):
     """Reads paths of a service's API."""
 
     def __init__(self, connector: ServiceConnector, http: ReadClient, secrets: ConnectionSecrets) -> None:
@@ -301,18 +301,6 @@ class ServiceReader:
         if failure is not None:
             raise failure
         yield RecordPage((response,), total=1)
-
-    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns no values: a call is no value that could be read."""
-        return [CurrentValue(part, None) for part in parts]
-
-    async def confirm(self, part: Part) -> WriteOutcome:
-        """Returns unknown: only a person may make the call again."""
-        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether this was sent.")
-
-    async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns false: calls leave no mark."""
-        return False
 
 
 class ServiceWriter:

@@ -1,6 +1,6 @@
 """Accounts of HTTP APIs, for the requests of imported workflows: a sign-in, and the hosts it is for."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeVar, cast
 
@@ -8,7 +8,6 @@ from steward.connectors.base.connector import (
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
-    CurrentValue,
     Destination,
     Health,
     HealthWarning,
@@ -18,10 +17,9 @@ from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import HTTP, HttpQuery, ReadOp, RecordPage
 from steward.connectors.base.requests import RequestWriter, SendRequestOperation
+from steward.connectors.base.send_once import SendOnceReader
 from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
-from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.http_api.settings import SCHEMA, SIGN_INS, credentials_of, settings_of
-from steward.model.change import Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
@@ -36,7 +34,7 @@ SEND = SendRequestOperation("http_api.send")
 
 
 @dataclass(frozen=True, slots=True)
-class HttpApiReader:
+class HttpApiReader(SendOnceReader):
     """Reads whole addresses on the account's hosts."""
 
     http: ReadClient
@@ -51,18 +49,6 @@ class HttpApiReader:
         yield RecordPage(
             (await self.http.fetch(query.method, query.url, dict(query.headers), query.content),)
         )
-
-    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns no values: a request has none before it is sent."""
-        return [CurrentValue(part, None) for part in parts]
-
-    async def confirm(self, part: Part) -> WriteOutcome:
-        """Returns unknown: only a person may send the request again."""
-        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the request was made.")
-
-    async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns false: requests cannot be searched."""
-        return False
 
 
 class HttpApiConnector:

@@ -1,13 +1,12 @@
 """The mail server connector: sends messages through an organization's own account, at most once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, NoReturn, Self
 
 from steward.connectors.base.connector import (
     Capabilities,
     ConnectionKind,
     ConnectorFacts,
-    CurrentValue,
     Destination,
     Health,
     WriteOperation,
@@ -16,6 +15,7 @@ from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.mail import SEND_MAIL, mail_content, outcome_of_mail
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import ReadOp
+from steward.connectors.base.send_once import SendOnceReader
 from steward.connectors.base.settings import (
     BadSettings,
     ConnectionSecrets,
@@ -23,7 +23,7 @@ from steward.connectors.base.settings import (
     unknown_settings,
 )
 from steward.connectors.base.writing import WriteOutcome, WriteState
-from steward.model.change import Batch, Part
+from steward.model.change import Batch
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.address import UrlOrigin
@@ -154,24 +154,12 @@ class SmtpConnector:
         return []
 
 
-class SmtpReader:
+class SmtpReader(SendOnceReader):
     """Has no reads: mail is not fetched, and a message cannot be looked up afterwards."""
 
     def read(self, op: ReadOp[Any, Any], params: object) -> NoReturn:
         """Raises KeyError: the connector has no reads."""
         raise KeyError(op.name)
-
-    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
-        """Returns no values."""
-        return [CurrentValue(part, None) for part in parts]
-
-    async def confirm(self, part: Part) -> WriteOutcome:
-        """Returns unknown: only a person may send the message again."""
-        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether the message was sent.")
-
-    async def find_marker(self, part: Part, key: str) -> bool:
-        """Returns false: sent mail is not searched."""
-        return False
 
 
 class SmtpWriter:

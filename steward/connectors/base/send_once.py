@@ -1,0 +1,50 @@
+"""What can be sent and not be read back: its operation, and the reader of a connection that only sends."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from steward.connectors.base.connector import CurrentValue, Guard
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.model.change import Action, Part, Recovery
+from steward.model.json import JsonObject, JsonValue
+
+
+class SendOnceOperation:
+    """A send that nothing can be read back of: it is made at most once, and only a person may repeat it."""
+
+    action: ClassVar[Action] = Action.SEND
+    recovery: ClassVar[Recovery] = Recovery.AT_MOST_ONCE
+    guard: ClassVar[Guard] = Guard.REREAD
+    reversible: ClassVar[bool] = False
+
+    def recovery_of(self, part: Part) -> Recovery:
+        """Returns `at_most_once` for every part."""
+        return self.recovery
+
+    def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
+        """Predicts nothing: the answer is unknown."""
+        return {}, ("",)
+
+    def group(self, parts: Sequence[Part]) -> list[tuple[Part, ...]]:
+        """Makes each send in a call of its own."""
+        return [(part,) for part in parts]
+
+    def same(self, expected: JsonValue, actual: JsonValue) -> bool:
+        """Returns false: nothing can be read back."""
+        return False
+
+
+class SendOnceReader:
+    """The part of a reader that looks up writes, for a connection where none can be looked up."""
+
+    async def current(self, parts: Sequence[Part]) -> list[CurrentValue]:
+        """Returns no values: what is sent has none before."""
+        return [CurrentValue(part, None) for part in parts]
+
+    async def confirm(self, part: Part) -> WriteOutcome:
+        """Returns unknown: only a person may send it again."""
+        return WriteOutcome(WriteState.UNKNOWN, reason="It cannot be told whether this was sent.")
+
+    async def find_marker(self, part: Part, key: str) -> bool:
+        """Returns false: what was sent cannot be searched."""
+        return False
