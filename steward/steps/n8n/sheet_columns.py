@@ -57,12 +57,15 @@ class SheetColumns:
     present: list[str]
     added: list[str] = field(default_factory=list)
     first_free: int = 0
+    header_row: int = 1
 
     @classmethod
-    def of(cls, location: SheetLocation, tab: str, table: SheetTable, heads: list[str]) -> "SheetColumns":
-        """Returns the columns of a tab."""
+    def of(
+        cls, location: SheetLocation, tab: str, table: SheetTable, heads: list[str], *, header_row: int
+    ) -> "SheetColumns":
+        """Returns the columns of a tab that its header row names."""
         widest = max((len(row.cells) for row in table.rows), default=0)
-        return cls(location, tab, heads, first_free=max(widest, len(heads)))
+        return cls(location, tab, heads, first_free=max(widest, len(heads)), header_row=header_row)
 
     @property
     def heads(self) -> list[str]:
@@ -113,7 +116,7 @@ class SheetColumns:
     def _header_part(self) -> Part:
         ask = WriteCells(
             tab=self.tab,
-            start=f"{column_letters(self.first_free)}1",
+            start=f"{column_letters(self.first_free)}{self.header_row}",
             rows=(tuple(self.added),),
             before=(),
             spreadsheet_id=self.location.document,

@@ -1,11 +1,10 @@
 """googleSheets operations that clear ranges, delete rows and add tabs, each as a send."""
 
-import re
 from collections.abc import Iterable
 
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
 from steward.connectors.base.records import Cell
-from steward.model.json import JsonObject
+from steward.steps.n8n.sheet_area import whole_number
 from steward.steps.n8n.sheet_location import SheetLocation
 from steward.steps.rows import column_letters
 from steward.steps.workflow.effects import Effects
@@ -22,7 +21,6 @@ from steward.steps.workflow.step_types import (
 )
 
 _CLEARS = ("wholeSheet", "specificRows", "specificColumns", "specificRange")
-_MOST_ROWS = 1_000_000
 
 
 def form_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
@@ -48,53 +46,6 @@ def _added_tab_problems(node: NodeDefinition) -> Iterable[StepProblem]:
         yield StepProblem("error", "parameter", "The tab it adds has no title. Give it one.")
 
 
-_PART = "It works on a part of the tab. Here the first row names the columns: use the whole tab."
-
-
-def _is_part_of_tab(values: JsonObject) -> bool:
-    definition = values.get("rangeDefinition", "detectAutomatically")
-    return (
-        definition not in ("detectAutomatically", "specifyRange")
-        or (values.get("headerRow", 1), values.get("firstDataRow", 2)) != (1, 2)
-        or bool(values.get("range"))
-    )
-
-
-def area_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    """Yields unsupported ranges, header rows and value formats."""
-    for name in ("dataLocationOnSheet", "locationDefine"):
-        values = node.get(f"options.{name}.values", {})
-        if isinstance(values, dict) and _is_part_of_tab(values):
-            yield StepProblem("error", "parameter", _PART)
-    if node.version < 3:
-        yield from _older_range_problems(node)
-    rendering = node.get("options.outputFormatting.values.general", node.get("options.valueRenderMode"))
-    if rendering == "FORMULA":
-        yield StepProblem(
-            "error", "parameter", "It reads formulas; here values are read. Choose unformatted values."
-        )
-    elif rendering == "FORMATTED_VALUE":
-        words = "It reads values as the sheet shows them; here numbers come without their format. Check it."
-        yield StepProblem("warning", "parameter", words)
-
-
-def _older_range_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    area = str(node.literal("range", "")).rpartition("!")[2]
-    is_whole = not area or re.fullmatch(r"[Aa]1?:[A-Za-z]{1,3}", area)
-    if not is_whole or node.get("keyRow", 0) != 0 or node.get("dataStartRow", 1) != 1:
-        yield StepProblem("error", "parameter", _PART)
-    elif area:
-        words = "It names the columns it works on; here all columns are read. Check later steps."
-        yield StepProblem("warning", "parameter", words)
-
-
-def _whole_number(params: Params, name: str, default: int) -> int:
-    number = js.number(params.get(name, default))
-    if not (number == number and float(number).is_integer() and 1 <= number <= _MOST_ROWS):
-        raise ItemFailed(f"“{name}” of this step is not a whole number from 1 on.")
-    return int(number)
-
-
 def _column(letters: str) -> int:
     """Returns the number of a column; A is 1. Raises ItemFailed."""
     text = letters.strip().upper()
@@ -110,11 +61,11 @@ def _area(params: Params) -> str | None:
     """Returns the range to clear; None for the whole tab, subject to `keepFirstRow`."""
     match params.text("clear", "wholeSheet"):
         case "specificRows":
-            first = _whole_number(params, "startIndex", 1)
-            return f"{first}:{first + _whole_number(params, 'rowsToDelete', 1) - 1}"
+            first = whole_number(params, "startIndex", 1)
+            return f"{first}:{first + whole_number(params, 'rowsToDelete', 1) - 1}"
         case "specificColumns":
             first_column = _column(params.text("startIndex", "A"))
-            last = first_column + _whole_number(params, "columnsToDelete", 1) - 1
+            last = first_column + whole_number(params, "columnsToDelete", 1) - 1
             return f"{column_letters(first_column - 1)}:{column_letters(last - 1)}"
         case "specificRange":
             return params.text("range").strip().upper()
@@ -166,8 +117,8 @@ async def delete(call: StepCall, location: SheetLocation) -> NodeResult:
     for index, item in enumerate(call.items):
         params = call.params(index)
         try:
-            first = _whole_number(params, "startIndex", 2)
-            count = min(_whole_number(params, "numberToDelete", 1), max(len(remaining_rows) - first + 1, 0))
+            first = whole_number(params, "startIndex", 2)
+            count = min(whole_number(params, "numberToDelete", 1), max(len(remaining_rows) - first + 1, 0))
         except ItemFailed as failure:
             effects.fail_item(index, failure.message)
             continue

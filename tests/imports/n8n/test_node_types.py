@@ -170,7 +170,7 @@ async def test_a_comparing_script_that_never_says_before_sorts_nothing(
         ("dateTime", 2, {"operation": "formatDate", "options": {"fromFormat": "dd.MM.yyyy"}}),
         ("markdown", 1, {"options": {"textReplace": {"values": []}}}),
         ("wait", 1.1, {"unit": "months"}),
-        ("googleSheets", 2, {"operation": "read", "range": "Data!A1:H2"}),
+        ("googleSheets", 2, {"operation": "append", "range": "Data!A1:H2"}),
         ("googleSheets", 4.5, {"options": {"dataLocationOnSheet": {"values": {"headerRow": 3}}}}),
         ("xml", 1, {"options": {"explicitCharkey": True}}),
         ("switch", 3.2, {"mode": "rules"}),

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from steward.connectors.base.commands import AppendRows, WriteCells
@@ -14,9 +13,11 @@ from steward.model.change import Proposal
 from steward.model.json import JsonObject
 from steward.model.plan import PlanStep, StepKind
 from steward.model.run import Counts
+from steward.steps.n8n.sheet_area import READS, SheetArea, area_problems
 from steward.steps.n8n.sheet_columns import SheetColumns, extra_field_problems
-from steward.steps.n8n.sheet_forms import area_problems, clear, create, delete, form_problems
+from steward.steps.n8n.sheet_forms import clear, create, delete, form_problems
 from steward.steps.n8n.sheet_location import SheetLocation, document_of, tab_of
+from steward.steps.n8n.sheet_raw import plain, read_raw, to_cell, write_raw
 from steward.steps.rows import column_letters
 from steward.steps.workflow.effects import Effects
 from steward.steps.workflow.items import Item, Items
@@ -34,7 +35,6 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-_READS = frozenset(("read", "lookup"))
 _WRITES = frozenset(("append", "appendOrUpdate", "update", "clear", "delete", "create"))
 
 
@@ -62,7 +62,7 @@ class GoogleSheetsNode(StepType):
 
     def kind_of(self, node: NodeDefinition) -> StepKind:
         """Returns read or send."""
-        return StepKind.READ if _operation(node) in _READS else StepKind.SEND
+        return StepKind.READ if _operation(node) in READS else StepKind.SEND
 
     def field_use_of(self, step: PlanStep) -> FieldUse:
         """Returns that it reads the items' fields unless the file maps every column."""
@@ -92,12 +92,12 @@ class GoogleSheetsNode(StepType):
         if node.get("resource", "sheet") != "sheet":
             words = "It makes or removes a whole spreadsheet, which is not supported. Remove the step."
             yield StepProblem("error", "parameter", words)
-        elif _operation(node) not in _READS | _WRITES:
+        elif _operation(node) not in READS | _WRITES:
             words = f"Its operation “{_operation(node)[:40]}” is not supported. Remove the step."
             yield StepProblem("error", "parameter", words)
         elif _operation(node) in ("clear", "delete", "create"):
             yield from form_problems(node, _operation(node))
-        if node.get("rawData"):
+        if node.get("rawData") and (_operation(node) not in ("read", "update") or node.version >= 3):
             yield StepProblem("error", "parameter", "It writes raw ranges. Map columns instead.")
         if _operation(node) in ("append", "appendOrUpdate", "update"):
             yield from extra_field_problems(node, _operation(node))
@@ -107,7 +107,7 @@ class GoogleSheetsNode(StepType):
         """Reads rows, or proposes what to write."""
         location = SheetLocation.of(call)
         operation = str(js.text(call.first.get("operation", "read")))
-        if operation in _READS:
+        if operation in READS:
             return await _read(call, location)
         if operation == "clear":
             return await clear(call, location)
@@ -115,6 +115,8 @@ class GoogleSheetsNode(StepType):
             return await delete(call, location)
         if operation == "create":
             return await create(call, location)
+        if call.first.flag("rawData"):
+            return await write_raw(call, location)
         return await _write(call, location, operation)
 
 
@@ -122,40 +124,33 @@ def _operation(node: NodeDefinition) -> str:
     return str(node.literal("operation", "read"))
 
 
-def _plain(cell: Cell) -> Any:
-    if isinstance(cell, Decimal):
-        return int(cell) if cell == cell.to_integral_value() else float(cell)
-    return "" if cell is None else cell
-
-
-def _heads(table: SheetTable) -> list[str]:
-    first = table.rows[0].cells if table.rows and table.rows[0].number == 1 else ()
-    return [js.text(_plain(cell)) for cell in first]
+def _heads(table: SheetTable, area: SheetArea) -> list[str]:
+    header = area.header(table)
+    return [js.text(plain(cell)) for cell in header.cells] if header else []
 
 
 def _row(heads: Sequence[str], cells: Sequence[Cell]) -> dict[str, Any]:
     return {
-        head: _plain(cells[column]) if column < len(cells) else ""
-        for column, head in enumerate(heads)
-        if head
+        head: plain(cells[column]) if column < len(cells) else "" for column, head in enumerate(heads) if head
     }
 
 
 async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
-    _, table = await location.table()
-    rows = _filled_rows(table)
+    area = SheetArea.of(call.first, call.version)
+    _, table = await location.table(area.range)
+    if call.first.flag("rawData"):
+        return read_raw(call, table)
+    rows = _filled_rows(table, area)
     out: Items = []
     for number in range(len(call.items)):
         params = call.params(number)
         filters = _filters(params)
         any_ = params.text("combineFilters", "AND") == "OR"
         matching_rows = [row for row in rows if _fits(row, filters, one_is_enough=any_)]
-        if (
-            filters
-            and not params.flag("options.returnAllMatches")
-            and params.flag("options.returnFirstMatch")
-        ):
+        if filters and _takes_first(params, call.version):
             matching_rows = matching_rows[:1]
+        if filters and call.version < 3 and not matching_rows:
+            matching_rows = [{}]  # its versions put out an item for each lookup
         call.budget.add(*matching_rows)
         out += [Item(_unnumbered(row, call.version), paired_with(number)) for row in matching_rows]
         if not filters:
@@ -163,14 +158,17 @@ async def _read(call: StepCall, location: SheetLocation) -> NodeResult:
     return NodeResult([out], counts=Counts(read=len(rows)))
 
 
-def _filled_rows(table: SheetTable) -> list[dict[str, Any]]:
-    """Returns the fields of each row below the header that has any cell."""
-    heads = _heads(table)
-    return [
-        {"row_number": row.number, **_row(heads, row.cells)}
-        for row in table.rows[1:]
-        if any(cell not in (None, "") for cell in row.cells)
-    ]
+def _takes_first(params: Params, version: float) -> bool:
+    """Whether a lookup takes the first of its matches alone, which the oldest versions do unless told."""
+    if params.flag("options.returnAllMatches"):
+        return False
+    return version < 3 or params.flag("options.returnFirstMatch")
+
+
+def _filled_rows(table: SheetTable, area: SheetArea) -> list[dict[str, Any]]:
+    """Returns the fields of each row of data that has any cell."""
+    heads = _heads(table, area)
+    return [{"row_number": row.number, **_row(heads, row.cells)} for row in area.data_rows(table)]
 
 
 def _filters(params: Params) -> list[tuple[str, Any]]:
@@ -194,16 +192,6 @@ def _fits(row: Mapping[str, Any], filters: Sequence[tuple[str, Any]], *, one_is_
     return any(fits) if one_is_enough else all(fits)
 
 
-def _cell(value: Any) -> Cell:
-    if js.is_missing(value):
-        return None
-    if isinstance(value, bool | str):
-        return value
-    if isinstance(value, int | float):
-        return Decimal(js.number_text(value))
-    return js.json_text(value)
-
-
 def _mapped(call: StepCall, number: int) -> dict[str, Any]:
     """Returns the columns that one item fills."""
     params, item = call.params(number), call.items[number]
@@ -219,9 +207,10 @@ def _mapped(call: StepCall, number: int) -> dict[str, Any]:
 
 
 async def _write(call: StepCall, location: SheetLocation, operation: str) -> NodeResult:
+    area = SheetArea.of(call.first, call.version)
     tab, table = await location.table()
-    columns = SheetColumns.of(location, tab, table, _heads(table))
-    writing = _Writing(call, location, tab, table, columns, Effects(call))
+    columns = SheetColumns.of(location, tab, table, _heads(table, area), header_row=area.header_row)
+    writing = _Writing(call, location, tab, table, area, columns, Effects(call))
     written: list[_Row] = []
     for number in range(len(call.items)):
         try:
@@ -254,7 +243,7 @@ class _Row:
 def _columns_to_match(params: Params) -> list[str]:
     columns = params.get("columns.matchingColumns", [])
     names = [js.text(column) for column in columns] if js.is_list(columns) else []
-    return names or [js.text(params.get("columnToMatchOn", params.get("key", "")))]
+    return names or [js.text(params.get("columnToMatchOn", params.get("key", "id")))]
 
 
 @dataclass(slots=True)
@@ -265,6 +254,7 @@ class _Writing:
     location: SheetLocation
     tab: str
     table: SheetTable
+    area: SheetArea
     columns: SheetColumns
     effects: Effects
 
@@ -284,7 +274,9 @@ class _Writing:
             return None
         if not all(name in heads for name in names):
             raise ItemFailed(f"The sheet has no column “{names[0][:80]}” to find rows by.")
-        for sheet_row in self.table.rows[1:]:
+        for sheet_row in self.table.rows:
+            if sheet_row.number < self.area.first_data_row:
+                continue
             present = _row(heads, sheet_row.cells)
             if all(
                 js.text(present.get(name, "")) == js.text(value)
@@ -308,7 +300,7 @@ class _Writing:
             ask = WriteCells(
                 tab=self.tab,
                 start=f"{column_letters(column)}{row_number}",
-                rows=((_cell(value),),),
+                rows=((to_cell(value),),),
                 before=((before,),),
                 spreadsheet_id=self.location.document,
             )
@@ -336,7 +328,7 @@ class _Writing:
 
     def _propose_append(self, fresh: Sequence[_Row]) -> None:
         heads = self.columns.heads
-        rows = tuple(tuple(_cell(row.cells.get(head)) for head in heads) for row in fresh)
+        rows = tuple(tuple(to_cell(row.cells.get(head)) for head in heads) for row in fresh)
         ask = AppendRows(tab=self.tab, rows=rows, spreadsheet_id=self.location.document)
         planned = self.location.account.changes["sheet.append_rows"].plan(
             [ask], integration_id=self.integration_id

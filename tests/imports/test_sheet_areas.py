@@ -1,0 +1,131 @@
+"""Spreadsheet steps of imported workflows that work on a part of a tab, or on cells without columns."""
+
+import json
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.model.run import RunStatus
+from tests.imports.exports import automated, chain, code, node
+from tests.imports.test_sheet_columns import holds
+from tests.imports.test_sheets import approved, rows_of, sheet
+from tests.runs.shop import Shop
+
+on_one_engine = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+A1 = {"rangeDefinition": "specifyRangeA1"}
+TABLE = [["List of May"], ["", "Code", "Price"], ["x", "A1", 1], [], ["y", "A2", 2], ["", "", "", "aside"]]
+
+
+def placed(**values: Any) -> dict[str, Any]:
+    """The option for where the data of a read is."""
+    return {"options": {"dataLocationOnSheet": {"values": values}}}
+
+
+def older(version: float = 1, **parameters: Any) -> dict[str, Any]:
+    """A step of a version that names its tab in the range."""
+    return node("Sheet", "googleSheets", version, parameters)
+
+
+async def items_read(shop: Shop, step: dict[str, Any]) -> str:
+    """What a reading step puts out, as JSON."""
+    bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
+    bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
+    told = code("Tell", "throw new Error('<' + JSON.stringify($input.all().map(item => item.json)) + '>')")
+    begin = code("Items", "return [{json: {code: 'A2'}}]")
+    run = await shop.drained(await automated(shop, chain(begin, step, told), bindings=bindings))
+    assert run.status is RunStatus.FAILED, run
+    return str(run.message).partition("<")[2].rpartition(">")[0]
+
+
+FIRST, SECOND = {"Code": "A1", "Price": 1}, {"Code": "A2", "Price": 2}
+EMPTY = {"Code": "", "Price": ""}
+LOOKUP = {"range": "Prices!B2:C", "operation": "lookup", "lookupColumn": "Code"}
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("step", "items"),
+    [
+        (
+            sheet("read", **placed(**A1, range="b2:C")),
+            [{"row_number": 3, **FIRST}, {"row_number": 5, **SECOND}],
+        ),
+        (
+            sheet("read", **placed(**A1, range="B2:C5", readRowsUntil="firstEmptyRow")),
+            [{"row_number": 3, **FIRST}],
+        ),
+        (
+            sheet("read", **placed(rangeDefinition="specifyRange", headerRow=2, firstDataRow=5)),
+            [{"row_number": 5, **SECOND}, {"row_number": 6, **EMPTY}],
+        ),
+        (older(range="Prices!B2:C3"), [FIRST]),
+        (older(range="Prices!B1:C5", keyRow=1, dataStartRow=4), [SECOND]),
+        (older(2, **LOOKUP, lookupValue="={{ $json.code }}"), [SECOND]),
+        (older(2, **LOOKUP, lookupValue="A9"), [{}]),
+        (older(range="Prices!B2:C3", rawData=True), [{"data": [["Code", "Price"], ["A1", 1]]}]),
+        (
+            older(range="={{ 'B2:B3' }}", rawData=True, dataPropertyName="cells"),
+            [{"cells": [["Code"], ["A1"]]}],
+        ),
+    ],
+)
+async def test_a_part_of_a_tab_is_read(shop: Shop, step: dict[str, Any], items: list[Any]) -> None:
+    """n8n, Get Row(s): Range Definition, Header Row, First Data Row, Read Rows Until; Raw Data."""
+    holds(shop, TABLE)
+    assert json.loads(await items_read(shop, step)) == items
+
+
+@on_one_engine
+async def test_rows_are_matched_below_the_header_row_that_the_step_names(shop: Shop) -> None:
+    """n8n, Append or Update Row: Header Row and First Data Row; a column is added in that row."""
+    holds(shop, [["List"], ["Code", "Price"], ["A1", 1], ["A2", 2]])
+    place = {"options": {"locationDefine": {"values": {"headerRow": 2, "firstDataRow": 3}}}}
+    columns = {"mappingMode": "autoMapInputData", "matchingColumns": ["Code"]}
+    items = "return [{json: {Code: 'A2', Price: 7}}, {json: {Code: 'A3', Colour: 'red'}}]"
+    await approved(shop, items, sheet("appendOrUpdate", columns=columns, **place))
+    assert rows_of(shop) == [["List"], ["Code", "Price", "Colour"], ["A1", 1], ["A2", 7], ["A3", "", "red"]]
+
+
+@on_one_engine
+async def test_raw_data_is_written_from_the_first_cell_of_the_range(shop: Shop) -> None:
+    """Cells without a value stay as they are, as Google says of empty values of an update."""
+    holds(shop, [["Code", "Price"], ["A1", 1], ["A2", 2]])
+    items = "return [{json: {data: [['B1', null, 'x'], ['B2']]}}]"
+    await approved(shop, items, older(operation="update", rawData=True, range="Prices!A2:C3"))
+    assert rows_of(shop) == [["Code", "Price"], ["B1", 1, "x"], ["B2", 2]]
+
+
+@on_one_engine
+@pytest.mark.parametrize("value", ["[]", "'text'", "[[1], 2]", "[[]]"])
+async def test_raw_data_that_is_no_list_of_rows_fails_its_item(shop: Shop, value: str) -> None:
+    """Nothing is written of it."""
+    bound = {"integration_id": shop.connections["spreadsheet"].integration_id}
+    step = older(operation="update", rawData=True, range="A1:B2")
+    steps = chain(code("Items", f"return [{{json: {{data: {value}}}}}]"), step)
+    bindings = {"Sheet": bound | {"kind": "spreadsheet", "target": None}}
+    run = await shop.drained(await automated(shop, steps, bindings=bindings))
+    assert run.status is RunStatus.FAILED
+    assert "“data” is not a list of rows" in str(run.message)
+
+
+@pytest.mark.parametrize(
+    ("step", "level"),
+    [
+        (sheet("read", **placed(**A1, range="one to five")), "error"),
+        (sheet("read", **placed(rangeDefinition="byName")), "error"),
+        (sheet("read", **placed(**A1, range="D1:E")), None),
+        (sheet("read", **placed(**A1, range="D2:E")), "warning"),
+        (sheet("append", options={"locationDefine": {"values": {"range": "A2:B"}}}), "error"),
+        (older(operation="append", range="A2:B"), "error"),
+        (older(operation="append", range="A:B", rawData=True), "error"),
+        (older(operation="update", range="A2:B", rawData=True), None),
+        (older(3, operation="update", rawData=True), "error"),
+        (older(range="all"), "error"),
+    ],
+)
+def test_a_range_that_is_not_known_is_refused_at_import(step: dict[str, Any], level: str | None) -> None:
+    """A range below the first row is read with other row numbers. See docs/design/imports-n8n.md#rules."""
+    findings = [finding for finding in read_value(chain(step)).findings if finding.step == "Sheet"]
+    levels = [str(one.level) for one in findings if one.level == "error" or "row_number" in one.message]
+    assert levels == ([level] if level else []), findings
