@@ -286,7 +286,109 @@ ZENDESK = [
         {"per_page": "100", "query": "a@shop.example"},
     ),
 ]
-CALLS = [("jira", 1, *case) for case in JIRA] + [("zendesk", 1, *case) for case in ZENDESK]
+MEMBER = {"list": "l1", "email": "a@shop.example"}
+MAILCHIMP = [
+    (
+        {
+            **MEMBER,
+            "status": "subscribed",
+            "options": {"timestampSignup": "2026-01-31T12:00:00+02:00", "tags": "tea,shop"},
+            "mergeFieldsUi": {"mergeFieldsValues": [{"name": "FNAME", "value": "Ann"}]},
+            "groupsUi": {"groupsValues": [{"categoryId": "c", "categoryFieldId": "g1", "value": True}]},
+        },
+        "POST /lists/l1/members",
+        {
+            "email_address": "a@shop.example",
+            "status": "subscribed",
+            "timestamp_signup": "2026-01-31 10:00:00",
+            "tags": ["tea", "shop"],
+            "merge_fields": {"FNAME": "Ann"},
+            "interests": {"g1": True},
+        },
+    ),
+    (
+        {
+            **MEMBER,
+            "operation": "update",
+            "updateFields": {
+                "status": "unsubscribed",
+                "mergeFieldsUi": {"mergeFieldsValues": [{"name": "FNAME", "value": "Ann"}]},
+            },
+        },
+        "PUT /lists/l1/members/a%40shop.example",
+        {"status": "unsubscribed", "merge_fields": {"FNAME": "Ann"}},
+    ),
+    (
+        {"operation": "getAll", "list": "l1", "options": {"status": "subscribed"}},
+        "GET /lists/l1/members",
+        {"count": "500", "status": "subscribed"},
+    ),
+    (
+        {**MEMBER, "resource": "memberTag", "tags": ["tea"], "options": {"isSyncing": True}},
+        "POST /lists/l1/members/a%40shop.example/tags",
+        {"tags": [{"name": "tea", "status": "active"}], "is_syncing": True},
+    ),
+    (
+        {**MEMBER, "resource": "memberTag", "operation": "delete", "tags": ["tea"]},
+        "POST /lists/l1/members/a%40shop.example/tags",
+        {"tags": [{"name": "tea", "status": "inactive"}]},
+    ),
+    (
+        {"resource": "campaign", "options": {"listId": "l1", "sortField": "send_time"}},
+        "GET /campaigns",
+        {"count": "500", "list_id": "l1", "sort_field": "send_time"},
+    ),
+    (
+        {"resource": "campaign", "operation": "send", "campaignId": "c1"},
+        "POST /campaigns/c1/actions/send",
+        {},
+    ),
+]
+STRIPE = [
+    (
+        {
+            "resource": "customer",
+            "operation": "create",
+            "name": "Ann",
+            "additionalFields": {
+                "email": "a@shop.example",
+                "address": {"details": {"city": "Riga", "line1": "Tea 1"}},
+                "metadata": {"metadataProperties": [{"key": "shop", "value": 7}]},
+                "shipping": {"shippingProperties": {"name": "Ann", "address": {"details": {"city": "Riga"}}}},
+            },
+        },
+        "POST /customers",
+        {
+            "name": "Ann",
+            "email": "a@shop.example",
+            "address[city]": "Riga",
+            "address[line1]": "Tea 1",
+            "metadata[shop]": "7",
+            "shipping[name]": "Ann",
+            "shipping[address][city]": "Riga",
+        },
+    ),
+    ({"resource": "customer", "customerId": "cus_1"}, "GET /customers/cus_1", {}),
+    (
+        {"resource": "customer", "operation": "getAll", "filters": {"email": "a@shop.example"}},
+        "GET /customers",
+        {"limit": "100", "email": "a@shop.example"},
+    ),
+    (
+        {
+            "resource": "customer",
+            "operation": "update",
+            "customerId": "cus_1",
+            "updateFields": {"phone": "1"},
+        },
+        "POST /customers/cus_1",
+        {"phone": "1"},
+    ),
+    ({"resource": "charge", "operation": "getAll"}, "GET /charges", {"limit": "100"}),
+    ({"resource": "charge", "chargeId": "ch_1"}, "GET /charges/ch_1", {}),
+]
+CALLS = [("mailchimp", 1, *case) for case in MAILCHIMP] + [("stripe", 1, *case) for case in STRIPE]
+CALLS += [("jira", 1, *case) for case in JIRA] + [("zendesk", 1, *case) for case in ZENDESK]
 CALLS += [("pipedrive", 1, *case) for case in PIPEDRIVE] + [("hubspot", *case) for case in HUBSPOT]
 
 
@@ -303,6 +405,9 @@ def test_an_operation_calls_what_its_parameters_say(
 
 IS_OF = {"filtersUi": {"filterValues": [{"propertyName": "a", "operator": "BETWEEN"}]}}
 REFUSED = [
+    ("mailchimp", {**MEMBER, "status": "subscribed", "jsonParameters": True}, "written as JSON"),
+    ("mailchimp", {**MEMBER, "operation": "delete"}, "not carried out"),
+    ("stripe", {"resource": "charge", "operation": "create"}, "not carried out"),
     ("jira", {"operation": "get", "issueKey": "A-1", "simplifyOutput": True}, "simplifies"),
     ("jira", {"operation": "get", "issueKey": "A-1", "jiraVersion": "server"}, "only Jira Cloud"),
     (
@@ -356,10 +461,12 @@ def test_a_contact_of_hubspot_is_not_read_again() -> None:
 
 
 @pytest.mark.parametrize("date", ["soon", "31.01.2026"])
-def test_a_date_that_hubspot_does_not_take_fails_its_item(date: str) -> None:
+def test_a_date_that_a_service_does_not_take_fails_its_item(date: str) -> None:
     """Nothing is sent with a wrong date."""
     with pytest.raises(ItemFailed, match="is no date"):
         call_of("hubspot", 1, {"stage": "won", "additionalFields": {"closeDate": date}})
+    with pytest.raises(ItemFailed, match="is no date"):
+        call_of("mailchimp", 1, {**MEMBER, "status": "pending", "options": {"timestampSignup": date}})
 
 
 def test_answers_are_the_records_within_them() -> None:
@@ -369,5 +476,8 @@ def test_answers_are_the_records_within_them() -> None:
     assert items_of("zendesk", 1, {"operation": "delete", "id": "1"}, {}) == [{"success": True}]
     assert items_of("jira", 1, {"operation": "getAll"}, {"issues": [{"key": "A-1"}]}) == [{"key": "A-1"}]
     assert items_of("jira", 1, {"operation": "update"}, {}) == [{"success": True}]
+    listed = {"resource": "customer", "operation": "getAll"}
+    assert items_of("stripe", 1, listed, {"data": [{"id": "cus_1"}]}) == [{"id": "cus_1"}]
+    assert items_of("mailchimp", 1, {"operation": "getAll"}, {"members": [{"id": "m"}]}) == [{"id": "m"}]
     asked = {"operation": "changelog", "issueKey": "A-1"}
     assert items_of("jira", 1, asked, {"values": [{"id": "1"}]}) == [{"id": "1"}]

@@ -154,3 +154,39 @@ async def test_pages_go_on_by_what_each_service_says(shop: Shop, api: Api) -> No
     first = "https://shop.atlassian.net/rest/api/2/issue/SHOP-1/changelog?maxResults=100"
     assert addresses == [first, f"{first}&startAt=2"]
     assert await handed_on(shop, run, "Changes") == [{"id": "1"}, {"id": "2"}, {"id": "3"}]
+
+
+async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> None:
+    """Stripe takes nested fields as a form; its lists go on after the last record."""
+    account = await signed_in(shop, api, "api.stripe.com")
+
+    def respond(request: httpx.Request) -> dict[str, Any]:
+        if request.method == "POST":
+            return {"id": "cus_3", "object": "customer"}
+        if request.url.params.get("starting_after") == "cus_1":
+            return {"data": [{"id": "cus_2"}], "has_more": False}
+        return {"data": [{"id": "cus_1"}], "has_more": True}
+
+    api.respond = respond
+    listed = {"resource": "customer", "operation": "getAll", "returnAll": True}
+    address = {"address": {"details": {"city": "Riga & Co"}}}
+    created = {"resource": "customer", "operation": "create", "name": "Ann", "additionalFields": address}
+    automation = await automated(
+        shop,
+        chain(
+            node("List", "stripe", 1, listed),
+            node("Last", "limit", 1, {"keep": "lastItems"}),
+            node("Create", "stripe", 1, created),
+            code("Read", "return items"),
+        ),
+        accounts={"List": account, "Create": account},
+    )
+    run = await shop.waiting(automation)
+    assert await handed_on(shop, run, "List") == [{"id": "cus_1"}, {"id": "cus_2"}]
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    request = api.seen[-1]
+    assert request.headers["content-type"] == "application/x-www-form-urlencoded"
+    assert request.content == b"name=Ann&address%5Bcity%5D=Riga+%26+Co"
+    assert await handed_on(shop, run, "Read") == [{"id": "cus_3", "object": "customer"}]
