@@ -326,6 +326,7 @@ class Settings:
         _URL, "https://sheets.googleapis.com", "Spreadsheets; `/v4/spreadsheets/…` is added"
     )
     google_gmail_url: str = _setting(_URL, "https://gmail.googleapis.com", "Mail of signed-in people")
+    google_drive_url: str = _setting(_URL, "https://www.googleapis.com", "Files of signed-in people")
     google_token_url: str = _setting(_URL, "https://oauth2.googleapis.com/token", "For the sign-in to Google")
     google_authorize_url: str = _setting(
         _URL, "https://accounts.google.com/o/oauth2/v2/auth", "Spreadsheet sign-in"
@@ -448,7 +449,14 @@ def _production_rules(settings: Settings) -> list[str]:
         address = urlsplit(getattr(settings, name))
         if address.scheme != "https" and not _is_loopback(address.hostname or ""):
             problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production, unless loopback.")
-    for name in ("google_gmail_url", "google_sheets_url", "google_token_url", "google_authorize_url"):
+    names = (
+        "google_drive_url",
+        "google_gmail_url",
+        "google_sheets_url",
+        "google_token_url",
+        "google_authorize_url",
+    )
+    for name in names:
         if urlsplit(getattr(settings, name)).scheme != "https":
             problems.append(f"{_variable(name)} must be https with STEWARD_ENV=production.")
     if settings.shopify_url is not None:

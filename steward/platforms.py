@@ -23,6 +23,7 @@ def connector_options(settings: Settings) -> Options:
         read_s=float(settings.outbound_timeout_seconds),
         sheets_url=settings.google_sheets_url,
         gmail_url=settings.google_gmail_url,
+        drive_url=settings.google_drive_url,
         token_url=settings.google_token_url,
         google_client_id=settings.google_client_id,
         google_client_secret=settings.google_client_secret,

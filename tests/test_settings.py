@@ -97,7 +97,8 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
         "env", "database_url", "data_dir", "master_keys", "base_url", "auth_url", "web_origin", "listen",
         "metrics_listen", "trusted_proxies", "api_access", "log_level", "log_format", "approval_seconds",
         "approver_not_starter", "allow_private_hosts", "google_client_id", "google_client_secret",
-        "google_gmail_url", "google_sheets_url", "google_token_url", "google_authorize_url", "teams_hosts",
+        "google_drive_url", "google_gmail_url", "google_sheets_url", "google_token_url",
+        "google_authorize_url", "teams_hosts",
         "slack_hosts", "shopify_api_version", "shopify_url", "unconfined_scripts",
     }  # fmt: skip
     assert {field.name for field in fields(Settings)} == others | {name.lower() for name, *_ in NUMBERS}
@@ -156,6 +157,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         ("GOOGLE_CLIENT_SECRET", ["s"], ["", "s\n"]),
         ("GOOGLE_SHEETS_URL", ["https://s.example/sheets"], ["s.example", "https://s.example/?a=b"]),
         ("GOOGLE_GMAIL_URL", ["https://s.example/gmail"], ["s.example", "https://s.example/?a=b"]),
+        ("GOOGLE_DRIVE_URL", ["https://s.example/drive"], ["s.example", "https://s.example/?a=b"]),
         ("GOOGLE_TOKEN_URL", ["https://s.example/google/token"], ["", "file:///etc/passwd"]),
         ("GOOGLE_AUTHORIZE_URL", ["https://s.example/authorize"], ["javascript:x"]),
         ("SHOPIFY_API_VERSION", ["2026-01", "2026-10", "2027-12"], ["", "2026-13", "2026-00", "2026-1"]),
@@ -226,7 +228,14 @@ def test_production_is_served_by_https_unless_on_loopback(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["GOOGLE_GMAIL_URL", "GOOGLE_SHEETS_URL", "GOOGLE_TOKEN_URL", "GOOGLE_AUTHORIZE_URL"]
+    "name",
+    [
+        "GOOGLE_DRIVE_URL",
+        "GOOGLE_GMAIL_URL",
+        "GOOGLE_SHEETS_URL",
+        "GOOGLE_TOKEN_URL",
+        "GOOGLE_AUTHORIZE_URL",
+    ],
 )
 def test_production_refuses_outbound_addresses_without_https(name: str) -> None:
     """See docs/design/command-line.md#settings."""

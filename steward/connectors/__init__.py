@@ -24,6 +24,7 @@ FOLDERS = (
     "http_api",
     "smtp",
     "gmail",
+    "google_drive",
 )
 
 ALL: Mapping[str, type[Connector]] = {

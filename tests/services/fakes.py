@@ -13,7 +13,7 @@ from steward.fake_platforms.world import FakePlatforms
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """One request as it arrived; `body` is decoded JSON, or the fields of a form."""
+    """One request as it arrived; `body` is decoded JSON, the fields of a form, or the text of parts."""
 
     method: str
     path: str
@@ -45,6 +45,8 @@ class FakeService:
         body: Any = None
         if "urlencoded" in kind:
             body = dict(parse_qsl(content.decode(), keep_blank_values=True))
+        elif kind.startswith("multipart/"):
+            body = content.decode()
         elif content:
             body = json.loads(content)
         seen = SeenRequest(

@@ -16,6 +16,7 @@ class Options:
     shopify_version: str = "2026-10"
     shopify_url: str | None = None
     gmail_url: str = "https://gmail.googleapis.com"
+    drive_url: str = "https://www.googleapis.com"
     google_client_id: str | None = None
     google_client_secret: str | None = None
     own_address: str | None = None  # where stores deliver events to

@@ -1,5 +1,6 @@
 """Calls that steps of workflows make to the API of a connected service: sent at most once."""
 
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,15 @@ from steward.model.json import JsonObject, JsonValue
 
 _LABEL = 200
 _TEXT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class CallFile:
+    """A file that goes with a call; `shown` is how an approval names it."""
+
+    mime_type: str
+    content: bytes
+    shown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,7 @@ class SendCall:
     recipient: str = ""
     text: str = ""
     message: str | None = None
+    file: CallFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +65,9 @@ class SendCallOperation(SendOnceOperation):
             "body": command.body,
             "form": command.is_form,
         }
+        if command.file is not None:
+            content = base64.b64encode(command.file.content).decode()
+            arguments = {**arguments, "file": {"mime_type": command.file.mime_type, "content": content}}
         target = command.recipient or command.path
         part = Part(self.name, integration_id, target[:_LABEL], arguments, None, None)
         label = (command.text.strip().partition("\n")[0] or target)[:_LABEL]
@@ -68,6 +82,7 @@ def _fields(command: SendCall) -> list[FieldChange]:
     shown = [
         ("recipient", "To", command.recipient),
         ("text", "Text", command.text),
+        ("file", "File", command.file.shown if command.file is not None else ""),
         ("request", "Request", f"{command.method} {command.path}"),
     ]
     words = {command.recipient, command.text} - {""}

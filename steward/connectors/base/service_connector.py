@@ -311,6 +311,10 @@ class ServiceWriter:
         self._http = http
         self._secrets = secrets
 
+    def encoded(self, arguments: JsonObject) -> tuple[bytes, Mapping[str, str]]:
+        """Returns the body of a call and the headers that say how it is written."""
+        return _encoded(arguments["body"], is_form=bool(arguments["form"]))
+
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
         """Makes the one call of a batch. Never raises a call's error."""
         [part] = batch.parts
@@ -319,7 +323,7 @@ class ServiceWriter:
         refusal = self._connector.refusal(path, self._secrets)
         if refusal is not None:
             return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([], refusal))]
-        content, headers = _encoded(arguments["body"], is_form=bool(arguments["form"]))
+        content, headers = self.encoded(arguments)
         texts = {name: str(text) for name, text in query.items()} if isinstance(query, Mapping) else {}
         try:
             response = await self._http.send_request(

@@ -28,7 +28,6 @@ REPLACE = {
     "whatsApp": "a Teams step, or remove it",
     "sendGrid": "a Teams step, or remove it",
     "mailchimp": "a Teams step, or remove it",
-    "googleDrive": "a spreadsheet step, or remove it",
     "airtable": "a spreadsheet step",
     "notion": "a spreadsheet step",
     "postgres": "a spreadsheet step or an HTTP request that reads",

@@ -232,19 +232,24 @@ class ServiceNode(StepType):
         operation = self.operations[key]
         if operation.reads:
             return await _read(call, port, operation)
-        return self._send(call, port, key)
+        return await self._send(call, port, key)
 
     def port(self, call: StepCall) -> ServicePort:
         """Returns what the step's calls go through. Raises WorkflowStepFailed."""
         return ServicePort(account_of(call), self.connector)
 
-    def _send(self, call: StepCall, port: ServicePort, key: str) -> NodeResult:
-        operation = self.operations[key]
+    async def prepared(
+        self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
+    ) -> SendCall:
+        """Returns the call of one item; a subclass may read first what the call holds. Raises ItemFailed."""
+        return self.operations[key].call(fields)
+
+    async def _send(self, call: StepCall, port: ServicePort, key: str) -> NodeResult:
         effects, write = Effects(call), port.operation
         for index in range(len(call.items)):
             try:
                 fields = _fields(call, port, index)
-                command = port.command(operation.call(fields))
+                command = port.command(await self.prepared(call, index, port, fields, key))
                 kept = {name: js.to_json(fields.value(name)) for name in self.answer_parameters}
             except ItemFailed as failure:
                 effects.fail_item(index, failure.message)

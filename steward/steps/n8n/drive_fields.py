@@ -1,0 +1,157 @@
+"""The parameters of googleDrive as Drive's API takes them: ids, folders, searches and metadata."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from steward.connectors.base.service_calls import CallFile, SendCall
+from steward.steps.n8n import item_files
+from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.workflow.items import readable_size
+from steward.steps.workflow.step_types import ItemFailed, StepCall
+
+FILES = "/drive/v3/files"
+UPLOADS = "/upload/drive/v3/files"
+FOLDER = "application/vnd.google-apps.folder"
+DOCUMENT = "application/vnd.google-apps.document"
+UPLOAD_BYTES = 1536 * 1024  # a request has at most 2 MiB
+SHARED = {"supportsAllDrives": "true"}
+# An upload and a folder answer with all that is known of them, so that no later step lacks a field.
+WHOLE = {**SHARED, "fields": "*"}
+_MY_DRIVE = "My Drive"
+_ADDRESS = re.compile(r"(?:/d/|/folders/|[?&]id=)([A-Za-z0-9_-]+)")
+_MIME_TYPE = re.compile(r"[A-Za-z0-9][\w.+-]*/[A-Za-z0-9][\w.+-]*", re.ASCII)
+
+
+def id_of(fields: ServiceFields, path: str) -> str:
+    """Returns the id that a locator holds: itself, or the one in an address of Google Drive."""
+    text = fields.text(path).strip()
+    if not text.startswith(("https://", "http://")):
+        return text
+    match = _ADDRESS.search(text)
+    if match is None:
+        raise ItemFailed("The address names no file or folder of Google Drive. Copy its link from there.")
+    return match[1]
+
+
+def file_path(fields: ServiceFields, path: str, more: str = "") -> str:
+    """Returns the path of a file or folder. Raises ItemFailed without one."""
+    return f"{FILES}/{path_segment(id_of(fields, path), 'file or folder')}{more}"
+
+
+def parents_of(fields: ServiceFields) -> list[str]:
+    """Returns the folder that a file goes to: that of the step, or the top of its drive."""
+    if fields.version < 3:
+        older = fields.value("parents") or fields.value("options.parents") or []
+        return [str(each) for each in (older if isinstance(older, list) else [older]) if each]
+    folder, drive = id_of(fields, "folderId"), id_of(fields, "driveId")
+    if folder not in ("", "root"):
+        return [folder]
+    return [drive if drive not in ("", _MY_DRIVE) else "root"]
+
+
+def search_of(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the query of a search for files and folders."""
+    chosen = fields.options("filter")
+    names = fields.value("options.fields")
+    names = [str(name) for name in names] if isinstance(names, list) and names else ["id", "name"]
+    item_fields = "*" if "*" in names else f"nextPageToken, files({', '.join(names)})"
+    query = {
+        "q": " and ".join(_conditions(fields, chosen)) or None,
+        "fields": item_fields,
+        "pageSize": "1000" if fields.flag("returnAll") else str(min(limit_of(fields), 1000)),
+        "includeItemsFromAllDrives": "true",
+        **SHARED,
+    }
+    drive = id_of(fields, "filter.driveId")
+    if not drive:
+        return {**query, "corpora": "allDrives"}
+    return query | ({"corpora": "user"} if drive == _MY_DRIVE else {"corpora": "drive", "driveId": drive})
+
+
+def limit_of(fields: ServiceFields) -> int:
+    """Returns how many objects a list reads; 50 is n8n's own."""
+    text = fields.text("limit", "50")
+    return max(1, int(float(text))) if re.fullmatch(r"\d+(?:\.0+)?", text) else 50
+
+
+def _conditions(fields: ServiceFields, chosen: Mapping[str, Any]) -> list[str]:
+    text, is_query = fields.text("queryString"), fields.text("searchMethod", "name") == "query"
+    conditions = []
+    if text.strip():
+        conditions.append(f"({text})" if is_query else f"name contains '{quoted(text)}'")
+    folder = id_of(fields, "filter.folderId")
+    if folder:
+        conditions.append(f"'{quoted(folder)}' in parents")
+    kind = chosen.get("whatToSearch", "all")
+    if kind == "folders":
+        conditions.append(f"mimeType = '{FOLDER}'")
+    elif kind == "files":
+        conditions.append(f"mimeType != '{FOLDER}'")
+    types = chosen.get("fileTypes")
+    types = [str(each) for each in types] if isinstance(types, list) and kind != "folders" else []
+    if types and "*" not in types:
+        conditions.append("(" + " or ".join(f"mimeType = '{quoted(each)}'" for each in types) + ")")
+    if not chosen.get("includeTrashed") and not (is_query and "trashed" in text):
+        conditions.append("trashed = false")
+    return conditions
+
+
+def quoted(text: str) -> str:
+    """Returns a text as it stands between quotes in a search."""
+    return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+def metadata_of(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the properties that the options of a file set."""
+    made = {}
+    for name, rows in (
+        ("appProperties", "options.appPropertiesUi.appPropertyValues"),
+        ("properties", "options.propertiesUi.propertyValues"),
+    ):
+        pairs = {row.text("key"): row.text("value") for row in fields.rows(rows) if row.text("key")}
+        if pairs:
+            made[name] = pairs
+    return made
+
+
+def flags_of(fields: ServiceFields, *names: str) -> dict[str, str]:
+    """Returns options that are set, as the query of a call writes them."""
+    chosen = fields.options("options", *names)
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in chosen.items()
+        if value != ""
+    }
+
+
+def upload(
+    fields: ServiceFields, name: str, content: bytes, mime_type: str, metadata: Mapping[str, Any]
+) -> SendCall:
+    """Returns the call that makes a file. Raises ItemFailed for one that is too large."""
+    flags = flags_of(fields, "keepRevisionForever", "ocrLanguage", "useContentAsIndexableText")
+    body = {"name": name, "parents": parents_of(fields), **metadata_of(fields), **metadata}
+    return SendCall(
+        "POST",
+        UPLOADS,
+        {name: value for name, value in body.items() if value},
+        {"uploadType": "multipart", **WHOLE, **flags},
+        recipient=name,
+        file=call_file(name, content, mime_type),
+    )
+
+
+def call_file(name: str, content: bytes, mime_type: str) -> CallFile:
+    """Returns the file of a call. Raises ItemFailed for one that is too large."""
+    if len(content) > UPLOAD_BYTES:
+        raise ItemFailed("The file is larger than 1.5 MiB, the most that a step sends. Send a smaller one.")
+    kind = mime_type if _MIME_TYPE.fullmatch(mime_type) else item_files.OCTETS
+    return CallFile(kind, content, f"File “{name}” ({readable_size(len(content))})")
+
+
+async def file_of_run(call: StepCall, index: int, fields: ServiceFields, name: str) -> tuple[str, bytes, str]:
+    """Returns name, content and MIME type of a file of the item. Raises ItemFailed."""
+    file = item_files.file_of(call.items[index], name or "data")
+    if file.size > UPLOAD_BYTES:
+        raise ItemFailed("The file is larger than 1.5 MiB, the most that a step sends. Send a smaller one.")
+    return file.file_name or "", await item_files.content_of(call, file), file.mime_type
