@@ -15,6 +15,8 @@ from steward.model.plan import (
     PlanStep,
     PlanTrigger,
     Retry,
+    StartField,
+    StartFieldType,
     StepKind,
     StepSource,
     Variable,
@@ -48,7 +50,28 @@ def _trigger(trigger: PlanTrigger) -> JsonObject:
         "topics": list(trigger.topics),
         "replaced": trigger.replaced,
         "place": list(trigger.place),
+        "fields": [_field(part) for part in trigger.fields],
     }
+
+
+def _field(field: StartField) -> JsonObject:
+    return {
+        "path": list(field.path),
+        "label": field.label,
+        "type": str(field.type),
+        "required": field.required,
+        "options": list(field.options),
+    }
+
+
+def _read_field(stored: Mapping[str, Any]) -> StartField:
+    return StartField(
+        path=tuple(stored["path"]),
+        label=stored["label"],
+        type=StartFieldType(stored["type"]),
+        required=stored["required"],
+        options=tuple(stored["options"]),
+    )
 
 
 def _variable(variable: Variable) -> list[JsonValue]:
@@ -122,6 +145,7 @@ def _read_trigger(stored: Mapping[str, Any]) -> PlanTrigger:
         topics=tuple(stored["topics"]),
         replaced=stored["replaced"],
         place=(stored["place"][0], stored["place"][1]),
+        fields=tuple(_read_field(part) for part in stored.get("fields", ())),
     )
 
 

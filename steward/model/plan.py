@@ -103,9 +103,41 @@ class PlanEdge:
     input: int = 0
 
 
+class StartFieldType(StrEnum):
+    """What a value that a run is started with is."""
+
+    TEXT = "text"
+    LONG_TEXT = "long_text"
+    NUMBER = "number"
+    EMAIL = "email"
+    DATE = "date"
+    CHOICE = "choice"  # one of `options`
+    CHOICES = "choices"  # a list of some of `options`
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class StartField:
+    """A value that a run is started with: where it stands in the payload, and what it is."""
+
+    path: tuple[str, ...]
+    label: str
+    type: StartFieldType = StartFieldType.TEXT
+    required: bool = False
+    options: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The path as one text."""
+        return ".".join(self.path)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanTrigger:
-    """How a file's workflow starts, as proposed; `name` is the step its edges leave from."""
+    """How a file's workflow starts, as proposed; `name` is the step its edges leave from.
+
+    `fields` are those that its form asks for.
+    """
 
     name: str
     kind: str  # manual, schedule or event
@@ -113,6 +145,7 @@ class PlanTrigger:
     topics: tuple[str, ...] = ()
     replaced: str | None = None
     place: tuple[float, float] = (0.0, 0.0)
+    fields: tuple[StartField, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,35 @@ async def test_a_payload_may_have_256_kib_and_no_more(shop: Shop) -> None:
     assert list(refused.value.errors or ()) == ["payload"]
 
 
+@pytest.mark.parametrize(
+    ("payload", "faults"),
+    [
+        ({"count": "three"}, {"payload.Mail", "payload.count"}),
+        ({"Mail": "", "kind": "C"}, {"payload.Mail", "payload.kind"}),
+        ({"Mail": "a@b.example", "sizes": ["S", "XL"]}, {"payload.sizes"}),
+        ({"Mail": "a@b.example", "count": True}, {"payload.count"}),
+    ],
+)
+async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
+    shop: Shop, payload: JsonObject, faults: set[str]
+) -> None:
+    """Required ones, numbers and options; no run is made, and the key stays free."""
+    export = shown_by("formTrigger")
+    rows = [
+        {"fieldLabel": "Mail", "requiredField": True},
+        {"fieldLabel": "count", "fieldType": "number"},
+        {"fieldLabel": "kind", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "A"}]}},
+        {"fieldLabel": "sizes", "fieldType": "checkbox", "fieldOptions": {"values": [{"option": "S"}]}},
+    ]
+    export["nodes"][0]["parameters"] = {"formFields": {"values": rows}}
+    automation = await automated(shop, export)
+    with pytest.raises(ValidationFailed) as refused:
+        await started(shop, automation, payload)
+    assert set(refused.value.errors or ()) == faults
+    filled = {"Mail": "a@b.example", "count": 3, "kind": "A", "sizes": ["S"], "beside": None}
+    assert not (await started(shop, automation, filled)).replayed
+
+
 async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:
     """Refused by name; without it the same key starts a run."""
     automation = await shop.hiding()

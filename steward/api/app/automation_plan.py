@@ -1,5 +1,7 @@
 """The steps of a workflow automation in the web app, and which of them want a connection."""
 
+from typing import Literal
+
 import msgspec
 
 from steward.api.http.operation import Access, Answer, ApiCall, Operation
@@ -9,24 +11,39 @@ from steward.database.automations import plans
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.imports.keep import shown_plan
+from steward.imports.n8n.start_fields import start_form
 from steward.model import kept_plan
 from steward.model.account import Role
 from steward.model.automation import AutomationKind
 from steward.model.ids import AutomationId
+from steward.model.plan import StartField
 
 _NONE: PlanWire = {"trigger": None, "steps": [], "edges": []}
+
+
+class StartFieldRecord(msgspec.Struct):
+    """A value that a run can be started with; `path` is where it stands in the payload."""
+
+    name: str
+    path: list[str]
+    label: str
+    type: Literal["text", "long_text", "number", "email", "date", "choice", "choices", "json"]
+    required: bool
+    options: list[str]
 
 
 class AutomationPlanAnswer(msgspec.Struct):
     """The automation's own copy of its plan, as an import's is shown.
 
     `bindable` are the steps whose connection is chosen by `bindings` or `accounts`, in plan order; the store
-    is the automation's. `idle` names the steps no run comes to. Empty for an automation of a template.
+    is the automation's. `idle` names the steps no run comes to. `start_fields` are the values that a run by
+    hand is started with, null when its start takes none. Empty for an automation of a template.
     """
 
     plan: PlanWire
     bindable: list[BindableStep]
     idle: list[str]
+    start_fields: list[StartFieldRecord] | None
 
 
 async def find(tx: Tx, call: ApiCall) -> Answer:
@@ -36,14 +53,28 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
     if automation.kind is AutomationKind.WORKFLOW:
         stored_plan = await plans.newest(tx, automation.org, automation.id)
     if stored_plan is None:
-        return AutomationPlanAnswer(_NONE, [], [])
+        return AutomationPlanAnswer(_NONE, [], [], None)
     plan = kept_plan.from_kept(stored_plan.plan)
     idle = [
         step.name
         for step in plan.steps
         if step.origin is not None and (step.origin.disabled or not step.origin.reachable)
     ]
-    return AutomationPlanAnswer(shown_plan(stored_plan.plan), await bindable(tx, automation.org, plan), idle)
+    form = start_form(plan)
+    fields = None if form is None else [_start_field(field) for field in form.fields]
+    can_bind = await bindable(tx, automation.org, plan)
+    return AutomationPlanAnswer(shown_plan(stored_plan.plan), can_bind, idle, fields)
+
+
+def _start_field(field: StartField) -> StartFieldRecord:
+    return StartFieldRecord(
+        name=field.name,
+        path=list(field.path),
+        label=field.label,
+        type=field.type.value,
+        required=field.required,
+        options=list(field.options),
+    )
 
 
 OPERATIONS = (

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from steward.imports.n8n import schedules
 from steward.imports.n8n.field_labels import words_of
+from steward.imports.n8n.form_fields import form_fields
 from steward.imports.n8n.schedules import ScheduleReading
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
@@ -68,7 +69,9 @@ def proposed(node: Node) -> Proposed:
         return _scheduled(node)
     if node.type in STORES:
         return _by_event(node)
-    proposal = Proposed(PlanTrigger(node.name, "manual", replaced=node.type, place=node.position))
+    fields = form_fields(node.parameters) if node.type == "formTrigger" else ()
+    trigger = PlanTrigger(node.name, "manual", replaced=node.type, place=node.position, fields=fields)
+    proposal = Proposed(trigger)
     proposal.findings.append(_foreign(node, _started_in_n8n(node.type)))
     return proposal
 

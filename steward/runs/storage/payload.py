@@ -15,8 +15,8 @@ from steward.model import kept_plan
 from steward.model.automation import Automation, AutomationKind
 from steward.model.ids import OrgId, RunId
 from steward.model.instants import wire_time
-from steward.model.json import JsonObject
-from steward.model.plan import DataMode, PlanTrigger
+from steward.model.json import JsonObject, JsonValue
+from steward.model.plan import DataMode, PlanTrigger, StartField, StartFieldType
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Run
 
@@ -31,9 +31,40 @@ async def check(tx: Tx, automation: Automation, payload: JsonObject) -> None:
     stored = None
     if automation.kind is AutomationKind.WORKFLOW:
         stored = await plans.newest(tx, automation.org, automation.id)
-    if stored is None or kept_plan.from_kept(stored.plan).mode is not DataMode.ITEMS:
+    plan = None if stored is None else kept_plan.from_kept(stored.plan)
+    if plan is None or plan.mode is not DataMode.ITEMS:
         words = "Only automations of workflows from n8n are started with a payload. Leave it out."
         raise ValidationFailed(errors={_FIELD: [words]})
+    entry = plan.entry()
+    errors = {} if entry is None else _form_errors(entry, payload)
+    if errors:
+        raise ValidationFailed(errors=errors)
+
+
+def _form_errors(entry: PlanTrigger, payload: JsonObject) -> dict[str, list[str]]:
+    """What is wrong with the values of the form that the workflow starts with, by field."""
+    errors: dict[str, list[str]] = {}
+    for field in entry.fields:
+        words = _value_error(field, payload.get(field.name))
+        if words is not None:
+            errors[f"{_FIELD}.{field.name}"] = [words]
+    return errors
+
+
+def _value_error(field: StartField, value: JsonValue) -> str | None:
+    if value is None or value in ("", []):
+        return "The form requires this field. Give a value." if field.required else None
+    if field.type is StartFieldType.NUMBER and not (
+        isinstance(value, int | float) and not isinstance(value, bool)
+    ):
+        return "Give a number."
+    if field.type is StartFieldType.CHOICE and value not in field.options:
+        return "Give one of the options of the form."
+    if field.type is StartFieldType.CHOICES and not (
+        isinstance(value, list) and all(option in field.options for option in value)
+    ):
+        return "Give a list of options of the form."
+    return None
 
 
 async def store(tx: Tx, vault: Vault, org: OrgId, run: RunId, payload: JsonObject) -> None:

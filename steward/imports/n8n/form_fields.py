@@ -1,0 +1,66 @@
+"""The fields that a form trigger asks for."""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from steward.model.json import JsonObject
+from steward.model.plan import StartField, StartFieldType
+
+_MAX_FIELDS: Final = 100
+_MAX_NAME: Final = 500
+_TYPES = MappingProxyType(
+    {
+        "text": StartFieldType.TEXT,
+        "hiddenField": StartFieldType.TEXT,
+        "password": StartFieldType.TEXT,
+        "textarea": StartFieldType.LONG_TEXT,
+        "number": StartFieldType.NUMBER,
+        "email": StartFieldType.EMAIL,
+        "date": StartFieldType.DATE,
+        "dropdown": StartFieldType.CHOICE,
+        "radio": StartFieldType.CHOICE,
+        "checkbox": StartFieldType.CHOICES,
+    }
+)
+
+
+def form_fields(parameters: JsonObject) -> tuple[StartField, ...]:
+    """The fields of the form that a payload can fill; files and pieces of HTML are left out."""
+    fields: dict[str, StartField] = {}
+    for row in _rows(parameters):
+        field = _field(row)
+        if field is not None and len(fields) < _MAX_FIELDS:
+            fields.setdefault(field.name, field)
+    return tuple(fields.values())
+
+
+def _rows(parameters: JsonObject) -> Iterator[Mapping[str, Any]]:
+    listed = parameters.get("formFields")
+    values = listed.get("values") if isinstance(listed, Mapping) else None
+    yield from (row for row in values if isinstance(row, Mapping)) if isinstance(values, list) else ()
+
+
+def _field(row: Mapping[str, Any]) -> StartField | None:
+    field_type = _TYPES.get(str(row.get("fieldType", "text")))
+    label = row.get("fieldLabel")
+    name = row.get("fieldName") or label
+    if field_type is None or not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
+        return None
+    options = _options(row)
+    if field_type is StartFieldType.CHOICE and row.get("multiselect") is True:
+        field_type = StartFieldType.CHOICES
+    if field_type in (StartFieldType.CHOICE, StartFieldType.CHOICES) and not options:
+        field_type = StartFieldType.JSON if field_type is StartFieldType.CHOICES else StartFieldType.TEXT
+    shown = label if isinstance(label, str) and label else name
+    return StartField((name,), shown[:_MAX_NAME], field_type, row.get("requiredField") is True, options)
+
+
+def _options(row: Mapping[str, Any]) -> tuple[str, ...]:
+    listed = row.get("fieldOptions")
+    values = listed.get("values") if isinstance(listed, Mapping) else None
+    rows = values if isinstance(values, list) else []
+    options = (value.get("option") for value in rows if isinstance(value, Mapping))
+    texts = [text for text in options if isinstance(text, str) and text]
+    # A text that begins with "=" is computed in n8n for each visitor: any value may be one of them.
+    return () if any(text.startswith("=") for text in texts) else tuple(dict.fromkeys(texts))

@@ -1,0 +1,79 @@
+"""The values that a run by hand is started with. See docs/design/api/runs.md#run-now."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from steward.imports.n8n.read import read_value
+from steward.imports.n8n.start_fields import start_form
+from steward.model import kept_plan
+from tests.imports.exports import chain, code, node
+
+
+def asked(trigger: str, *steps: Mapping[str, Any], **parameters: Any) -> list[tuple[str, str, bool]] | None:
+    """Returns name, type and whether it is required, of each field that the workflow asks for."""
+    export = chain(*steps)
+    export["nodes"][0] = {
+        **export["nodes"][0],
+        "type": f"n8n-nodes-base.{trigger}",
+        "parameters": parameters,
+    }
+    plan = read_value(export).plan
+    form = start_form(kept_plan.from_kept(kept_plan.to_kept(plan)))
+    return None if form is None else [(field.name, field.type, field.required) for field in form.fields]
+
+
+def set_to(name: str, **values: str) -> dict[str, Any]:
+    """A step whose items have these fields and no others."""
+    rows = [{"id": field, "name": field, "value": value, "type": "string"} for field, value in values.items()]
+    return node(name, "set", 3.4, {"assignments": {"assignments": rows}, "options": {}})
+
+
+def test_fields_that_later_steps_read_of_a_webhook_are_asked_for() -> None:
+    """By paths, in code and by the name of the start; members of a list and methods are no names."""
+    first = set_to(
+        "First",
+        a="={{ $json.body.order.number }}",
+        b="={{ $json.body['e mail'].toLowerCase() }}",
+        c="={{ $json.body.rows[0].sku }}",
+        d="={{ $json.headers.host }}",
+    )
+    second = code("Second", "return [{json: {x: $('Begin').first().json.body.note, y: $json.a}}]")
+    assert asked("webhook", first, second) == [
+        ("order.number", "text", False),
+        ("e mail", "text", False),
+        ("rows", "json", False),
+        ("note", "text", False),
+    ]
+
+
+def test_a_form_asks_for_its_own_fields() -> None:
+    """With their types; a file cannot be given, a field with a name goes by it."""
+    rows = [
+        {"fieldLabel": "Your mail", "fieldType": "email", "requiredField": True},
+        {"fieldLabel": "How many", "fieldName": "count", "fieldType": "number"},
+        {"fieldLabel": "Kind", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "A"}]}},
+        {"fieldLabel": "Picture", "fieldType": "file"},
+    ]
+    step = set_to("See", a="={{ $json['Your mail'] }} {{ $json.submittedAt }} {{ $json.more }}")
+    assert asked("formTrigger", step, formFields={"values": rows}) == [
+        ("Your mail", "email", True),
+        ("count", "number", False),
+        ("Kind", "choice", False),
+        ("more", "text", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trigger", "fields"), [("manualTrigger", None), ("webhook", []), ("scheduleTrigger", None)]
+)
+def test_a_start_whose_fields_nobody_reads_asks_for_none(trigger: str, fields: list[Any] | None) -> None:
+    """A webhook takes JSON all the same; a schedule has values of its own."""
+    assert asked(trigger, set_to("See", a="fixed")) == fields
+
+
+def test_a_start_by_hand_asks_for_what_steps_read() -> None:
+    """A step that replaces the items ends it."""
+    steps = (set_to("First", a="={{ $json.city }}"), set_to("Then", b="={{ $json.a }}"))
+    assert asked("manualTrigger", *steps) == [("city", "text", False)]
