@@ -2,9 +2,10 @@
 
 import { changed } from "../../api/cache.svelte";
 import { call, Refused } from "../../api/client";
-import type { AutomationRecord, RunRecord } from "../../api/schema";
+import type { AutomationRecord, RunRecord, StartFieldRecord } from "../../api/schema";
 import { Action, idempotencyKey } from "../../lib/action.svelte";
 import { notes } from "../../lib/notes.svelte";
+import type { Payload } from "../../lib/start_values";
 
 type Step = "pause" | "resume" | "archive" | "restore";
 const DONE: Readonly<Record<Step, string>> = {
@@ -31,9 +32,25 @@ async function step(which: Step, automation: AutomationRecord): Promise<Automati
   return answer.automation;
 }
 
+/** A run that a person is asked values for. */
+export interface Starting {
+  automation: AutomationRecord;
+  mode: "live" | "test";
+  fields: readonly StartFieldRecord[];
+}
+
+/** The values that a run of it can be given; null when it starts without. */
+async function startFields(automation: AutomationRecord): Promise<readonly StartFieldRecord[] | null> {
+  if (automation.source !== "workflow_tool") return null;
+  const plan = await call("get", "/app/automations/{automation_id}/plan", { params: { automation_id: automation.id } });
+  return plan.start_fields;
+}
+
 export class Acting {
   /** The one that is asked about: run now, or archive. */
   asked = $state.raw<{ what: "run" | "archive"; automation: AutomationRecord }>();
+  /** The run whose values are asked for. */
+  starting = $state.raw<Starting>();
   /** Which automation the last refusal is about. */
   of = $state<string>();
   #key = idempotencyKey();
@@ -55,7 +72,19 @@ export class Acting {
     notes.add(`${after.name} ${words}`, { undo: which === "pause" && other ? () => this.#undo(other, after) : undefined });
   });
 
-  test = new Action(async (automation: AutomationRecord) => this.#start(automation, "test"));
+  test = new Action(async (automation: AutomationRecord) => {
+    if (!(await this.#asksValues(automation, "test"))) await this.#start(automation, "test");
+  });
+
+  /** Asks for the values of a live run, or whether to run it. */
+  open = new Action(async (automation: AutomationRecord) => {
+    if (!(await this.#asksValues(automation, "live"))) this.ask("run", automation);
+  });
+
+  /** Starts the run with the values that were asked for. */
+  begin = new Action(async (payload: Payload) => {
+    if (this.starting) await this.#start(this.starting.automation, this.starting.mode, payload);
+  });
 
   live = new Action(async () => {
     if (this.asked) await this.#start(this.asked.automation, "live");
@@ -77,12 +106,22 @@ export class Acting {
     this.asked = { what, automation };
   }
 
-  async #start(automation: AutomationRecord, mode: "live" | "test"): Promise<void> {
+  async #asksValues(automation: AutomationRecord, mode: "live" | "test"): Promise<boolean> {
+    this.of = automation.id;
+    const fields = await startFields(automation);
+    if (!fields) return false;
+    this.#key = idempotencyKey();
+    this.begin.forget();
+    this.starting = { automation, mode, fields };
+    return true;
+  }
+
+  async #start(automation: AutomationRecord, mode: "live" | "test", payload?: Payload): Promise<void> {
     this.of = automation.id;
     try {
       const { run } = await call("post", "/v1/automations/{automation_id}/runs", {
         params: { automation_id: automation.id },
-        body: { idempotency_key: this.#key, mode },
+        body: { idempotency_key: this.#key, mode, ...(payload && { payload }) },
       });
       this.#key = idempotencyKey();
       changed("/v1/automations/runs", "/v1/automations/status");

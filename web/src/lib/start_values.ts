@@ -1,0 +1,97 @@
+/** The values that a run by hand is started with: fields as typed, the payload they make, and what is wrong with them. */
+
+import type { StartFieldRecord } from "../api/schema";
+
+export type Payload = Readonly<Record<string, unknown>>;
+/** What is in a field, by the field's name: its text, or the options that are ticked. */
+export type Typed = Record<string, string | string[]>;
+export type Faults = Record<string, string[]>;
+
+export const MOST_BYTES = 256 * 1024;
+export const TOO_LARGE = "A payload has at most 256 KiB. Send less.";
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function at(payload: Payload, path: readonly string[]): unknown {
+  return path.reduce<unknown>((value, key) => (isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined), payload);
+}
+
+function withValue(payload: Payload, path: readonly string[], value: unknown): Payload {
+  const [key, ...rest] = path;
+  if (key === undefined) return payload;
+  const inner = Object.hasOwn(payload, key) ? payload[key] : undefined;
+  if (value === undefined && (rest.length ? !isObject(inner) : inner === undefined)) return payload;
+  const next = rest.length ? withValue(isObject(inner) ? inner : {}, rest, value) : value;
+  const others = Object.entries(payload).filter(([name]) => name !== key);
+  if (next === undefined || (value === undefined && isObject(next) && !Object.keys(next).length)) return Object.fromEntries(others);
+  return Object.fromEntries([...others, [key, next]]);
+}
+
+function shown(field: StartFieldRecord, value: unknown): string | string[] {
+  if (field.type === "choices") return Array.isArray(value) ? value.filter((one) => typeof one === "string") : [];
+  if (value === undefined || value === null) return "";
+  return typeof value === "string" && field.type !== "json" ? value : JSON.stringify(value);
+}
+
+/** What the fields show of a payload. */
+export function typedOf(fields: readonly StartFieldRecord[], payload: Payload): Typed {
+  return Object.fromEntries(fields.map((field) => [field.name, shown(field, at(payload, field.path))]));
+}
+
+/** The value of what is in a field; undefined for nothing. Throws SyntaxError where JSON is asked for. */
+function valueOf(field: StartFieldRecord, typed: string | string[]): unknown {
+  if (Array.isArray(typed)) return typed.length ? typed : undefined;
+  if (!typed.trim()) return undefined;
+  if (field.type === "json") return JSON.parse(typed) as unknown;
+  return field.type === "number" ? Number(typed) : typed;
+}
+
+/** The payload with what was typed; what a field does not change stays as it is. Only for fields without faults. */
+export function payloadOf(fields: readonly StartFieldRecord[], typed: Typed, before: Payload): Payload {
+  return fields.reduce((payload, field) => {
+    const text = typed[field.name] ?? "";
+    if (JSON.stringify(text) === JSON.stringify(shown(field, at(before, field.path)))) return payload;
+    return withValue(payload, field.path, valueOf(field, text));
+  }, before);
+}
+
+function faultOf(field: StartFieldRecord, typed: string | string[]): string | null {
+  if (typeof typed !== "string" ? !typed.length : !typed.trim()) return field.required ? "The form requires this field. Give a value." : null;
+  if (typeof typed !== "string") return null;
+  if (field.type === "number" && !Number.isFinite(Number(typed))) return "Give a number.";
+  if (field.type === "email" && !/^\S+@\S+$/.test(typed.trim())) return "Give an email address.";
+  if (field.type !== "json") return null;
+  try {
+    JSON.parse(typed);
+    return null;
+  } catch {
+    return "Give JSON, such as [1, 2] or {\"a\": 1}. Put text in double quotes.";
+  }
+}
+
+/** What is wrong with what was typed, by the field's name. */
+export function faultsOf(fields: readonly StartFieldRecord[], typed: Typed): Faults {
+  const found: Faults = {};
+  for (const field of fields) {
+    const fault = faultOf(field, typed[field.name] ?? "");
+    if (fault) found[field.name] = [fault];
+  }
+  return found;
+}
+
+/** A payload from its text, or what is wrong with the text. */
+export function readJson(text: string): { payload: Payload } | { fault: string } {
+  if (!text.trim()) return { payload: {} };
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? { payload: value } : { fault: "Give an object, such as {\"name\": \"value\"}." };
+  } catch (fault) {
+    return { fault: `This is not JSON: ${fault instanceof Error ? fault.message : "it cannot be read"}` };
+  }
+}
+
+/** Whether the payload is larger than the service takes. */
+export function isTooLarge(payload: Payload): boolean {
+  return new TextEncoder().encode(JSON.stringify(payload)).length > MOST_BYTES;
+}
