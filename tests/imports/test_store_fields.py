@@ -88,3 +88,43 @@ def test_a_field_without_an_operation_is_refused_by_name(step: dict[str, Any]) -
     """
     found = read_value(chain(step)).findings
     assert ("error", "parameter") in [(str(one.level), one.code) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "query"),
+    [
+        (
+            {"resource": "customer", "filters": {"email": "a@b.example", "orderBy": "name"}},
+            {"email": "a@b.example", "orderby": "name"},
+        ),
+        (
+            {"resource": "product", "options": {"sku": "={{ 'A1' }}"}},
+            {"sku": "A1"},
+        ),
+    ],
+)
+@on_one_engine
+async def test_objects_are_read_by_the_filters_of_the_step(
+    shop: Shop, parameters: dict[str, Any], query: dict[str, str]
+) -> None:
+    """n8n, WooCommerce, Get Many: of customers under Filters, of the others under Options."""
+    before = shop.world.state.ledger.last_seq
+    step = node("Store", "wooCommerce", 1, {"operation": "getAll", "limit": 1, **parameters})
+    integration = shop.connections["woocommerce"].integration_id
+    run = await shop.drained(await automated(shop, chain(step), integration_id=integration))
+    assert run.status is RunStatus.SUCCEEDED, run
+    paths = f"/wc/v3/{parameters['resource']}s"
+    entries = [
+        dict(entry.request.query)
+        for entry in shop.world.state.ledger.entries(before, reads=True)
+        if entry.request.path.endswith(paths)
+    ]
+    assert entries, "nothing was read"
+    assert query.items() <= entries[-1].items()
+
+
+@pytest.mark.parametrize("filters", [{"filters": {"sku": "A1"}}, {"options": {"colour": "red"}}])
+def test_a_filter_that_is_not_known_is_refused(filters: dict[str, Any]) -> None:
+    """See docs/design/imports-n8n.md#rules."""
+    step = node("Store", "wooCommerce", 1, {"resource": "customer", "operation": "getAll", **filters})
+    assert ("error", "parameter") in [(str(one.level), one.code) for one in read_value(chain(step)).findings]

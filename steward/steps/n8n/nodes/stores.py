@@ -47,6 +47,8 @@ _FILTERS = {
     "decimalPoints": "dp",
     "shippingClass": "shipping_class",
 }
+# Customers are filtered by a setting of their own, as n8n has it.
+_CUSTOMER_FILTERS = frozenset(("email", "order", "orderBy", "role"))
 _KNOWN_FILTERS = frozenset(
     re.findall(
         r"\w+",
@@ -211,6 +213,7 @@ class WooCommerceNode(_StoreNode):
     platform = "woocommerce"
     answers_with_object = True
     fields = WOO
+    parameters = _StoreNode.parameters | {"filters"}
     resources = frozenset(("product", "order", "customer"))
 
     def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
@@ -220,9 +223,11 @@ class WooCommerceNode(_StoreNode):
 
     def read_problems(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields unsupported filters."""
-        options = node.get("options", {})
-        for name in options if isinstance(options, Mapping) else ():
-            if name not in _KNOWN_FILTERS:
+        options, filters = node.get("options", {}), node.get("filters", {})
+        names = [(name, _KNOWN_FILTERS) for name in options if isinstance(options, Mapping)]
+        names += [(name, _CUSTOMER_FILTERS) for name in filters if isinstance(filters, Mapping)]
+        for name, known_filters in names:
+            if name not in known_filters:
                 words = f"Its filter “{str(name)[:40]}” is not supported. Filter in a step of its own."
                 yield StepProblem("error", "parameter", words)
         if _operation(node) == "update" and _resource(node) == "customer":
@@ -236,7 +241,7 @@ class WooCommerceNode(_StoreNode):
             if not number:
                 raise ItemFailed("The id of the object to read is empty.")
             return await read_all(store.reader.read(OBJECTS, ObjectsQuery(resource, number)))
-        options = params.get("options", {})
+        options = params.get("filters" if resource == "customer" else "options", {})
         filters = tuple(
             (_FILTERS.get(name, _snake(name)), js.text(value))
             for name, value in (options.items() if isinstance(options, Mapping) else ())
