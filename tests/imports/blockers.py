@@ -14,7 +14,7 @@ _TYPES = frozenset(("node_type", "community_node", "ai_node", "binary"))
 _SHOWN = 40
 _QUOTED = re.compile(r"“[^”]*”")
 _PLACE = re.compile(r" \([^()]*column \d+\)")
-_NUMBER = re.compile(r"\d[\d.]*")
+_NUMBER = re.compile(r"\b\d+\b")
 
 
 @dataclass(frozen=True, slots=True)
