@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from steward.connections.vault import context_of_field
 from steward.database.accounts import audit, connections
 from steward.database.accounts.connections import DataKey, SealedField
 from steward.database.engine.base import Tx
@@ -82,6 +81,11 @@ async def seal_anew(tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, held: S
     data_key = unwrap(after.wrapped, masters, org_id=org, key_no=number)
     fresh = SealedField(field.field, field.version, number, seal(value, data_key, context_of(number)))
     return await connections.reseal(tx, org, held.integration, before=field, after=fresh)
+
+
+def context_of_field(org: OrgId, field: str, key_no: int) -> SealContext:
+    """What binds a sealed value that belongs to no connection to its place."""
+    return SealContext(org, IntegrationId(0), field, 1, key_no)
 
 
 def content_field(import_id: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from steward.connections.rotation import context_of_field
 from steward.connectors.base.connector import Connector
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.database.accounts import connections
@@ -110,11 +111,6 @@ async def seal_bytes(tx: Tx, vault: Vault, org: OrgId, *, field: str, value: byt
     """As `seal_text`, of bytes."""
     key_no, data_key = await _data_key(tx, vault, org)
     return key_no, seal(value, data_key, context_of_field(org, field, key_no))
-
-
-def context_of_field(org: OrgId, field: str, key_no: int) -> SealContext:
-    """What binds a sealed value that belongs to no connection to its place."""
-    return SealContext(org, IntegrationId(0), field, 1, key_no)
 
 
 async def open_text(tx: Tx, vault: Vault, org: OrgId, *, field: str, key_no: int, sealed: bytes) -> str:

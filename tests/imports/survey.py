@@ -21,7 +21,7 @@ from steward.steps.workflow.expressions.template import read_liquid
 from steward.steps.workflow.expressions.views import CheckRequest
 from tests.imports.blockers import SurveyedExport, SurveyReport, blockers_of, has_ai_node
 
-SLOW_MS = 1000.0
+SLOW_MS = 5000.0
 MAX_BYTES = 2 * 1024 * 1024  # as of the API
 # Whatever a file brings about in the reader, the other files are reported.
 _DEFECTS = (

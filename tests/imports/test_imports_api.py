@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from steward.connections import rotation
-from steward.connections.rotation import content_field
-from steward.connections.vault import context_of_field
+from steward.connections.rotation import content_field, context_of_field
 from steward.database.accounts import connections
 from steward.database.automations import plans
 from steward.database.imports import records as imports

@@ -1,20 +1,16 @@
 """Reads exports that other people published; they are not in the repository."""
 
-import time
-
 from tests.case_data import published_exports
 from tests.fuzz.test_exports import check_altered
 from tests.imports.shopify_flow.test_recorded import REDIRECT_OF_ARCHIVED, check_flows
 from tests.imports.survey import survey
 
 
-async def test_published_exports_are_read_within_a_second_each() -> None:
+async def test_published_exports_are_read_and_none_breaks() -> None:
     """Also with any of their values put in another's place."""
     exports = published_exports()
-    began = time.perf_counter()
     report = await survey(exports, None)
     assert report.broke == []
-    assert time.perf_counter() - began < len(exports)
     check_altered([path.read_text("utf-8") for path in exports if path.suffix == ".json"], 300)
     await check_flows(
         {path: REDIRECT_OF_ARCHIVED for path in exports if path.stem.startswith("real_auto-redirect")}

@@ -87,7 +87,6 @@ EXPECTED = {
         findings=(
             (CODE, "warning", "parameter"),
             (HTTP, "warning", "parameter"),
-            (HTTP, "warning", "parameter"),
         ),
     ),
     "admin_api_metafield": Expected(
