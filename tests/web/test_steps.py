@@ -87,7 +87,7 @@ async def test_an_approval_says_how_many_steps_may_follow(looking: Look, web: We
     binding = {"integration_id": account, "kind": "spreadsheet", "target": None}
     change = {"version": made["version"], "bindings": {"Log": binding, "Copy": binding}}
     await (await web.signed("member")).call("PATCH", f"/v1/automations/{automation}", change)
-    run = await web.run(automation, "followed by hand")
+    run = await web.run(automation, "followed-by-hand")
     assert run["status"] == "waiting_approval", run["message"]
     asked = await web.site.call("GET", f"/v1/automations/approvals/{run['approval_id']}")
     assert asked["approval"]["follows"] == {"steps": 1, "may_ask_again": True}
