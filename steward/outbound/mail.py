@@ -253,7 +253,7 @@ class MailTransport:
         return tuple(refusals)
 
     def _answered(self, code: int, message: str) -> MailFailed:
-        """Returns the failure that a refusing answer means: 4xx is for now, 5xx for good."""
+        """Returns the failure that a refusing answer means: 4xx is temporary, 5xx permanent."""
         text = self._register.clean(message)[:300]
         if 400 <= code < 500:
             words = f"The mail server does not take the message now (code {code})."

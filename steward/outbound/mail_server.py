@@ -15,7 +15,7 @@ COMMAND_S = 30.0
 MESSAGE_S = 60.0
 # Where mail servers listen; any other port is like a private address.
 PORTS = frozenset((25, 465, 587, 2465, 2525, 2587))
-# After how long a message is tried again that a server does not take for now.
+# After how long a message that a server declined temporarily is tried again.
 DEFER_S = 120.0
 
 

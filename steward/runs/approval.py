@@ -212,7 +212,7 @@ async def _decidable(
     automation = await automations.get(tx, actor.org, current.automation_id)
     if current.version != version or (change_hash is not None and change_hash != current.change_hash):
         raise StaleVersion(
-            "This approval was changed in the meantime. Reload it and check what it asks for now.",
+            "This approval was changed in the meantime. Reload it and check what it asks for.",
             data={"occurrence": None, "automation": automation, "approval": current},
         )
     if current.status is not ApprovalStatus.PENDING or tx.now >= current.expires_at:

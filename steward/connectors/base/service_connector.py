@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
@@ -78,7 +79,7 @@ class Account:
     identity: str
 
 
-class ServiceConnector:
+class ServiceConnector(ABC):
     """Connects an account of a service by its key; a subclass names the service and what is its own.
 
     `base_url` is the address of its API, `check_path` a path that names the key's account, `key_field` the
@@ -262,9 +263,9 @@ class ServiceConnector:
     def _key_of(self, secrets: ConnectionSecrets) -> str:
         return self.key_field if self.key_field in secrets.sealed else next(iter(secrets.sealed))
 
+    @abstractmethod
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the account that the check's answer names. Raises UnusableResponse."""
-        raise NotImplementedError
 
     async def destinations(
         self, http: ReadClient, secrets: ConnectionSecrets, parent: str | None

@@ -3,73 +3,43 @@
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from steward.connectors.base.connector import Capabilities
+from steward.connectors.base.google_service import GoogleServiceConnector
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import PathQuery, RecordPage
 from steward.connectors.base.service_calls import SendCallOperation
 from steward.connectors.base.service_connector import (
     Account,
-    ServiceConnector,
     ServiceReader,
     ServiceWriter,
-    SettingField,
     text_of,
 )
-from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
-from steward.model.connection import Auth
+from steward.connectors.base.settings import ConnectionSecrets
 from steward.model.json import JsonObject
 from steward.outbound.client import ReadClient, WriteClient
-from steward.outbound.endpoint import Credentials, RateLimit, UserSignIn
 from steward.outbound.errors import CallError, Throttled, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
-from steward.telemetry.redact import Secret
 
 SCOPES = "https://www.googleapis.com/auth/drive"
 FILE_BYTES = 20 * 1024 * 1024
 _WAIT_S = 2.0
 
 
-class GoogleDriveConnector(ServiceConnector):
+class GoogleDriveConnector(GoogleServiceConnector):
     """Connects a drive by the sign-in to Google; files are changed as the person who signed in."""
 
     id = "google_drive"
     title = "Google Drive"
-    fields: ClassVar[tuple[SettingField, ...]] = ()
-    key_field = ""
+    scopes = SCOPES
     check_path = "/drive/v3/about?fields=user"
-    rate_limit = RateLimit(max_concurrency=2)
     operation = SendCallOperation("google_drive.call", subject="file")
-    capabilities = Capabilities(reads=True, writes=True, sign_in=True)
 
-    def __init__(self, options: Options) -> None:
-        super().__init__(options)
-        self.facts = replace(self.facts, auth=(Auth.USER_SIGN_IN,), sign_in_scopes=SCOPES)
-        self._url = options.drive_url.rstrip("/")
-        self._token_url = options.token_url
-        self._client_id = options.google_client_id
-        self._client_secret = options.google_client_secret
-
-    def settings(self, form: JsonObject) -> ConnectionSettings:
-        """Raises BadSettings: a drive is connected by signing in."""
-        words = "Connect Google Drive by signing in to Google."
-        raise BadSettings({name: [words] for name in form} or {"": [words]})
-
-    def address(self, secrets: ConnectionSecrets) -> str:
-        """Returns the address of the API."""
-        return self._url
-
-    def credentials(self, secrets: ConnectionSecrets) -> Credentials:
-        """Returns the person's sign-in. Raises BadSettings without the operator's app."""
-        refresh = secrets.sealed.get("refresh_token")
-        if self._client_id is None or self._client_secret is None or refresh is None:
-            raise BadSettings({"": ["The operator has taken the sign-in to Google out of use."]})
-        return UserSignIn(self._client_id, Secret(self._client_secret), refresh, self._token_url)
+    def api_url(self, options: Options) -> str:
+        """Returns the address of the API as the operator's settings have it."""
+        return options.drive_url
 
     def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "GoogleDriveReader":
         """Returns a reader of the API's paths and of files."""
@@ -85,11 +55,6 @@ class GoogleDriveConnector(ServiceConnector):
         if response.status == 403 and failure is not None and b"ateLimitExceeded" in response.body:
             return Throttled(_WAIT_S, platform_text=failure.platform_text)
         return failure
-
-    def reason(self, answer: Mapping[str, Decoded]) -> str:
-        """Returns Google's own words."""
-        error = answer.get("error")
-        return text_of(error, "message") if isinstance(error, dict) else ""
 
     def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
         """Returns the person's address. Raises UnusableResponse."""
