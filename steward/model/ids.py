@@ -15,6 +15,9 @@ AutomationId = NewType("AutomationId", str)
 RunId = NewType("RunId", str)
 ChangeId = NewType("ChangeId", str)
 ApprovalId = NewType("ApprovalId", str)
+NoticeId = NewType("NoticeId", str)
+MessageId = NewType("MessageId", str)
+RouteId = NewType("RouteId", str)
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = tuple(first + second for first in _ALPHABET for second in _ALPHABET)

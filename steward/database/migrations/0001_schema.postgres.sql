@@ -39,14 +39,17 @@ BEGIN
         'connections', 'org_keys', 'connection_secrets', 'automations', 'memory', 'schedules', 'automation_history',
         'occurrences', 'runs', 'steps', 'step_values', 'changes', 'write_ledger', 'approvals', 'automation_topics',
         'listeners', 'subscriptions', 'topic_deliveries', 'catch_ups', 'events', 'event_bodies', 'last_seen',
-        'own_changes', 'imports', 'plans', 'run_files', 'run_file_parts']
+        'own_changes', 'imports', 'plans', 'run_files', 'run_file_parts',
+        'notices', 'inbox', 'messages', 'message_notices', 'notification_preferences', 'notification_routes',
+        'automation_watch']
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
         EXECUTE format('CREATE POLICY tenant ON %I USING (%s) WITH CHECK (%s)', owned, inside, inside);
     END LOOP;
     FOREACH owned IN ARRAY ARRAY['runs', 'schedules', 'approvals', 'write_ledger', 'members', 'occurrences',
-        'connections', 'listeners', 'catch_ups', 'events', 'own_changes', 'run_files']
+        'connections', 'listeners', 'catch_ups', 'events', 'own_changes', 'run_files',
+        'notices', 'inbox', 'messages', 'notification_routes']
     LOOP
         EXECUTE format('CREATE POLICY all_tenants ON %I TO steward_queue USING (true)', owned);
     END LOOP;
@@ -85,3 +88,7 @@ GRANT SELECT (org_id, applied_at) ON own_changes TO steward_queue;
 GRANT SELECT (org_id, id, state, not_before) ON events TO steward_queue;
 GRANT SELECT (org_id, integration_id, next_at) ON listeners TO steward_queue;
 GRANT SELECT (org_id, integration_id, object_type, next_at) ON catch_ups TO steward_queue;
+GRANT SELECT (org_id, id, state, created_at, not_before) ON notices TO steward_queue;
+GRANT SELECT (org_id, person_id, id, last_at) ON inbox TO steward_queue;
+GRANT SELECT (org_id, id, channel, state, due_at, next_try_at, sent_at) ON messages TO steward_queue;
+GRANT SELECT (org_id, id, state) ON notification_routes TO steward_queue;

@@ -98,6 +98,17 @@ CREATE TABLE sign_in_states (
     expires_at {ms} NOT NULL
 ) {strict};
 
+-- Links that set a new password: the hash of the link's token, used once.
+CREATE TABLE password_resets (
+    token_hash {text} PRIMARY KEY CHECK (length(token_hash) = 64),
+    person_id {int} NOT NULL REFERENCES people,
+    created_at {ms} NOT NULL,
+    expires_at {ms} NOT NULL,
+    used_at {ms}
+) {strict};
+CREATE INDEX password_resets_by_person ON password_resets (person_id);
+CREATE INDEX password_resets_ended ON password_resets (expires_at);
+
 -- Accounts ------------------------------------------------------------------------------------------
 
 CREATE TABLE organizations (
@@ -569,9 +580,14 @@ CREATE TABLE approvals (
     session_hash {text},
     comment {text} CHECK (length(comment) <= 500),
     excluded_changes {json},
+    -- When people are next told that it is about to expire, and how often they were; null once it is decided.
+    warn_at {ms},
+    warned {int} NOT NULL DEFAULT 0 CHECK (warned BETWEEN 0 AND 2),
     PRIMARY KEY (org_id, id),
-    CHECK ((status IN ('approved', 'partly_approved', 'rejected')) = (decided_by IS NOT NULL))
+    CHECK ((status IN ('approved', 'partly_approved', 'rejected')) = (decided_by IS NOT NULL)),
+    CHECK (warn_at IS NULL OR status = 'pending')
 ) {rowless};
+CREATE INDEX approvals_to_warn ON approvals (warn_at) WHERE warn_at IS NOT NULL;
 -- Each row is in one of the two unique indexes.
 CREATE UNIQUE INDEX approvals_pending ON approvals (org_id, run_id) WHERE status = 'pending';
 CREATE UNIQUE INDEX approvals_of_round ON approvals (org_id, run_id, round) WHERE status <> 'pending';
@@ -607,6 +623,154 @@ CREATE TABLE service_stats (
     oldest_due_at {ms},
     written_at {ms} NOT NULL
 ) {strict};
+
+-- Notifications -------------------------------------------------------------------------------------
+
+-- Facts to tell people, written in the transaction that makes the fact; `topic` is one of model/notice.py. `facts`
+-- holds what a message says, as it was then.
+CREATE TABLE notices (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    topic {text} NOT NULL CHECK (length(topic) BETWEEN 1 AND 40),
+    dedupe {text} NOT NULL CHECK (length(dedupe) BETWEEN 1 AND 160),
+    automation_id {id},
+    run_id {id},
+    approval_id {id},
+    integration_id {int},
+    route_id {id},
+    person_id {int},
+    count {int} NOT NULL CHECK (count >= 1),
+    facts {json} NOT NULL CHECK (length(facts) <= 2048),
+    created_at {ms} NOT NULL,
+    state {text} NOT NULL CHECK (state IN ('new', 'fanned_out', 'poison')),
+    failures {int} NOT NULL DEFAULT 0 CHECK (failures BETWEEN 0 AND 5),
+    not_before {ms} NOT NULL,
+    PRIMARY KEY (org_id, id),
+    UNIQUE (org_id, dedupe)
+) {rowless};
+CREATE INDEX notices_new ON notices (not_before, id) WHERE state = 'new';
+CREATE INDEX notices_poison ON notices (org_id, id) WHERE state = 'poison';
+
+-- A person's list in the web app: one unread row for each group, with a count.
+CREATE TABLE inbox (
+    org_id {int} NOT NULL REFERENCES organizations,
+    person_id {int} NOT NULL REFERENCES people,
+    id {id} NOT NULL,
+    group_key {text} NOT NULL CHECK (length(group_key) BETWEEN 1 AND 160),
+    topic {text} NOT NULL CHECK (length(topic) BETWEEN 1 AND 40),
+    automation_id {id},
+    run_id {id},
+    approval_id {id},
+    integration_id {int},
+    route_id {id},
+    count {int} NOT NULL CHECK (count >= 1),
+    automations {int} NOT NULL DEFAULT 1 CHECK (automations >= 1),
+    facts {json} NOT NULL CHECK (length(facts) <= 2048),
+    first_at {ms} NOT NULL,
+    last_at {ms} NOT NULL,
+    read_at {ms},
+    PRIMARY KEY (org_id, person_id, id)
+) {rowless};
+CREATE UNIQUE INDEX inbox_unread ON inbox (org_id, person_id, group_key) WHERE read_at IS NULL;
+CREATE INDEX inbox_newest ON inbox (org_id, person_id, last_at, id);
+CREATE INDEX inbox_by_age ON inbox (last_at);
+
+-- What one channel is handed for one person (`person_id`) or one route (`route_id`); the other one is 0 or empty, so
+-- that both can stand in a unique index. `next_try_at`: when the next step of an unfinished message is due, by its
+-- state: closing, delivery, or the end of the lease. `envelope` fixes what the message says, and so its bytes.
+CREATE TABLE messages (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    person_id {int} NOT NULL DEFAULT 0,
+    route_id {id} NOT NULL DEFAULT '',
+    channel {text} NOT NULL CHECK (channel IN ('email', 'push', 'teams', 'slack', 'webhook')),
+    kind {text} NOT NULL CHECK (kind IN ('notices', 'digest', 'transactional', 'test')),
+    state {text} NOT NULL CHECK (state IN ('collecting', 'due', 'sending', 'sent', 'refused', 'expired', 'obsolete')),
+    created_at {ms} NOT NULL,
+    due_at {ms} NOT NULL,
+    next_try_at {ms},
+    closed_at {ms},
+    expires_at {ms},
+    lease_until {ms},
+    attempt {int} NOT NULL DEFAULT 0 CHECK (attempt >= 0),
+    count {int} NOT NULL DEFAULT 0 CHECK (count >= 0),
+    envelope {json} CHECK (length(envelope) <= 8192),
+    sealed {bytes},
+    sealed_key {int},
+    last_status {int},
+    error {text} CHECK (length(error) <= 300),
+    sent_at {ms},
+    PRIMARY KEY (org_id, id),
+    CHECK ((state IN ('collecting', 'due', 'sending')) = (next_try_at IS NOT NULL)),
+    CHECK ((state = 'sending') = (lease_until IS NOT NULL)),
+    CHECK ((state = 'sent') = (sent_at IS NOT NULL)),
+    CHECK ((sealed IS NULL) = (sealed_key IS NULL)),
+    CHECK ((person_id = 0) <> (route_id = ''))
+) {rowless};
+CREATE UNIQUE INDEX messages_open ON messages (org_id, person_id, route_id, channel, kind) WHERE state = 'collecting';
+CREATE INDEX messages_due ON messages (next_try_at) WHERE next_try_at IS NOT NULL;
+CREATE INDEX messages_of_receiver ON messages (org_id, person_id, route_id, channel, closed_at);
+CREATE INDEX messages_sent ON messages (org_id, channel, sent_at) WHERE sent_at IS NOT NULL;
+
+CREATE TABLE message_notices (
+    org_id {int} NOT NULL,
+    message_id {id} NOT NULL,
+    notice_id {id} NOT NULL,
+    PRIMARY KEY (org_id, message_id, notice_id),
+    FOREIGN KEY (org_id, message_id) REFERENCES messages ON DELETE CASCADE
+) {rowless};
+
+-- `mail_refusals`: how many mails in a row the person's server refused for good.
+CREATE TABLE notification_preferences (
+    org_id {int} NOT NULL REFERENCES organizations,
+    person_id {int} NOT NULL REFERENCES people,
+    preferences {json} NOT NULL,
+    mail_refusals {int} NOT NULL DEFAULT 0 CHECK (mail_refusals >= 0),
+    updated_at {ms} NOT NULL,
+    PRIMARY KEY (org_id, person_id)
+) {rowless};
+
+-- Where notices go beside people. `url` and the signing secrets of a webhook are sealed; `old_secret` signs as well
+-- until `old_secret_until`.
+CREATE TABLE notification_routes (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    name {text} NOT NULL CHECK (length(name) BETWEEN 1 AND 80),
+    channel {text} NOT NULL CHECK (channel IN ('teams', 'slack', 'webhook')),
+    integration_id {int},
+    target {text} CHECK (length(target) <= 80),
+    url {bytes},
+    secret {bytes},
+    old_secret {bytes},
+    old_secret_until {ms},
+    key_no {int},
+    topics {json} NOT NULL,
+    automation_ids {json},
+    integration_ids {json},
+    state {text} NOT NULL CHECK (state IN ('ok', 'broken')),
+    reason {text} CHECK (length(reason) <= 300),
+    failures {int} NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failing_since {ms},
+    broken_at {ms},
+    last_accepted_at {ms},
+    created_at {ms} NOT NULL,
+    created_by {int},
+    PRIMARY KEY (org_id, id),
+    CHECK ((channel = 'webhook') = (url IS NOT NULL AND secret IS NOT NULL AND key_no IS NOT NULL)),
+    CHECK ((channel = 'webhook') = (integration_id IS NULL)),
+    CHECK ((old_secret IS NULL) = (old_secret_until IS NULL))
+) {rowless};
+
+-- After how many periods without a success people are told, and since when an automation is without one.
+CREATE TABLE automation_watch (
+    org_id {int} NOT NULL,
+    automation_id {id} NOT NULL,
+    quiet_after {int} CHECK (quiet_after BETWEEN 1 AND 50),
+    quiet_since {ms},
+    notified_at {ms},
+    PRIMARY KEY (org_id, automation_id),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {rowless};
 
 -- Store events --------------------------------------------------------------------------------------
 

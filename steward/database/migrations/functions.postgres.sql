@@ -482,6 +482,77 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT count(*) FROM events AS e WHERE e.state = 'poison'
 $$;
 
+-- Notifications ----------------------------------------------------------------------------------------------
+
+CREATE OR REPLACE FUNCTION queue_notices(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT n.org_id, n.id FROM notices AS n WHERE n.state = 'new' AND n.not_before <= steward_now()
+    ORDER BY n.not_before, n.id LIMIT max_rows
+$$;
+
+CREATE OR REPLACE FUNCTION queue_messages(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT m.org_id, m.id FROM messages AS m WHERE m.next_try_at <= steward_now()
+      AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
+                      WHERE f.task = 'send' AND f.key = m.id AND f.not_before > steward_now())
+    ORDER BY m.next_try_at, m.id LIMIT max_rows
+$$;
+
+-- Approvals whose time to be told about has come.
+CREATE OR REPLACE FUNCTION queue_warn(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT a.org_id, a.id FROM approvals AS a WHERE a.warn_at <= steward_now()
+      AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
+                      WHERE f.task = 'warn' AND f.key = a.id AND f.not_before > steward_now())
+    ORDER BY a.warn_at, a.id LIMIT max_rows
+$$;
+
+CREATE OR REPLACE FUNCTION queue_retain_notices(border text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT o.org_id, r.id FROM dir_orgs AS o
+    CROSS JOIN LATERAL (SELECT n.id FROM notices AS n WHERE n.org_id = o.org_id AND n.id < border
+                        ORDER BY n.id LIMIT max_rows) AS r
+    ORDER BY o.org_id, r.id LIMIT max_rows
+$$;
+
+CREATE OR REPLACE FUNCTION queue_retain_messages(border text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT o.org_id, r.id FROM dir_orgs AS o
+    CROSS JOIN LATERAL (SELECT m.id FROM messages AS m
+                        WHERE m.org_id = o.org_id AND m.id < border AND m.next_try_at IS NULL
+                        ORDER BY m.id LIMIT max_rows) AS r
+    ORDER BY o.org_id, r.id LIMIT max_rows
+$$;
+
+CREATE OR REPLACE FUNCTION queue_retain_inbox(before bigint, max_rows bigint)
+RETURNS TABLE (org_id bigint, person_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT i.org_id, i.person_id, i.id FROM inbox AS i WHERE i.last_at < before ORDER BY i.last_at LIMIT max_rows
+$$;
+
+-- Gauges of notifications over all organizations: numbers only.
+CREATE OR REPLACE FUNCTION queue_notice_gauges() RETURNS TABLE (oldest_new_at bigint, poison bigint, broken_routes bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT (SELECT min(n.created_at) FROM notices AS n WHERE n.state = 'new'),
+           (SELECT count(*) FROM notices AS n WHERE n.state = 'poison'),
+           (SELECT count(*) FROM notification_routes AS r WHERE r.state = 'broken')
+$$;
+
+-- The messages of each channel that are due and not delivered, and when the channel took one last.
+CREATE OR REPLACE FUNCTION queue_message_gauges()
+RETURNS TABLE (channel text, waiting bigint, oldest_due_at bigint, last_sent_at bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT c.channel,
+        (SELECT count(*) FROM messages AS m WHERE m.channel = c.channel AND m.state IN ('due', 'sending')
+            AND m.next_try_at IS NOT NULL),
+        (SELECT min(m.due_at) FROM messages AS m WHERE m.channel = c.channel AND m.state IN ('due', 'sending')
+            AND m.next_try_at IS NOT NULL),
+        (SELECT max(l.sent_at) FROM dir_orgs AS o CROSS JOIN LATERAL (
+            SELECT m.sent_at FROM messages AS m WHERE m.org_id = o.org_id AND m.channel = c.channel
+              AND m.sent_at IS NOT NULL ORDER BY m.sent_at DESC LIMIT 1) AS l)
+    FROM (VALUES ('email'), ('push'), ('teams'), ('slack'), ('webhook')) AS c (channel)
+$$;
+
 -- Runs -------------------------------------------------------------------------------------------------------
 
 -- An automation as database/automations/records.py reads it, as JSON; null when there is none.

@@ -20,6 +20,13 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "run_files": ("run_id", "sha256"),
     "runs": ("id",),
     "approvals": ("id",),
+    "message_notices": ("message_id", "notice_id"),
+    "messages": ("id",),
+    "notices": ("id",),
+    "inbox": ("person_id", "id"),
+    "notification_preferences": ("person_id",),
+    "notification_routes": ("id",),
+    "automation_watch": ("automation_id",),
     "occurrences": ("automation_id", "slot_at"),
     "automation_history": ("id",),
     "automation_topics": ("integration_id", "topic", "automation_id"),
@@ -134,6 +141,7 @@ async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
     )
     await tx.execute("DELETE FROM sessions WHERE person_id = :person", args)
     await tx.execute("DELETE FROM invitations WHERE person_id = :person", args)
+    await tx.execute("DELETE FROM password_resets WHERE person_id = :person", args)
     await tx.execute("DELETE FROM login_attempts WHERE kind = 'email' AND key_hash = :key", args)
 
 
@@ -177,6 +185,8 @@ async def anonymise_member(
     await tx.execute(
         "UPDATE approvals SET session_hash = NULL WHERE org_id = :org AND decided_by = :person", args
     )
+    for table in ("inbox", "messages", "notification_preferences"):
+        await tx.execute(f"DELETE FROM {table} WHERE org_id = :org AND person_id = :person", args)
     for name in names:
         for table, column in _TEXTS:
             await _replace(tx, org, table, column, name, max_rows=500)

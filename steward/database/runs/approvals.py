@@ -74,7 +74,7 @@ async def decide(tx: Tx, org: OrgId, approval: ApprovalId, *, version: int, deci
     """Decides a pending approval; returns False when it was decided or changed before."""
     touched = await tx.execute(
         "UPDATE approvals SET status = :status, version = version + 1, decided_at = :now, decided_by = :by,"
-        " session_hash = :session, comment = :comment, excluded_changes = :excluded_changes"
+        " warn_at = NULL, session_hash = :session, comment = :comment, excluded_changes = :excluded_changes"
         " WHERE org_id = :org AND id = :approval AND status = 'pending' AND version = :version",
         {
             "org": org,
