@@ -1,4 +1,4 @@
-"""The three clients a connector may get, distinguished by type: reads, granted writes, management."""
+"""The clients there are, distinguished by type: reads, granted writes, management, notices."""
 
 import random
 import uuid
@@ -29,6 +29,7 @@ from steward.outbound.errors import (
 from steward.outbound.grant import WriteGrant
 from steward.outbound.hosts import target_at
 from steward.outbound.mail_client import MailWriteClient, check_mail
+from steward.outbound.notice import NoticeHttp
 from steward.outbound.paths import body_of, document_request, url_of
 from steward.outbound.query_cost import is_throttled, reported_cost, throttle_wait
 from steward.outbound.response import ANSWER_BYTES, PlatformResponse
@@ -110,6 +111,12 @@ class Outbound:
     def web_write_client(self, grant: WriteGrant) -> WebWriteClient:
         """Returns a client that sends to addresses without a connection, for the effects of `grant`."""
         return WebWriteClient(self._transport, grant)
+
+    def notice_client(
+        self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint, path: str = ""
+    ) -> NoticeHttp:
+        """Returns a client that posts notices to one path alone. Raises CallRefused on the address."""
+        return NoticeHttp(self._transport, self._transport.target(org, integration_id, endpoint), path)
 
     async def aclose(self) -> None:
         """Closes every socket."""
@@ -281,16 +288,13 @@ class ReadClient:
         await self._transport.clock.sleep(seconds)
 
     async def _read(self, request: OutboundRequest) -> PlatformResponse:
+        is_secret = isinstance(self._target.endpoint.credentials, SecretUrl)
         for hop in range(_MAX_REDIRECTS + 1):
             response = await self._send_with_retries(request)
             if response.status not in _REDIRECT_STATUSES:
                 return response
             target = response.headers.get("location")
-            if (
-                target is None
-                or isinstance(self._target.endpoint.credentials, SecretUrl)
-                or hop == _MAX_REDIRECTS
-            ):
+            if target is None or is_secret or hop == _MAX_REDIRECTS:
                 break
             request = replace(request, url=self._redirect_target(request.url, target))
         raise WrongResponder("The address leads elsewhere. Check the address of the account.")
@@ -575,12 +579,7 @@ class ManagementClient:
         return response
 
     async def post_form(self, form: Mapping[str, str], *, secret: tuple[str, Secret]) -> PlatformResponse:
-        """Posts a form to the connection's own address once.
-
-        `secret` is the name and value of its secret field.
-
-        Raises CallError.
-        """
+        """Posts a form once; `secret` is the name and value of its secret field. Raises CallError."""
         name, value = secret
         self._transport.register.add(value.reveal())
         content = urlencode({**form, name: value.reveal()}).encode("ascii")

@@ -123,6 +123,7 @@ class OutboundRequest:
     check_cancelled: CancelCheck | None = None
     max_cost: float = 0.0
     max_bytes: int = ANSWER_BYTES
+    discards_answer: bool = False  # reads at most `max_bytes` of the body and returns none of it
     retry_timeouts: bool = True
     urgency: Urgency | None = None
     share: Hashable = None
@@ -380,7 +381,7 @@ class HttpTransport:
         )
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await self._send_over_pool(target, http_request, request.max_bytes)
+                return await self._send_over_pool(target, http_request, request)
         except CallError as error:
             # Before the request: refused or not resolved. After it: the response exceeded a cap.
             raise RequestFailed(
@@ -392,14 +393,14 @@ class HttpTransport:
             raise RequestFailed(cause, not_sent=not_sent) from None
 
     async def _send_over_pool(
-        self, target: Target, http_request: httpx.Request, max_bytes: int
+        self, target: Target, http_request: httpx.Request, request: OutboundRequest
     ) -> PlatformResponse:
         transport, pool_key = await self._pool_of(target), target.pool_key
         self._busy[pool_key] = self._busy.get(pool_key, 0) + 1
         try:
             http_response = await transport.handle_async_request(http_request)
             try:
-                return await self._read(target, http_request, http_response, max_bytes)
+                return await self._read(target, request, http_response)
             finally:
                 await http_response.aclose()
         finally:
@@ -408,15 +409,19 @@ class HttpTransport:
                 del self._busy[pool_key]
 
     async def _read(
-        self, target: Target, http_request: httpx.Request, http_response: httpx.Response, max_bytes: int
+        self, target: Target, request: OutboundRequest, http_response: httpx.Response
     ) -> PlatformResponse:
         size = sum(len(name) + len(value) + 4 for name, value in http_response.headers.raw)
         if size > HEADER_BYTES:
             raise UnusableResponse("its headers are larger than 64 KiB")
         headers = {name.lower(): value for name, value in http_response.headers.items()}
-        body = BodyReader(headers.get("content-encoding", ""), max_bytes)
-        if http_request.method != "HEAD":
-            async for piece in _timed(http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s):
+        pieces = _timed(http_response.aiter_raw(), target.endpoint.timeouts.between_bytes_s)
+        if request.discards_answer:
+            await _discard(pieces, request.max_bytes)
+            return PlatformResponse(http_response.status_code, headers, b"", self.register.clean)
+        body = BodyReader(headers.get("content-encoding", ""), request.max_bytes)
+        if request.method != "HEAD":
+            async for piece in pieces:
                 body.feed(piece)
         return PlatformResponse(http_response.status_code, headers, body.whole(), self.register.clean)
 
@@ -463,6 +468,15 @@ async def _timed(pieces: AsyncIterator[bytes], seconds: float) -> AsyncIterator[
         except StopAsyncIteration:
             return
         yield piece
+
+
+async def _discard(pieces: AsyncIterator[bytes], most: int) -> None:
+    """Reads the pieces of a body until there are no more or `most` bytes were read."""
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > most:
+            return
 
 
 def throttled(response: PlatformResponse, clock: Clock) -> Throttled:

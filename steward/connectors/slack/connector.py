@@ -1,11 +1,13 @@
 """The Slack connector: calls of a bot token's API, and cards posted to an incoming webhook."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import Capabilities, Destination, Health, Receivable, WriteOperation
 from steward.connectors.base.messages import MessageWriter, PostMessage
+from steward.connectors.base.notices import NoticeCard
 from steward.connectors.base.options import Options
 from steward.connectors.base.service_calls import SendCallOperation
 from steward.connectors.base.service_connector import (
@@ -19,6 +21,7 @@ from steward.connectors.base.service_connector import (
 )
 from steward.connectors.base.settings import TAKES_CALLS, BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
+from steward.connectors.slack.notice import notice_message
 from steward.connectors.slack.text import message
 from steward.model.change import Batch
 from steward.model.json import JsonObject
@@ -41,6 +44,7 @@ from steward.outbound.response import Decoded, PlatformResponse
 _WEBHOOK = "webhook_url"
 _BOT = "bot_token"
 _MOST_CHANNELS = 2000
+_CHANNEL = re.compile(r"[CGD][A-Z0-9]{1,30}")
 _KEYS = frozenset(("invalid_auth", "not_authed", "account_inactive", "token_revoked", "token_expired"))
 _MISSING = frozenset(("missing_scope", "no_permission", "not_allowed_token_type", "ekm_access_denied"))
 _AWAY = frozenset(
@@ -123,6 +127,24 @@ class SlackConnector(ServiceConnector):
     def marked(self, arguments: JsonObject, effect_key: str) -> JsonObject:
         """Returns the message unchanged: Slack keeps no id of the sender's."""
         return arguments
+
+    def notice_path(self, secrets: ConnectionSecrets) -> str:
+        """Returns where notices are posted: the webhook itself, or the API's call for messages."""
+        if _WEBHOOK in secrets.sealed:
+            return ""
+        return f"{urlsplit(self.address(secrets)).path}/chat.postMessage"
+
+    def notice_target_fault(self, secrets: ConnectionSecrets, target: str | None) -> str | None:
+        """Returns what is wrong with a route's channel: a bot token needs one, a webhook has its own."""
+        if _WEBHOOK in secrets.sealed:
+            return None if target is None else "This webhook has its own channel: leave this empty."
+        if target is None or not _CHANNEL.fullmatch(target):
+            return "Choose the channel: this connection has a bot token."
+        return None
+
+    def notice_body(self, card: NoticeCard, target: str | None) -> JsonObject:
+        """Returns the blocks of a notice."""
+        return notice_message(card, target)
 
     def failure(self, response: PlatformResponse) -> CallError | None:
         """Returns the error of an answer, which Slack also gives with status 200."""

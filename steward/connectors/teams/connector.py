@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import parse_qs, urlsplit
 
 from steward.connectors.base.messages import MessageConnector, PostMessage
+from steward.connectors.base.notices import NoticeCard
 from steward.connectors.base.options import Options
-from steward.connectors.base.settings import BadSettings
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.teams.card import message
+from steward.connectors.teams.notice import notice_message
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.address import UrlOrigin
 from steward.outbound.errors import Throttled
@@ -65,6 +67,18 @@ class TeamsConnector(MessageConnector):
             if isinstance(attachment, Mapping) and isinstance(content, Mapping):
                 marked.append({**attachment, "content": {**content, "id": effect_key}})
         return {**arguments, "attachments": marked}
+
+    def notice_path(self, secrets: ConnectionSecrets) -> str:
+        """Returns an empty path: the address of the workflow is called as it is."""
+        return ""
+
+    def notice_target_fault(self, secrets: ConnectionSecrets, target: str | None) -> str | None:
+        """Returns why a target is refused: the workflow posts to one channel of its own."""
+        return None if target is None else "A Teams workflow has its own channel: leave this empty."
+
+    def notice_body(self, card: NoticeCard, target: str | None) -> JsonObject:
+        """Returns the card of a notice."""
+        return notice_message(card)
 
     def outcome(self, response: PlatformResponse) -> WriteOutcome:
         """Returns what a response means; Teams hides errors of the channel in responses of status 200."""
