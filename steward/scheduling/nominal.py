@@ -54,6 +54,13 @@ def dates_of(schedule: Schedule, since: date) -> Iterator[date]:
             raise ValueError(f"a {schedule.cadence} schedule names no dates")
 
 
+def day_of_year(text: str | None, year: int) -> date:
+    """The date that `MM-DD` names in a year; for a day the month lacks, its last day (R6)."""
+    month_and_day = _need(text)
+    month, day = int(month_and_day[:2]), int(month_and_day[3:])
+    return date(year, month, min(day, monthrange(year, month)[1]))
+
+
 def is_shortened(schedule: Schedule, day: date) -> bool:
     """Whether `day` stands for a later day its month does not have (R6)."""
     if schedule.cadence is not Cadence.MONTHLY or schedule.week_of_month is not None:

@@ -3,8 +3,13 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from steward.model.closed_period import ClosedPeriod, ClosedScope, ClosedScopeKind, ClosedWhen, Stops
+from steward.model.ids import OrgId
 from steward.model.schedule import Cadence, Schedule
 from steward.scheduling.zones import zone
+
+_EVER = datetime(1990, 1, 1, tzinfo=UTC)
+_WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
 
 
 def at(text: str) -> datetime:
@@ -41,3 +46,16 @@ def monthly_by_week(week: int, weekday: int, time_of_day: str) -> Schedule:
 
 def once(day: str, time_of_day: str) -> Schedule:
     return Schedule(Cadence.ONCE, time_of_day, date=day)
+
+
+def closed_period(
+    when: ClosedWhen,
+    *,
+    timezone: str = "Europe/Berlin",
+    name: str = "Christmas",
+    scope: ClosedScope = _WHOLE,
+    stops: Stops = Stops.RUNS,
+    valid: tuple[datetime, datetime | None] = (_EVER, None),
+) -> ClosedPeriod:
+    """A closed period of organization 1, valid since 1990 unless said; its id is its name."""
+    return ClosedPeriod(OrgId(1), name, 1, *valid, name, scope, stops, when, timezone)

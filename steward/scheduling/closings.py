@@ -1,0 +1,213 @@
+"""When closed periods close: their stretches as instants, and the slots that stay open; pure.
+
+The rules are numbered in docs/design/closed-periods.md#rules-of-time.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from heapq import merge
+from operator import attrgetter
+from zoneinfo import ZoneInfo
+
+from steward.model.closed_period import ClosedKind, ClosedPeriod, ClosedScopeKind, ClosedWhen, Closing, Stops
+from steward.model.schedule import SlotNote
+from steward.scheduling.nominal import LAST_DAY, clock_time, day_of_year
+from steward.scheduling.zones import FIRST, LAST, instant_of, zone
+
+# How often a search may jump from the end of one closing into the next before it says never.
+MAX_JUMPS = 2_000
+
+_DAY = timedelta(days=1)
+_SECOND = timedelta(seconds=1)
+_INSTANT = timedelta(microseconds=1)
+_NARROWEST_FIRST = {
+    ClosedScopeKind.AUTOMATION: 0,
+    ClosedScopeKind.STORE: 1,
+    ClosedScopeKind.ORGANIZATION: 2,
+}
+# A day's closing reaches at most into the next day, and clock changes shift it by at most one more.
+_LOOK_BACK_DAYS = 3
+
+
+def zone_of(period: ClosedPeriod) -> ZoneInfo:
+    """Returns the period's zone; UTC for one that the package no longer has (R22)."""
+    named = zone(period.timezone)
+    return ZoneInfo("UTC") if named is None else named
+
+
+def closings(period: ClosedPeriod, *, since: datetime, until: datetime) -> Iterator[Closing]:
+    """The stretches of one version that reach into [`since`, `until`), by rising start.
+
+    A stretch that began before `since` is included. A version closes only while it is valid (R16).
+    """
+    begin = max(since, period.valid_from)
+    end = until if period.valid_until is None else min(until, period.valid_until)
+    if begin >= end:
+        return
+    for start, stop in _stretches(period, begin, end):
+        clipped = max(start, period.valid_from)
+        if period.valid_until is not None:
+            stop = period.valid_until if stop is None else min(stop, period.valid_until)
+        if clipped < end and (stop is None or (stop > begin and clipped < stop)):
+            yield Closing(clipped, stop, period)
+
+
+def all_closings(periods: Collection[ClosedPeriod], *, since: datetime, until: datetime) -> Iterator[Closing]:
+    """The stretches of all `periods` that reach into [`since`, `until`), by rising start."""
+    streams = [closings(period, since=since, until=until) for period in periods]
+    return merge(*streams, key=attrgetter("start"))
+
+
+def closing_at(periods: Collection[ClosedPeriod], instant: datetime) -> Closing | None:
+    """Returns the closing that holds the instant: of several the one that is named (R19); None when open."""
+    holding = [
+        closing
+        for period in periods
+        for closing in closings(period, since=instant, until=instant + _INSTANT)
+        if closing.holds(instant)
+    ]
+    return min(holding, key=_precedence, default=None)
+
+
+def open_from(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
+    """Returns the first open instant at or after `instant`; None when there is none in sight (R20)."""
+    for _ in range(MAX_JUMPS):
+        later = _past(periods, instant)
+        if later is None or later == instant:
+            return later
+        instant = later
+    return None
+
+
+def _past(periods: Collection[ClosedPeriod], instant: datetime) -> datetime | None:
+    """Returns the latest end of the closings that hold the instant: the instant itself when it is open.
+
+    None when one of them has no end.
+    """
+    latest = instant
+    for period in periods:
+        for closing in closings(period, since=instant, until=instant + _INSTANT):
+            if closing.end is None:
+                return None
+            latest = max(latest, closing.end)
+    return latest
+
+
+def first_open(
+    slots_from: Callable[[datetime], Iterator[datetime]],
+    periods: Collection[ClosedPeriod],
+    since: datetime,
+) -> datetime | None:
+    """Returns the first slot at or after `since` that lies in no closing (R21).
+
+    `slots_from(instant)` is the stream of slots from an instant on. The search jumps over closings, never
+    from slot to slot inside of one.
+    """
+    instant = since
+    for _ in range(MAX_JUMPS):
+        slot = next(slots_from(instant), None)
+        if slot is None:
+            return None
+        later = _past(periods, slot)
+        if later is None or later == slot:
+            return later
+        instant = later
+    return None
+
+
+def first_instant(day: date, tz: ZoneInfo) -> datetime:
+    """Returns the first instant that the local clock shows `day` or a later date (R17)."""
+    midnight, note = instant_of(day, time(0), tz)
+    return _end_of_gap(day, tz) if note is SlotNote.GAP else midnight
+
+
+@lru_cache(maxsize=4096)
+def _end_of_gap(day: date, tz: ZoneInfo) -> datetime:
+    """Returns the instant of the clock change that leaves out the day's midnight."""
+    wall = datetime.combine(day, time(0), tz)
+    after = wall.astimezone(UTC)
+    before = wall.replace(fold=1).astimezone(UTC)  # in a gap the later offset gives the earlier instant
+    while after - before > _SECOND:
+        middle = before + (after - before) // 2
+        if middle.astimezone(tz).date() >= day:
+            after = middle
+        else:
+            before = middle
+    return after.replace(microsecond=0)
+
+
+def _end_instant(day: date, local_time: time, tz: ZoneInfo) -> datetime:
+    """Returns the instant at which a closing ends: of a time shown twice the second pass (R17)."""
+    instant, note = instant_of(day, local_time, tz)
+    if note is SlotNote.FOLD:
+        return datetime.combine(day, local_time, tz).replace(fold=1).astimezone(UTC)
+    return instant
+
+
+def _stretches(
+    period: ClosedPeriod, since: datetime, until: datetime
+) -> Iterator[tuple[datetime, datetime | None]]:
+    """The stretches of the rule itself, whatever the version's validity, that may reach into the range."""
+    when, tz = period.when, zone_of(period)
+    if when.kind is ClosedKind.FREEZE:
+        yield period.valid_from, None
+        return
+    if when.kind is ClosedKind.ONCE:
+        yield _once(when, tz)
+        return
+    stream = _weekly if when.kind is ClosedKind.WEEKLY else _yearly
+    first_day = max(since, FIRST + _LOOK_BACK_DAYS * _DAY).astimezone(tz).date()
+    for start, end in stream(when, tz, first_day):
+        if start >= min(until, LAST):
+            return
+        if start < end and end > since:
+            yield start, end
+
+
+def _once(when: ClosedWhen, tz: ZoneInfo) -> tuple[datetime, datetime]:
+    start, end = local_of(when.start), local_of(when.end)
+    return instant_of(start.date(), start.time(), tz)[0], _end_instant(end.date(), end.time(), tz)
+
+
+def local_of(text: str | None) -> datetime:
+    """Returns the local time written `YYYY-MM-DDTHH:MM`, without a zone."""
+    if text is None:
+        raise ValueError("the closed period lacks a time that its kind needs")
+    return datetime.fromisoformat(text)
+
+
+def _weekly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datetime, datetime]]:
+    day = since - _LOOK_BACK_DAYS * _DAY
+    while day < LAST_DAY:
+        if day.isoweekday() in when.days:
+            yield _of_day(when, tz, day)
+        day += _DAY
+
+
+def _of_day(when: ClosedWhen, tz: ZoneInfo, day: date) -> tuple[datetime, datetime]:
+    """The closing of one date of a weekly period (R18)."""
+    if when.from_time is None or when.to_time is None:
+        return first_instant(day, tz), first_instant(day + _DAY, tz)
+    start, end = clock_time(when.from_time), clock_time(when.to_time)
+    end_day = day if end > start else day + _DAY
+    return instant_of(day, start, tz)[0], _end_instant(end_day, end, tz)
+
+
+def _yearly(when: ClosedWhen, tz: ZoneInfo, since: date) -> Iterator[tuple[datetime, datetime]]:
+    for year in range(max(since.year - 2, 1), LAST_DAY.year):
+        first = day_of_year(when.first, year)
+        last = day_of_year(when.last, year)
+        if last < first:  # it passes New Year
+            last = day_of_year(when.last, year + 1)
+        yield first_instant(first, tz), first_instant(last + _DAY, tz)
+
+
+def _precedence(closing: Closing) -> tuple[int, float, str]:
+    latest_first = float("-inf") if closing.end is None else -closing.end.timestamp()
+    return _NARROWEST_FIRST[closing.period.scope.kind], latest_first, closing.period.id
+
+
+def stopping_runs(periods: Collection[ClosedPeriod]) -> tuple[ClosedPeriod, ...]:
+    """Returns those of the periods in which no run begins."""
+    return tuple(period for period in periods if period.stops is Stops.RUNS)

@@ -1,0 +1,90 @@
+"""The oracle of closed periods: looks at the local clock each minute, without the service's code.
+
+A whole day is the time in which its date is the latest that the clock has shown. A local time is looked for
+among the faces of the clock: a start is the first minute that shows it, an end the last; what the clock jumps
+over lies as long after the jump as it lies inside of it.
+"""
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from steward.model.closed_period import ClosedKind, ClosedWhen
+
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass
+class Walk:
+    """The minutes of a stretch of time, and what the clock of a zone shows in each."""
+
+    minutes: list[datetime] = field(default_factory=list)
+    latest_dates: list[date] = field(default_factory=list)
+    starts: dict[datetime, datetime] = field(default_factory=dict)
+    ends: dict[datetime, datetime] = field(default_factory=dict)
+
+
+def walk(zone: ZoneInfo, since: datetime, until: datetime) -> Walk:
+    """Looks at the clock of the zone in every minute from `since` to `until`."""
+    walked = Walk()
+    minute, before, latest = since, None, date.min
+    while minute < until:
+        face = minute.astimezone(zone).replace(tzinfo=UTC)
+        latest = max(latest, face.date())
+        walked.minutes.append(minute)
+        walked.latest_dates.append(latest)
+        missed = face if before is None else before + _MINUTE
+        first_missed = missed
+        while missed < face:
+            walked.starts.setdefault(missed, minute + (missed - first_missed))
+            walked.ends[missed] = minute + (missed - first_missed)
+            missed += _MINUTE
+        walked.starts.setdefault(face, minute)
+        walked.ends[face] = minute
+        before = face
+        minute += _MINUTE
+    return walked
+
+
+def closed_minutes(when: ClosedWhen, walked: Walk, since: datetime, until: datetime) -> set[datetime]:
+    """The minutes in [`since`, `until`) that the shape closes; the walk begins and ends days further out."""
+    if when.kind is ClosedKind.YEARLY or (when.kind is ClosedKind.WEEKLY and when.from_time is None):
+        closed = {
+            minute
+            for minute, day in zip(walked.minutes, walked.latest_dates, strict=True)
+            if (_in_year(when, day) if when.kind is ClosedKind.YEARLY else day.weekday() + 1 in when.days)
+        }
+    else:
+        closed = set()
+        for start, end in _faces(when, walked):
+            if start in walked.starts and end in walked.ends:
+                minute = walked.starts[start]
+                while minute < walked.ends[end]:
+                    closed.add(minute)
+                    minute += _MINUTE
+    return {minute for minute in closed if since <= minute < until}
+
+
+def _faces(when: ClosedWhen, walked: Walk) -> list[tuple[datetime, datetime]]:
+    if when.kind is ClosedKind.ONCE:
+        return [(_face(f"{when.start}"), _face(f"{when.end}"))]
+    pairs = []
+    day = walked.latest_dates[0] - _DAY
+    while day <= walked.latest_dates[-1] + _DAY:
+        if day.weekday() + 1 in when.days:
+            start, end = _face(f"{day}T{when.from_time}"), _face(f"{day}T{when.to_time}")
+            pairs.append((start, end if end > start else end + _DAY))
+        day += _DAY
+    return pairs
+
+
+def _face(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def _in_year(when: ClosedWhen, day: date) -> bool:
+    first, last, shown = f"{when.first}", f"{when.last}", f"{day:%m-%d}"
+    if (day + _DAY).month == 3 and shown == "02-28":  # stands for the 29th that its year lacks
+        first, last = first.replace("02-29", shown), last.replace("02-29", shown)
+    return first <= shown <= last if first <= last else shown >= first or shown <= last

@@ -1,0 +1,186 @@
+"""What closed periods promise beside the walk along the clock: edges, names, validity, and the way out."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from steward.model.closed_period import (
+    FREEZE,
+    ClosedKind,
+    ClosedPeriod,
+    ClosedScope,
+    ClosedScopeKind,
+    ClosedWhen,
+    Stops,
+)
+from steward.model.ids import AutomationId, IntegrationId
+from steward.scheduling.closings import (
+    MAX_JUMPS,
+    all_closings,
+    closing_at,
+    closings,
+    first_open,
+    open_from,
+    stopping_runs,
+)
+from steward.scheduling.slots import slots
+from steward.scheduling.zones import LAST
+from tests.scheduling.short import at, closed_period, daily, place
+
+_HAIR = timedelta(microseconds=1)
+_CHRISTMAS = ClosedWhen(ClosedKind.YEARLY, first="12-24", last="12-26")
+_SUNDAYS = ClosedWhen(ClosedKind.WEEKLY, days=(7,))
+
+
+def _once(start: str, end: str) -> ClosedWhen:
+    return ClosedWhen(ClosedKind.ONCE, start=start, end=end)
+
+
+def test_a_start_is_closed_and_an_end_is_open() -> None:
+    """24 to 26 December in Berlin: from the first midnight, until the one of the 27th."""
+    christmas = [closed_period(_CHRISTMAS)]
+    start, end = at("2026-12-23 23:00"), at("2026-12-26 23:00")
+    assert closing_at(christmas, start - _HAIR) is None
+    assert closing_at(christmas, start) is not None
+    assert closing_at(christmas, end - _HAIR) is not None
+    assert closing_at(christmas, end) is None
+    assert open_from(christmas, start) == end
+    assert open_from(christmas, end) == end
+
+
+def test_a_yearly_period_may_pass_new_year() -> None:
+    """From 28 December to 2 January is one stretch."""
+    [closing] = closings(
+        closed_period(ClosedWhen(ClosedKind.YEARLY, first="12-28", last="01-02"), timezone="UTC"),
+        since=at("2026-12-31 12:00"),
+        until=at("2027-01-01 12:00"),
+    )
+    assert (closing.start, closing.end) == (at("2026-12-28 00:00"), at("2027-01-03 00:00"))
+
+
+@pytest.mark.parametrize(("year", "end"), [(2027, "2027-03-01 00:00"), (2028, "2028-03-01 00:00")])
+def test_the_29th_of_february_is_the_months_last_day(year: int, end: str) -> None:
+    """A year without it closes the 28th."""
+    [closing] = closings(
+        closed_period(ClosedWhen(ClosedKind.YEARLY, first="02-29", last="02-29"), timezone="UTC"),
+        since=at(f"{year}-01-01 00:00"),
+        until=at(f"{year}-12-31 00:00"),
+    )
+    assert closing.end == at(end)
+
+
+def test_an_end_that_is_shown_twice_is_the_second_pass() -> None:
+    """02:30 on the night Berlin's clock goes back: the start is the first pass, the end the second."""
+    twice = closed_period(_once("2026-10-25T02:30", "2026-10-25T02:31"))
+    [closing] = closings(twice, since=at("2026-10-24 00:00"), until=at("2026-10-26 00:00"))
+    assert (closing.start, closing.end) == (at("2026-10-25 00:30"), at("2026-10-25 01:31"))
+
+
+def test_a_closing_whose_end_meets_its_start_is_empty() -> None:
+    """From inside the hour that the clock jumps over to its end nothing is left."""
+    inside = closed_period(_once("2026-03-29T02:30", "2026-03-29T03:00"))
+    assert list(closings(inside, since=at("2026-03-28 00:00"), until=at("2026-03-30 00:00"))) == []
+
+
+def test_a_version_closes_only_while_it_is_valid() -> None:
+    """Made in the middle of a closing, it closes from then on; ended in it, until then."""
+    made, ended = at("2026-12-24 10:00"), at("2026-12-25 10:00")
+    christmas = closed_period(_CHRISTMAS, valid=(made, ended))
+    [closing] = closings(christmas, since=at("2026-12-01 00:00"), until=at("2027-12-31 00:00"))
+    assert (closing.start, closing.end) == (made, ended)
+    assert closing_at([christmas], made - _HAIR) is None
+    assert closing_at([christmas], ended) is None
+
+
+def test_a_freeze_has_no_end_until_a_person_ends_it() -> None:
+    """Nothing is open from its beginning on; ended, it is a closing like any other."""
+    made, ended = at("2026-05-01 12:03"), at("2026-05-01 14:00")
+    frozen = closed_period(FREEZE, stops=Stops.CHANGES, valid=(made, None))
+    assert open_from([frozen], made - _HAIR) == made - _HAIR
+    assert open_from([frozen], made) is None
+    over = closed_period(FREEZE, stops=Stops.CHANGES, valid=(made, ended))
+    assert open_from([over], made) == ended
+
+
+def test_overlapping_closings_add_up_and_the_narrowest_is_named() -> None:
+    """The automation's before the store's before the organization's; then the latest end, then the id."""
+    automation = ClosedScope(ClosedScopeKind.AUTOMATION, automation=AutomationId("A"))
+    store = ClosedScope(ClosedScopeKind.STORE, integration=IntegrationId(3))
+    day = ("2026-05-01T00:00", "2026-05-02T00:00")
+    longer = ("2026-05-01T00:00", "2026-05-03T00:00")
+    noon = at("2026-05-01 12:00")
+    periods = [
+        closed_period(_once(*longer), name="everything"),
+        closed_period(_once(*day), name="store b", scope=store),
+        closed_period(_once(*day), name="store a", scope=store),
+        closed_period(_once(*longer), name="store longer", scope=store),
+        closed_period(_once(*day), name="automation", scope=automation),
+    ]
+
+    def named(some: list[ClosedPeriod]) -> str:
+        closing = closing_at(some, noon)
+        assert closing is not None
+        return closing.period.name
+
+    assert named(periods) == "automation"
+    assert named(periods[:4]) == "store longer"
+    assert named(periods[:3]) == "store a"
+    assert named(periods[:1]) == "everything"
+    assert open_from(periods, noon) == at("2026-05-02 22:00")
+    starts = [closing.start for closing in all_closings(periods, since=noon, until=noon + _HAIR)]
+    assert starts == sorted(starts)
+    assert len(starts) == 5
+
+
+def test_a_zone_that_the_package_lost_is_read_as_utc() -> None:
+    """The period goes on to close, by a clock that everybody knows."""
+    lost = closed_period(_once("2026-05-01T00:00", "2026-05-02T00:00"), timezone="Europe/Nowhere")
+    assert closing_at([lost], at("2026-05-01 00:00")) is not None
+    assert closing_at([lost], at("2026-05-02 00:00")) is None
+
+
+def test_the_first_open_slot_is_found_by_jumping_over_closings() -> None:
+    """Hourly runs through a closed year cost one jump."""
+    year = closed_period(_once("2026-01-01T00:00", "2026-12-31T00:00"), timezone="UTC")
+    asked: list[datetime] = []
+
+    def hourly(since: datetime) -> Iterator[datetime]:
+        asked.append(since)
+        yield since.replace(minute=0, second=0) + timedelta(hours=1)
+
+    assert first_open(hourly, [year], at("2026-02-01 00:30")) == at("2026-12-31 01:00")
+    assert len(asked) == 2
+
+
+def test_there_is_no_open_slot_when_every_day_is_closed_at_its_hour() -> None:
+    """The search ends after its jumps, and says so."""
+    mornings = closed_period(
+        ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7), from_time="05:00", to_time="07:00")
+    )
+    berlin = place("Europe/Berlin")
+
+    def morning_slots(since: datetime) -> Iterator[datetime]:
+        stream = slots(daily("06:00"), berlin, spread_minutes=0, after=since - _HAIR, until=LAST)
+        return (slot.slot_at for slot in stream)
+
+    assert first_open(morning_slots, [mornings], at("2026-05-01 00:00")) is None
+
+
+def test_a_search_for_an_open_instant_ends_after_its_jumps() -> None:
+    """Every day is closed, for as many days as there are jumps, and for one less."""
+    start = at("2026-01-01 00:00")
+    every_day = ClosedWhen(ClosedKind.WEEKLY, days=(1, 2, 3, 4, 5, 6, 7))
+
+    def closed_for(days: int) -> ClosedPeriod:
+        valid = (start, start + timedelta(days=days))
+        return closed_period(every_day, timezone="UTC", valid=valid)
+
+    assert open_from([closed_for(MAX_JUMPS - 1)], start) == start + timedelta(days=MAX_JUMPS - 1)
+    assert open_from([closed_for(MAX_JUMPS)], start) is None
+
+
+def test_only_periods_that_stop_runs_close_slots() -> None:
+    """A period that stops changes lets runs begin."""
+    runs, changes = closed_period(_SUNDAYS), closed_period(_SUNDAYS, stops=Stops.CHANGES)
+    assert stopping_runs([runs, changes]) == (runs,)

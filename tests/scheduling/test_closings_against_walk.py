@@ -1,0 +1,102 @@
+"""Closed periods of all shapes in all zones against an oracle that looks at the clock each minute.
+
+`STEWARD_CLOSING_CASES` sets how many random cases (24 unless said), `STEWARD_CLOSING_SEED` which.
+"""
+
+import os
+import random
+from datetime import datetime, timedelta
+from functools import cache
+
+import pytest
+
+from steward.model.closed_period import ClosedKind, ClosedWhen
+from steward.scheduling.closings import closing_at, closings, open_from
+from steward.scheduling.zones import zone_names
+from tests.scheduling.closings_walk import closed_minutes, walk
+from tests.scheduling.short import at, closed_period, place
+from tests.scheduling.walk import stretches
+
+_CASES = int(os.environ.get("STEWARD_CLOSING_CASES", "24"))
+_SEED = os.environ.get("STEWARD_CLOSING_SEED", "steward")
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+_TURNS = ("Pacific/Apia", "America/St_Johns", "Asia/Pyongyang", "America/Caracas", "Australia/Lord_Howe",
+          "Antarctica/Troll", "America/Nuuk", "America/Havana", "Asia/Beirut", "Africa/Cairo")  # fmt: skip
+
+
+def test_closed_minutes_are_those_of_a_walk_along_the_clock() -> None:
+    """Every shape in every zone, two of three cases at a change of the clock between 2000 and 2040."""
+    draw = random.Random(_SEED)
+    names = sorted(zone_names())
+    draw.shuffle(names)
+    for number in range(_CASES):
+        name = names[number % len(names)]
+        changes = _changes(name, 2000 + number % 8 * 5)
+        middle = at("2000-01-05 00:00") + timedelta(minutes=draw.randrange(40 * 525_960))
+        if changes and number % 3:
+            middle = draw.choice(changes)
+        _assert_as_walked(draw, name, middle, list(ClosedKind)[number % 4 % 3], f"case {number} of {_SEED}")
+
+
+@pytest.mark.parametrize("kind", [ClosedKind.ONCE, ClosedKind.WEEKLY, ClosedKind.YEARLY])
+@pytest.mark.parametrize("name", _TURNS)
+def test_closings_hold_at_the_strangest_changes_of_the_clock(name: str, kind: ClosedKind) -> None:
+    """Missing days, changes at midnight, changes of half an hour and of two."""
+    draw = random.Random(f"{_SEED} {name} {kind}")
+    for year in (2011, 2018):
+        for change in _changes(name, year)[-1:]:
+            _assert_as_walked(draw, name, change, kind, f"{name} {change}")
+
+
+def _assert_as_walked(draw: random.Random, name: str, middle: datetime, kind: ClosedKind, case: str) -> None:
+    zone = place(name)
+    since, until = middle - _DAY, middle + _DAY
+    walked = walk(zone, since - 3 * _DAY, until + 3 * _DAY)
+    for _ in range(3):
+        when = _when(draw, kind, middle.astimezone(zone))
+        period = closed_period(when, timezone=name)
+        expected = closed_minutes(when, walked, since, until)
+        seen: set[datetime] = set()
+        for closing in closings(period, since=since, until=until):
+            minute = max(closing.start, since)
+            assert closing.end is not None
+            while minute < min(closing.end, until):
+                seen.add(minute)
+                minute += _MINUTE
+        assert seen == expected, f"{case} {when}"
+        for _ in range(6):
+            minute = since + draw.randrange(2 * 1440) * _MINUTE
+            assert (closing_at([period], minute) is not None) == (minute in expected), f"{case} {when}"
+            first = open_from([period], minute) or until  # none: closed day after day
+            assert first not in expected, f"{case} {when}"
+            closed_until = min(first, until)
+            jumped = {minute + n * _MINUTE for n in range((closed_until - minute) // _MINUTE)}
+            assert jumped <= expected, f"{case} {when}"
+
+
+def _when(draw: random.Random, kind: ClosedKind, local: datetime) -> ClosedWhen:
+    """A shape with an edge within an hour or two of `local`, or anywhere near it."""
+    near = local.replace(tzinfo=None) + timedelta(minutes=draw.randrange(-90, 91))
+    other = near + timedelta(minutes=draw.choice((30, 60, 90, 600, 1440, 2000)) * draw.choice((1, -1)))
+    start, end = min(near, other), max(near, other)
+    if kind is ClosedKind.ONCE:
+        return ClosedWhen(kind, start=f"{start:%Y-%m-%dT%H:%M}", end=f"{end:%Y-%m-%dT%H:%M}")
+    if kind is ClosedKind.YEARLY:
+        return ClosedWhen(kind, first=f"{start:%m-%d}", last=f"{end:%m-%d}")
+    days = tuple(sorted(draw.sample(range(1, 8), draw.randrange(1, 8))))
+    if draw.random() < 0.4:
+        return ClosedWhen(kind, days=days)
+    return ClosedWhen(kind, days=days, from_time=f"{near:%H:%M}", to_time=f"{other:%H:%M}")
+
+
+@cache
+def _changes(name: str, year: int) -> list[datetime]:
+    """When the zone's clock changed, found by looking every week: a change there and back may be missed."""
+    zone, week = place(name), at(f"{year}-01-01 00:00")
+    instants = []
+    while week.year == year:
+        if week.astimezone(zone).utcoffset() != (week + 7 * _DAY).astimezone(zone).utcoffset():
+            instants.append(stretches(zone, week, week + 7 * _DAY)[0].end)
+        week += 7 * _DAY
+    return instants
