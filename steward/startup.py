@@ -51,7 +51,7 @@ def master_keys(settings: Settings) -> list[MasterKey]:
     if not file.exists():
         make_folder(settings.data_dir)
         new_key = base64.b64encode(secrets.token_bytes(32)).decode("ascii")
-        _write_private(file, f"local:{new_key}\n")
+        write_private(file, f"local:{new_key}\n")
     key_id, _, text = file.read_text("ascii").strip().partition(":")
     return [MasterKey(key_id, base64.b64decode(text))]
 
@@ -90,7 +90,7 @@ def _is_foreign_link(path: Path) -> bool:
     return path.is_symlink() and is_foreign(path)
 
 
-def _write_private(file: Path, text: str) -> None:
+def write_private(file: Path, text: str) -> None:
     """Writes a file only its owner may read; the first of two processes wins."""
     fresh = file.with_name(f"{file.name}.{os.getpid()}")
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

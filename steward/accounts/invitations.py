@@ -1,6 +1,6 @@
 """Invites people into an organisation and lets them accept: by a link shown once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from steward.accounts import attempts
@@ -14,10 +14,12 @@ from steward.database.accounts.people import Known
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor, Member, Organization, Role
 from steward.model.ids import OrgId, PersonId
+from steward.model.json import JsonObject
 from steward.model.refusals import Unavailable, ValidationFailed
 from steward.security.secrets import hash_value, new_value
 
 _LIFE = timedelta(days=7)
+_PAGE = "/invitation"
 ACCOUNT_EXISTS = (
     "There is an account with this e-mail address already. Give its password; the operator can set a new one."
 )
@@ -79,9 +81,28 @@ async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
 
     Raises ValidationFailed (`email`) for somebody who is a member already.
     """
-    await organizations.lock(tx, actor.org)
+    entry = audit.Entry("person", "person_invited", actor=str(actor.person))
+    return await offer_membership(
+        tx, actor.org, ask, expires_at=tx.now + _LIFE, created_by=actor.person, entry=entry
+    )
+
+
+async def offer_membership(
+    tx: Tx,
+    org: OrgId,
+    ask: InvitePerson,
+    *,
+    expires_at: datetime,
+    created_by: PersonId | None,
+    entry: audit.Entry,
+) -> Invited:
+    """Makes an invitation and the record of it; an earlier open one of the same address ends.
+
+    `created_by` is None for the operator's. Raises ValidationFailed (`email`) for a member who has joined.
+    """
+    await organizations.lock(tx, org)
     email_norm = folded(ask.email)
-    before = await members.by_email(tx, actor.org, email_norm)
+    before = await members.by_email(tx, org, email_norm)
     if before is not None and before.has_joined:
         words = "This person is a member already. Change their role or bring them back instead."
         raise ValidationFailed(errors={"email": [words]})
@@ -93,31 +114,29 @@ async def invite(tx: Tx, actor: Actor, ask: InvitePerson) -> Invited:
     )
     await members.put_invited(
         tx,
-        actor.org,
+        org,
         person,
         role=ask.role,
         email_norm=email_norm,
         first_name=ask.first_name,
         last_name=ask.last_name,
     )
-    await invitations.withdraw(tx, actor.org, person)
-    token, expires_at = new_value(), tx.now + _LIFE
+    await invitations.withdraw(tx, org, person)
+    token = new_value()
     await invitations.insert(
-        tx, _hashed(token), actor.org, person=person, created_by=actor.person, expires_at=expires_at
+        tx, _hashed(token), org, person=person, created_by=created_by, expires_at=expires_at
     )
-    entry = audit.Entry(
-        "person",
-        "person_invited",
-        actor=str(actor.person),
-        object_kind="person",
-        object_id=str(person),
-        detail={"role": ask.role},
-    )
-    await audit.record(tx, actor.org, entry)
-    member = await members.get(tx, actor.org, person)
+    detail: JsonObject = {"role": ask.role}
+    await audit.record(tx, org, replace(entry, object_kind="person", object_id=str(person), detail=detail))
+    member = await members.get(tx, org, person)
     if member is None:
         raise LookupError("an invited person is a member")
     return Invited(member, token, expires_at)
+
+
+def link(web_origin: str, token: str) -> str:
+    """Returns the address of the web app where an invitation is accepted; the token is in the fragment."""
+    return f"{web_origin}{_PAGE}#token={token}"
 
 
 async def prepare_acceptance(

@@ -53,6 +53,7 @@ class CliArgs:
     options: argparse.Namespace
     read_settings: Callable[[], Settings]
     ready: Callable[[Facts], None]
+    environ: Mapping[str, str] = field(default_factory=dict)
     clock: SystemClock = field(default_factory=SystemClock)
 
     @property

@@ -14,7 +14,7 @@ async def _run_migrations(args: CliArgs) -> Facts:
     """Applies pending migrations; with --check only looks, and fails when any is pending."""
     url, only_look = args.settings.database_url, args.options.check
     try:
-        with _stopped(url) if is_sqlite(url) and not only_look else nullcontext():
+        with stopped(url) if is_sqlite(url) and not only_look else nullcontext():
             if not only_look:
                 close_files(args.settings)
             done = await migrate(url, args.now(), only_look=only_look)
@@ -32,8 +32,8 @@ async def _run_migrations(args: CliArgs) -> Facts:
     }
 
 
-def _stopped(url: str) -> closing[IO[str]]:
-    """The lock of anyone who serves the file. Raises AlreadyServed."""
+def stopped(url: str) -> closing[IO[str]]:
+    """Takes the lock of a process that serves the file. Raises AlreadyServed."""
     path = sqlite_path(url)
     make_folder(path.parent)
     return closing(take_lock(path))

@@ -37,7 +37,10 @@ def run(argv: Sequence[str], environ: Mapping[str, str], *, out: TextIO, err: Te
         rest, env_file = _shared(argv)
         command, options = _parse(rest)
         args = CliArgs(
-            options, lambda: _settings(environ, env_file), lambda facts: _say(facts, as_json, out, command)
+            options,
+            lambda: _settings(environ, env_file),
+            lambda facts: _say(facts, as_json, out, command),
+            environ,
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             facts = runner.run(_call(command, args))

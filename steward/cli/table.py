@@ -15,6 +15,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "erasing": ("org", "user", "compact"),
     "keys": ("keys",),
     "maintain": ("migrate",),
+    "init": ("init",),
     "copies": ("backup", "restore"),
     "doctor": ("doctor",),
     "running": ("serve", "worker", "demo", "sandbox"),

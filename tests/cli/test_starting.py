@@ -20,7 +20,7 @@ HEAVY = {
     "steward.fake_platforms", "steward.imports", "steward.steps",
 }  # fmt: skip
 SERVICE = {"starlette", "uvicorn", "pydantic", "steward.app", "steward.api", "steward.worker"}
-LIGHT = ("org", "user", "credential", "keys", "migrate")
+LIGHT = ("org", "user", "credential", "keys", "migrate", "init")
 WITHOUT_SERVICE = (*LIGHT, "backup", "restore", "compact", "doctor")
 
 LOADED_BY = (

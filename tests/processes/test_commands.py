@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.processes.running import environ, eventually, open_site, start
+from tests.processes.running import PASSWORD, environ, eventually, open_site, start, steward
 
 
 async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:
@@ -196,3 +196,30 @@ async def test_equal_seeds_give_equal_keys(tmp_path: Path) -> None:
     one, other = [await start("sandbox", "--port", "0", "--seed", "7", env={}) for _ in range(2)]
     assert one.facts["woocommerce"]["consumer_key"] == other.facts["woocommerce"]["consumer_key"]
     assert [await one.stop(), await other.stop()] == [0, 0]
+
+
+async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> None:
+    """`init`, `serve` with the file it wrote, and the link: an owner, and the link is used.
+
+    See docs/guides/operators.md#first-run.
+    """
+    words = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
+    port = free_port()
+    options = ("--data-dir", str(tmp_path / "data"), "--base-url", f"http://127.0.0.1:{port}")
+    done = await steward("init", "--yes", *options, *words, env={})
+    serving = await start(
+        *("serve", "--env-file", done["settings_file"]),
+        env={"STEWARD_LISTEN": f"127.0.0.1:{port}", "STEWARD_METRICS_LISTEN": "off"},
+    )
+    token = done["setup_url"].partition("#token=")[2]
+    body = {"token": token, "password": PASSWORD, "first_name": "Olga", "last_name": "Owner"}
+    try:
+        async with httpx.AsyncClient(base_url=serving.facts["web_url"]) as web:
+            headers = {"Origin": serving.facts["web_url"]}
+            accepted = await web.post("/app/invitations/accept", json=body, headers=headers)
+            assert accepted.status_code == 200, accepted.text
+            assert accepted.json()["data"]["session"]["organization"]["role"] == "owner"
+            again = await web.post("/app/invitations/accept", json=body, headers=headers)
+            assert again.status_code == 422
+    finally:
+        assert await serving.stop() == 0

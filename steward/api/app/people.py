@@ -32,7 +32,6 @@ from steward.model.refusals import WrongState
 _LONGEST_EMAIL = 320
 _LONGEST_PASSWORD = 1024
 # The page of the web app that accepts; the token stands in the fragment, which no server is sent.
-_PAGE = "/invitation"
 
 
 def _email(value: str) -> str:
@@ -142,7 +141,7 @@ async def invite(tx: Tx, call: ApiCall) -> Answer:
     body: InviteBody = call.body
     ask = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
     invited = await invitations.invite(tx, call.actor, ask)
-    url = f"{call.context.rules.web_origin}{_PAGE}#token={invited.token}"
+    url = invitations.link(call.context.rules.web_origin, invited.token)
     return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at))
 
 

@@ -16,9 +16,15 @@ class Invitation:
 
 
 async def insert(
-    tx: Tx, token_hash: str, org: OrgId, *, person: PersonId, created_by: PersonId, expires_at: datetime
+    tx: Tx,
+    token_hash: str,
+    org: OrgId,
+    *,
+    person: PersonId,
+    created_by: PersonId | None,
+    expires_at: datetime,
 ) -> None:
-    """Keeps a new invitation."""
+    """Keeps a new invitation; `created_by` is None for the operator's."""
     await tx.execute(
         "INSERT INTO invitations (token_hash, org_id, person_id, created_by, created_at, expires_at)"
         " VALUES (:token_hash, :org, :person, :created_by, :now, :expires_at)",

@@ -154,6 +154,24 @@ async def owners(tx: Tx, org: OrgId) -> int:
     return int(row["found"]) if row is not None else 0
 
 
+async def has_joined_owner(tx: Tx, org: OrgId) -> bool:
+    """Returns whether any owner has accepted, switched off since or not."""
+    row = await tx.first(
+        "SELECT 1 AS one FROM members WHERE org_id = :org AND role = :role AND NOT invited LIMIT 1",
+        {"org": org, "role": Role.OWNER},
+    )
+    return row is not None
+
+
+async def invited_owners(tx: Tx, org: OrgId) -> list[Member]:
+    """Returns the owners who were invited and have not joined, the newest first."""
+    rows = await tx.all(
+        f"{_MEMBER} AND m.role = :role AND m.invited ORDER BY m.added_at DESC, m.person_id DESC",
+        {"org": org, "role": Role.OWNER},
+    )
+    return [_member(row) for row in rows]
+
+
 async def is_open(tx: Tx, org: OrgId, person: PersonId) -> bool:
     """Whether the membership itself stands, whatever became of the account."""
     row = await tx.first(

@@ -78,7 +78,7 @@ CREATE TABLE invitations (
     token_hash {text} PRIMARY KEY CHECK (length(token_hash) = 64),
     org_id {int} NOT NULL REFERENCES dir_orgs,
     person_id {int} NOT NULL REFERENCES people,
-    created_by {int} NOT NULL REFERENCES people,
+    created_by {int} REFERENCES people,
     created_at {ms} NOT NULL,
     expires_at {ms} NOT NULL,
     used_at {ms}

@@ -1,0 +1,87 @@
+"""Sets an installation up: its first organisation and the invitation of that organisation's first owner."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steward.accounts import invitations, organizations
+from steward.accounts.invitations import InvitePerson
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.people import is_email
+from steward.database.accounts import audit, members, people
+from steward.database.accounts import invitations as invitation_rows
+from steward.database.accounts import organizations as organization_rows
+from steward.database.engine.base import Tx
+from steward.model.account import Organization, Role
+from steward.model.ids import OrgId
+from steward.model.refusals import ValidationFailed, WrongState
+
+_LINK_LIFE = timedelta(hours=24)
+EXISTS = (
+    "An organisation exists already, and nothing was changed. For a new set-up link while it has no owner:"
+    " steward init --again --org NAME."
+)
+HAS_OWNER = "This organisation has an owner. Owners invite further people in the web app, under People."
+
+
+@dataclass(frozen=True, slots=True)
+class FirstOwner:
+    """Who is to own an organisation that nobody owns; the names may be empty until the link is used."""
+
+    email: str
+    first_name: str = ""
+    last_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetUpOffer:
+    """An organisation and the token of its set-up link, which is kept nowhere."""
+
+    organization: Organization
+    email: str
+    token: str
+    expires_at: datetime
+
+
+async def set_up(tx: Tx, organization: CreateOrganization, owner: FirstOwner) -> SetUpOffer:
+    """Creates the first organisation and invites its owner.
+
+    Raises WrongState when an organisation exists, and ValidationFailed (`name`, `timezone`, `email`).
+    """
+    if await organization_rows.every(tx):
+        raise WrongState(EXISTS)
+    created = await organizations.create(tx, organization)
+    return await _offer(tx, created, owner)
+
+
+async def offer_again(tx: Tx, org: OrgId, owner: FirstOwner | None) -> SetUpOffer:
+    """Withdraws the open set-up link of an organisation without owner and offers a new one.
+
+    Without `owner` the link is for whom the former one was. Raises WrongState when an owner has joined, and
+    ValidationFailed (`email`) when nobody was invited yet.
+    """
+    await tx.set_tenant([org])
+    await organization_rows.lock(tx, org)
+    if await members.has_joined_owner(tx, org):
+        raise WrongState(HAS_OWNER)
+    for invited in await members.invited_owners(tx, org):
+        owner = owner or FirstOwner(invited.email, invited.first_name, invited.last_name)
+        await invitation_rows.withdraw(tx, org, invited.id)
+        await members.remove_invited(tx, org, invited.id)
+        await people.remove_invited(tx, invited.id)
+    if owner is None:
+        raise ValidationFailed("Nobody was invited as owner yet: give --email.", errors={"email": []})
+    return await _offer(tx, await organizations.get(tx, org), owner)
+
+
+async def _offer(tx: Tx, organization: Organization, owner: FirstOwner) -> SetUpOffer:
+    if not is_email(owner.email):
+        raise ValidationFailed(f"{owner.email!r} is not an e-mail address.", errors={"email": []})
+    invited = await invitations.offer_membership(
+        tx,
+        organization.id,
+        InvitePerson(owner.email, Role.OWNER, owner.first_name, owner.last_name),
+        expires_at=tx.now + _LINK_LIFE,
+        created_by=None,
+        entry=audit.Entry("operator", "person_invited"),
+    )
+    return SetUpOffer(organization, owner.email, invited.token, invited.expires_at)

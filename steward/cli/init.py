@@ -1,0 +1,218 @@
+"""init: from nothing to an installation whose first owner can sign in."""
+
+import base64
+import secrets
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from steward.accounts import invitations, organizations, setup
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.setup import FirstOwner, SetUpOffer
+from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, WrongUsage, desk, option
+from steward.cli.maintain import stopped
+from steward.config import PREFIX, Settings, read, read_env_file
+from steward.database.engine.migrate import is_sqlite, migrate
+from steward.database.engine.private_files import make_folder
+from steward.model.instants import wire_time
+from steward.security.envelope import KEY_BYTES
+from steward.startup import KEY_FILE, close_files, write_private
+
+SETTINGS_FILE = "steward.env"
+_BASE_URL = "http://127.0.0.1:8400"
+_FOLDER = "./steward-data"
+
+
+@dataclass(frozen=True, slots=True)
+class _Questions:
+    """Asks on a terminal what the arguments do not say; without a terminal the default holds."""
+
+    are_asked: bool
+
+    def text(self, value: str | None, question: str, default: str | None = None) -> str:
+        """Returns the argument, the answer, or the default. Raises CommandFailed when the input ends."""
+        if value is not None:
+            return value
+        if not self.are_asked and default is not None:
+            return default
+        hint = f" [{default}]" if default else ""
+        while True:
+            sys.stderr.write(f"{question[:1].upper()}{question[1:]}{hint}: ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                raise CommandFailed("stopped", "The input ended. Run steward init again to go on.")
+            if line.strip() or default is not None:
+                return line.strip() or default or ""
+
+
+async def initialize(args: CliArgs) -> Facts:
+    """Makes what is missing: settings, master key, schema, organisation, the owner's set-up link."""
+    options = args.options
+    if options.again and options.org is None:
+        raise WrongUsage("Name the organisation: steward init --again --org NAME.")
+    questions = _Questions(not options.yes and not options.again)
+    if questions.are_asked and not sys.stdin.isatty():
+        raise WrongUsage("Run this on a terminal, or give --yes with --org, --timezone and --email.")
+    if options.yes and None in (options.org, options.timezone, options.email):
+        raise WrongUsage("With --yes, give --org, --timezone and --email.")
+    folder = Path(options.data_dir or args.environ.get(f"{PREFIX}DATA_DIR") or _FOLDER)
+    if not (folder / SETTINGS_FILE).exists():
+        folder = Path(questions.text(options.data_dir, "data folder", str(folder)))
+    file = _write_settings(args, questions, folder.resolve())
+    known_args = _with_settings(args, file)
+    await _migrated(known_args)
+    async with desk(known_args) as open_desk:
+        await open_desk.ring()
+        offer = await (_again if options.again else _first)(open_desk, known_args, questions)
+    return _facts(known_args.settings, file, offer)
+
+
+async def _first(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUpOffer:
+    options = args.options
+    if await open_desk.write(organizations.every):
+        raise CommandFailed("wrong_state", setup.EXISTS)
+    name = questions.text(options.org, "name of the organisation")
+    zone = questions.text(options.timezone, "time zone of the organisation, such as Europe/Berlin", "UTC")
+    owner = FirstOwner(
+        questions.text(options.email, "e-mail address of its owner"),
+        questions.text(options.first_name, "first name of its owner (may be empty)", ""),
+        questions.text(options.last_name, "last name of its owner (may be empty)", ""),
+    )
+    return await open_desk.write(lambda tx: setup.set_up(tx, CreateOrganization(name, zone), owner))
+
+
+async def _again(open_desk: Desk, args: CliArgs, questions: _Questions) -> SetUpOffer:
+    options = args.options
+    org = await open_desk.write(lambda tx: organizations.resolve(tx, options.org))
+    owner = None
+    if options.email is not None:
+        owner = FirstOwner(options.email, options.first_name or "", options.last_name or "")
+    return await open_desk.write(lambda tx: setup.offer_again(tx, org, owner))
+
+
+def _write_settings(args: CliArgs, questions: _Questions, folder: Path) -> Path:
+    """Writes the settings and the master key unless they are there; returns the file of settings.
+
+    What the environment sets is asked for and written nowhere: the environment's value holds.
+    """
+    file = folder / SETTINGS_FILE
+    if file.exists():
+        return file
+    variables = {"DATA_DIR": str(folder)}
+    if not _is_set(args, "BASE_URL"):
+        variables["BASE_URL"] = questions.text(args.options.base_url, "address of the web app", _BASE_URL)
+    if not _is_set(args, "DATABASE_URL"):
+        variables |= _database(args, questions, folder)
+    # Read before it is kept: a mistyped answer must not leave a file that stops the next try.
+    keys = {} if _is_set(args, "MASTER_KEYS") else {"MASTER_KEYS": _new_key()}
+    read({**_prefixed({**variables, **keys}), **_own_variables(args.environ)})
+    make_folder(folder)
+    if keys:
+        variables["MASTER_KEYS_FILE"] = str(folder / KEY_FILE)
+        write_private(folder / KEY_FILE, f"{keys['MASTER_KEYS']}\n")
+    lines = [f"{name}={value}" for name, value in _prefixed(variables).items()]
+    write_private(
+        file, "\n".join(["# Written by steward init. Every setting: docs/settings.md.", *lines, ""])
+    )
+    return file
+
+
+def _database(args: CliArgs, questions: _Questions, folder: Path) -> dict[str, str]:
+    """Returns the variable that names the database."""
+    if args.options.database_url_file is not None:
+        return {"DATABASE_URL_FILE": str(Path(args.options.database_url_file).resolve())}
+    answer = questions.text(None, "database, sqlite or postgresql://…", "sqlite")
+    return {"DATABASE_URL": f"sqlite:///{folder}/steward.db" if answer == "sqlite" else answer}
+
+
+def _new_key() -> str:
+    return f"local:{base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode('ascii')}"
+
+
+def _prefixed(variables: Mapping[str, str]) -> dict[str, str]:
+    return {f"{PREFIX}{name}": value for name, value in variables.items()}
+
+
+def _is_set(args: CliArgs, name: str) -> bool:
+    """Whether the environment gives a setting, or the file that holds it."""
+    return any(variable in args.environ for variable in _prefixed({name: "", f"{name}_FILE": ""}))
+
+
+def _own_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in environ.items() if name.startswith(PREFIX)}
+
+
+def _with_settings(args: CliArgs, file: Path) -> CliArgs:
+    """Returns the arguments with the settings of the file; what the environment names too is its own."""
+    settings = read({**read_env_file(file), **_own_variables(args.environ)})
+    return replace(args, read_settings=lambda: settings)
+
+
+async def _migrated(args: CliArgs) -> None:
+    url = args.settings.database_url
+    state = await migrate(url, args.now(), only_look=True)
+    if state.pending:
+        with stopped(url) if is_sqlite(url) else nullcontext():
+            await migrate(url, args.now())
+    close_files(args.settings)
+
+
+def _facts(settings: Settings, file: Path, offer: SetUpOffer) -> Facts:
+    return {
+        "settings_file": str(file),
+        "master_keys": str(file.parent / KEY_FILE),
+        "organization": {"id": offer.organization.id, "name": offer.organization.name},
+        "email": offer.email,
+        "setup_url": invitations.link(settings.web_origin, offer.token),
+        "expires_at": wire_time(offer.expires_at),
+        "start": f"steward serve --env-file {file}",
+    }
+
+
+def _in_words(facts: Facts) -> str:
+    organization = facts["organization"]
+    name = organization["name"] if isinstance(organization, Mapping) else ""
+    return "\n".join(
+        [
+            f"“{name}” is set up.",
+            "",
+            f"  Settings       {facts['settings_file']}",
+            f"  Master key     {facts['master_keys']}",
+            "                 Keep a copy of it apart from your backups: without it no secret can be read.",
+            "",
+            f"Start Steward:   {facts['start']}",
+            f"Then, as {facts['email']}, open this link and choose a password. It works once, until"
+            f" {facts['expires_at']}:",
+            "",
+            f"  {facts['setup_url']}",
+        ]
+    )
+
+
+COMMANDS = [
+    Command(
+        "init",
+        "set up an installation and print the first owner's set-up link; run it again after any stop",
+        initialize,
+        (
+            option("--yes", action="store_true", help="ask nothing; needs --org, --timezone and --email"),
+            option("--base-url", metavar="URL", help=f"address of the web app (default {_BASE_URL})"),
+            option("--data-dir", metavar="PATH", help=f"folder of the installation (default {_FOLDER})"),
+            option("--database-url-file", metavar="PATH", help="file that holds a database's address"),
+            option("--org", metavar="NAME", help="name of the first organisation"),
+            option("--timezone", metavar="ZONE", help="its time zone, such as Europe/Berlin"),
+            option("--email", help="e-mail address of its owner"),
+            option("--first-name", help="first name of its owner"),
+            option("--last-name", help="last name of its owner"),
+            option(
+                "--again",
+                action="store_true",
+                help="withdraw the open set-up link of --org and print a new one",
+            ),
+        ),
+        _in_words,
+    )
+]

@@ -1,0 +1,145 @@
+"""`steward init`: makes what is missing, once, and hands out one set-up link."""
+
+import io
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from steward.cli.run import run
+from steward.config import read_env_file
+from tests.cli.test_operator import Said, Steward, steward
+
+__all__ = ["steward"]
+OWNER = ("--org", "My Shop", "--timezone", "Europe/Berlin", "--email", "owner@example.com")
+
+
+def init_in(folder: Path, *words: str, **environ: str) -> Said:
+    """Runs `steward init` with `folder` as the data folder and nothing of this process's environment."""
+    out, err = io.StringIO(), io.StringIO()
+    status = run(["init", "--data-dir", str(folder), *words, "--json"], environ, out=out, err=err)
+    return Said(status, out.getvalue(), err.getvalue())
+
+
+def token_of(said: Said) -> str:
+    """The token of the printed link."""
+    url: str = said.facts["setup_url"]
+    return url.partition("/invitation#token=")[2]
+
+
+def test_init_makes_settings_key_schema_organization_and_link(tmp_path: Path) -> None:
+    """The files are their owner's alone, hold what was answered, and are all that `serve` needs."""
+    folder = tmp_path / "data"
+    done = init_in(folder, "--yes", *OWNER, "--base-url", "https://auto.example")
+    assert done.status == 0, done.out
+    settings_file = folder / "steward.env"
+    assert read_env_file(settings_file) == {
+        "STEWARD_DATA_DIR": str(folder),
+        "STEWARD_BASE_URL": "https://auto.example",
+        "STEWARD_DATABASE_URL": f"sqlite:///{folder}/steward.db",
+        "STEWARD_MASTER_KEYS_FILE": str(folder / "master.keys"),
+    }
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir() if file.is_file()}
+    assert set(modes.values()) == {0o600}
+    assert done.facts["organization"]["name"] == "My Shop"
+    assert done.facts["setup_url"].startswith("https://auto.example/invitation#token=")
+    assert len(token_of(done)) == 43
+    checked = io.StringIO()
+    assert run(["migrate", "--check", "--env-file", str(settings_file)], {}, out=checked, err=checked) == 0
+
+
+def test_a_second_init_changes_nothing_and_again_gives_a_new_link(tmp_path: Path) -> None:
+    """Files are never overwritten; only the newest link is open."""
+    folder = tmp_path / "data"
+    first = init_in(folder, "--yes", *OWNER)
+    before = {name: (folder / name).read_bytes() for name in ("steward.env", "master.keys")}
+    second = init_in(folder, "--yes", *OWNER, "--base-url", "https://other.example")
+    assert second.refused == (1, "wrong_state")
+    again = init_in(folder, "--again", "--org", "My Shop")
+    assert again.status == 0, again.out
+    assert again.facts["email"] == "owner@example.com"
+    assert token_of(again) != token_of(first)
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    other = init_in(folder, "--again", "--org", "My Shop", "--email", "other@example.com")
+    assert other.facts["email"] == "other@example.com"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--yes", *OWNER[:-2]), "usage"),
+        (("--yes", *OWNER[2:]), "usage"),
+        (("--again",), "usage"),
+        ((), "usage"),
+        (("--yes", *OWNER, "--base-url", "http://auto.example"), "settings"),
+        (("--yes", *OWNER[:3], "Europe/Nowhere", *OWNER[4:]), "validation_failed"),
+        (("--yes", *OWNER[:5], "no address"), "validation_failed"),
+    ],
+)
+def test_a_refused_init_can_be_run_again(tmp_path: Path, words: tuple[str, ...], code: str) -> None:
+    """Whatever was answered wrongly, the next call sets up the installation."""
+    folder = tmp_path / "data"
+    done = init_in(folder, *words)
+    assert done.status in (1, 2)
+    assert done.facts["error"]["code"] == code
+    assert init_in(folder, "--yes", *OWNER).status == 0
+
+
+@pytest.mark.parametrize("kept", [("master.keys",), ("master.keys", "steward.env")])
+def test_init_goes_on_after_a_kill(tmp_path: Path, kept: tuple[str, ...]) -> None:
+    """Files that a lost process left are used as they are, the master key above all."""
+    folder = tmp_path / "data"
+    init_in(folder, "--yes", *OWNER)
+    before = {name: (folder / name).read_bytes() for name in kept}
+    for file in folder.iterdir():
+        if file.name not in kept:
+            file.unlink()
+    done = init_in(folder, "--yes", *OWNER)
+    assert done.status == 0, done.out
+    assert {name: (folder / name).read_bytes() for name in kept} == before
+
+
+def test_init_leaves_what_the_environment_sets_to_it(steward: Steward) -> None:
+    """On SQLite and PostgreSQL: a database named by the environment is used and written to no file."""
+    done = steward("init", "--yes", *OWNER)
+    assert done.status == 0, done.out
+    assert "STEWARD_DATABASE_URL" not in Path(done.facts["settings_file"]).read_text()
+    assert [each["name"] for each in steward("org", "list").facts["organizations"]] == ["My Shop"]
+    again = steward("init", "--again", "--org", "My Shop")
+    assert token_of(again) != token_of(done)
+
+
+def test_an_organization_with_an_owner_gets_no_set_up_link(steward: Steward) -> None:
+    """`--again` opens no second way into an organisation that somebody owns, switched off or not."""
+    steward("org", "create", "--name", "My Shop")
+    nobody = steward("init", "--again", "--org", "My Shop")
+    assert nobody.refused == (1, "validation_failed")
+    names = ["--first-name", "Olga", "--last-name", "Owner", "--no-password"]
+    steward("user", "create", "--email", "o@example.com", *names, "--org", "My Shop", "--role", "owner")
+    assert steward("init", "--again", "--org", "My Shop", "--email", "x@example.com").refused == (
+        1,
+        "wrong_state",
+    )
+    steward("user", "deactivate", "--user", "o@example.com")
+    assert steward("init", "--again", "--org", "My Shop", "--email", "x@example.com").refused == (
+        1,
+        "wrong_state",
+    )
+
+
+def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty line takes the default, and a question without default is asked again."""
+    ours, theirs = os.openpty()
+    folder = tmp_path / "data"
+    answers = ["", "sqlite", "", "My Shop", "Europe/Berlin", "owner@example.com", "", ""]
+    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+    with open(theirs, closefd=True) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        done = init_in(folder)
+    os.close(ours)
+    assert done.status == 0, done.out
+    assert json.loads(done.out)["organization"]["name"] == "My Shop"
+    assert read_env_file(folder / "steward.env")["STEWARD_BASE_URL"] == "http://127.0.0.1:8400"
