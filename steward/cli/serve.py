@@ -19,6 +19,7 @@ from steward import app, worker
 from steward.cli.confining import log_missing_isolation
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.edge import ConnectionLimits, protocol
+from steward.cli.supervision import SOCKET, supervised
 from steward.clock import SystemClock
 from steward.config import Settings
 from steward.database.engine.migrate import is_sqlite, migrate
@@ -79,14 +80,20 @@ async def serve(settings: Settings, options: ServeOptions, *, ready: Ready) -> N
                 "listen": f"{host}:{port}",
                 "pid": os.getpid(),
             }
-            await run_service(
-                service,
-                listening,
-                stop,
-                with_worker=options.with_worker,
-                started=lambda: ready(facts),
-                descriptors=descriptors,
-            )
+
+            def started() -> None:
+                ready(facts)
+                supervisor.ready()
+
+            async with supervised(os.environ, stop) as supervisor:
+                await run_service(
+                    service,
+                    listening,
+                    stop,
+                    with_worker=options.with_worker,
+                    started=started,
+                    descriptors=descriptors,
+                )
         finally:
             await service.close()
 
@@ -167,9 +174,16 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     own_worker = await worker.register(service.worker_context, service.hints, poll=SECOND / 4)
     spare_collector()
     ready({"worker_id": own_worker.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
+    context = service.worker_context
+
+    def holds_lease() -> bool:
+        return context.clock.monotonic() < context.lease_confirmation.until
+
     try:
         tick = timedelta(seconds=settings.tick_seconds)
-        await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
+        async with supervised(os.environ, stop, is_well=holds_lease) as supervisor:
+            supervisor.ready()
+            await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
     finally:
         await service.close()
 
@@ -295,12 +309,14 @@ def _more_processes(settings: Settings, options: ServeOptions, listening: socket
         raise CannotServe("More than one process needs PostgreSQL.")
     handle = listening.fileno()
     command = [sys.executable, "-m", "steward", "serve", "--no-worker", "--handle", str(handle)]
+    # The service manager supervises this process alone: a child's notices would be taken for its own.
+    variables = {name: text for name, text in os.environ.items() if name != SOCKET}
     children = [
         subprocess.Popen(
             command,
             pass_fds=[handle],
             stdout=subprocess.DEVNULL,
-            env={**os.environ, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
+            env={**variables, "STEWARD_METRICS_LISTEN": "off", "STEWARD_PROCESSES": "1"},
         )
         for _ in range(process_count - 1)
     ]

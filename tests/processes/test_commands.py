@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.processes.running import PASSWORD, environ, eventually, open_site, start, steward
+from tests.processes.running import LONGEST, PASSWORD, environ, eventually, open_site, start, steward
 
 
 async def refused(*words: str, env: Mapping[str, str]) -> tuple[int | None, str]:
@@ -223,3 +223,27 @@ async def test_the_first_owner_signs_in_by_the_set_up_link(tmp_path: Path) -> No
             assert again.status_code == 422
     finally:
         assert await serving.stop() == 0
+
+
+async def test_the_service_manager_is_told(sqlite_url: str, tmp_path: Path) -> None:
+    """By systemd's protocol: ready once requests are taken, signs of life, and stopping at SIGTERM."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        env = {
+            "STEWARD_ENV": "test",
+            "STEWARD_DATABASE_URL": sqlite_url,
+            "STEWARD_DATA_DIR": str(tmp_path / "data"),
+            "STEWARD_METRICS_LISTEN": "off",
+            "NOTIFY_SOCKET": str(tmp_path / "notify"),
+            "WATCHDOG_USEC": "200000",
+        }
+        serving = await start("serve", "--port", "0", env=env)
+        loop = asyncio.get_running_loop()
+        states: list[bytes] = []
+        while {b"READY=1", b"WATCHDOG=1"} - set(states):
+            states.append(await asyncio.wait_for(loop.sock_recv(manager, 100), LONGEST))
+        assert b"STOPPING=1" not in states
+        assert await serving.stop() == 0
+        while not states or states[-1] != b"STOPPING=1":
+            states.append(await asyncio.wait_for(loop.sock_recv(manager, 100), LONGEST))

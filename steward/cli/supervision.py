@@ -1,0 +1,64 @@
+"""Tells the service manager how this process is, by systemd's notification protocol (sd_notify)."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+SOCKET = "NOTIFY_SOCKET"
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Supervisor:
+    """The socket of a service manager, and every how many seconds it expects a sign of life."""
+
+    address: str | None
+    watchdog_seconds: float | None
+
+    def ready(self) -> None:
+        """Reports that requests are taken, or runs."""
+        self.notify("READY=1")
+
+    def notify(self, state: str) -> None:
+        """Sends one state; a manager that is absent or gone is no fault of the service."""
+        if self.address is None:
+            return
+        # An address that begins with @ is in the abstract name space, whose first byte is zero.
+        address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifications:
+            notifications.connect(address)
+            notifications.send(state.encode())
+
+    async def watch(self, stop: asyncio.Event, is_well: Callable[[], bool]) -> None:
+        """Gives a sign of life twice a period while `is_well`, until `stop`, which it reports."""
+        pause = None if self.watchdog_seconds is None else self.watchdog_seconds / 2
+        while not stop.is_set():
+            if pause is not None and is_well():
+                self.notify("WATCHDOG=1")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), pause)
+        self.notify("STOPPING=1")
+
+
+def _supervisor_of(environ: Mapping[str, str]) -> Supervisor:
+    """Returns the manager that the environment names; the period is another process's when the id is."""
+    period = environ.get("WATCHDOG_USEC", "")
+    is_ours = environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    seconds = int(period) / _MICROSECONDS if period.isdecimal() and int(period) and is_ours else None
+    return Supervisor(environ.get(SOCKET) or None, seconds)
+
+
+@asynccontextmanager
+async def supervised(
+    environ: Mapping[str, str], stop: asyncio.Event, *, is_well: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Supervisor]:
+    """Watches over this process for the service manager; does nothing where none is named."""
+    supervisor = _supervisor_of(environ)
+    watching = asyncio.create_task(supervisor.watch(stop, is_well))
+    try:
+        yield supervisor
+    finally:
+        watching.cancel()
