@@ -184,7 +184,13 @@ def _secrets(settings: Settings) -> list[str]:
     keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
     return [
         secret
-        for secret in (unquote(password or ""), password, settings.google_client_secret, *keys_given)
+        for secret in (
+            unquote(password or ""),
+            password,
+            settings.google_client_secret,
+            settings.microsoft_client_secret,
+            *keys_given,
+        )
         if secret
     ]
 
@@ -242,17 +248,30 @@ def _rules(settings: Settings) -> Rules:
     )
 
 
-def _sign_in(settings: Settings) -> SignInRules | None:
-    """Returns the app with which people sign in to Google; None without both of its settings."""
-    if settings.google_client_id is None or settings.google_client_secret is None:
-        return None
-    return SignInRules(
-        client_id=settings.google_client_id,
-        client_secret=Secret(settings.google_client_secret),
-        authorize_url=settings.google_authorize_url,
-        token_url=settings.google_token_url,
-        redirect_uri=f"{settings.web_origin}/app/connections/sign-in/callback",
-    )
+def _sign_in(settings: Settings) -> dict[str, SignInRules]:
+    """Returns the apps with which people sign in to accounts, those that have both id and secret."""
+    redirect_uri = f"{settings.web_origin}/app/connections/sign-in/callback"
+    apps = {
+        "google": (
+            settings.google_client_id,
+            settings.google_client_secret,
+            settings.google_authorize_url,
+            settings.google_token_url,
+            (("access_type", "offline"), ("prompt", "consent")),
+        ),
+        "microsoft": (
+            settings.microsoft_client_id,
+            settings.microsoft_client_secret,
+            settings.microsoft_authorize_url,
+            settings.microsoft_token_url,
+            (("prompt", "select_account"),),
+        ),
+    }
+    return {
+        provider: SignInRules(client_id, Secret(secret), authorize_url, token_url, redirect_uri, parameters)
+        for provider, (client_id, secret, authorize_url, token_url, parameters) in apps.items()
+        if client_id is not None and secret is not None
+    }
 
 
 def _automation_rules(

@@ -331,6 +331,17 @@ class Settings:
     google_authorize_url: str = _setting(
         _URL, "https://accounts.google.com/o/oauth2/v2/auth", "Spreadsheet sign-in"
     )
+    microsoft_client_id: str | None = _setting(_TEXT, None, "For the sign-in to Microsoft")
+    microsoft_client_secret: str | None = _setting(_TEXT, None, "For the sign-in to Microsoft", secret=True)
+    microsoft_graph_url: str = _setting(
+        _URL, "https://graph.microsoft.com", "Mail of people signed in at Microsoft; `/v1.0/…` is added"
+    )
+    microsoft_token_url: str = _setting(
+        _URL, "https://login.microsoftonline.com/common/oauth2/v2.0/token", "For the sign-in to Microsoft"
+    )
+    microsoft_authorize_url: str = _setting(
+        _URL, "https://login.microsoftonline.com/common/oauth2/v2.0/authorize", "For the sign-in to Microsoft"
+    )
     teams_hosts: tuple[str, ...] = _setting(
         _TEAMS, ".logic.azure.com, .environment.api.powerplatform.com", "Where a Teams address may lead"
     )
@@ -455,6 +466,9 @@ def _production_rules(settings: Settings) -> list[str]:
         "google_sheets_url",
         "google_token_url",
         "google_authorize_url",
+        "microsoft_graph_url",
+        "microsoft_token_url",
+        "microsoft_authorize_url",
     )
     for name in names:
         if urlsplit(getattr(settings, name)).scheme != "https":

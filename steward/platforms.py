@@ -6,7 +6,7 @@ from typing import Any
 from steward import connectors
 from steward.config import Environment, Settings
 from steward.connectors.base.connector import WriteOperation
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 
 
 def operations(settings: Settings) -> dict[str, Mapping[str, WriteOperation[Any]]]:
@@ -24,9 +24,13 @@ def connector_options(settings: Settings) -> Options:
         sheets_url=settings.google_sheets_url,
         gmail_url=settings.google_gmail_url,
         drive_url=settings.google_drive_url,
-        token_url=settings.google_token_url,
-        google_client_id=settings.google_client_id,
-        google_client_secret=settings.google_client_secret,
+        graph_url=settings.microsoft_graph_url,
+        google=SignInClient(
+            settings.google_token_url, settings.google_client_id, settings.google_client_secret
+        ),
+        microsoft=SignInClient(
+            settings.microsoft_token_url, settings.microsoft_client_id, settings.microsoft_client_secret
+        ),
         teams_hosts=settings.teams_hosts,
         slack_hosts=settings.slack_hosts,
         bounded=settings.env is Environment.TEST,

@@ -19,7 +19,7 @@ from steward.config import (
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()
-SECRETS = ("database_url", "master_keys", "google_client_secret")
+SECRETS = ("database_url", "master_keys", "google_client_secret", "microsoft_client_secret")
 PRODUCTION = {"STEWARD_MASTER_KEYS": f"k1:{KEY}"}
 
 # name, lowest, highest, test floor, default: the table of  once more, by hand.
@@ -98,7 +98,8 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
         "metrics_listen", "trusted_proxies", "api_access", "log_level", "log_format", "approval_seconds",
         "approver_not_starter", "allow_private_hosts", "google_client_id", "google_client_secret",
         "google_drive_url", "google_gmail_url", "google_sheets_url", "google_token_url",
-        "google_authorize_url", "teams_hosts",
+        "google_authorize_url", "microsoft_client_id", "microsoft_client_secret", "microsoft_graph_url",
+        "microsoft_token_url", "microsoft_authorize_url", "teams_hosts",
         "slack_hosts", "shopify_api_version", "shopify_url", "unconfined_scripts",
     }  # fmt: skip
     assert {field.name for field in fields(Settings)} == others | {name.lower() for name, *_ in NUMBERS}
@@ -160,6 +161,11 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         ("GOOGLE_DRIVE_URL", ["https://s.example/drive"], ["s.example", "https://s.example/?a=b"]),
         ("GOOGLE_TOKEN_URL", ["https://s.example/google/token"], ["", "file:///etc/passwd"]),
         ("GOOGLE_AUTHORIZE_URL", ["https://s.example/authorize"], ["javascript:x"]),
+        ("MICROSOFT_CLIENT_ID", ["id"], ["", " id"]),
+        ("MICROSOFT_CLIENT_SECRET", ["s"], ["", "s\n"]),
+        ("MICROSOFT_GRAPH_URL", ["https://s.example/graph"], ["s.example", "https://s.example/?a=b"]),
+        ("MICROSOFT_TOKEN_URL", ["https://s.example/token"], ["", "file:///etc/passwd"]),
+        ("MICROSOFT_AUTHORIZE_URL", ["https://s.example/authorize"], ["javascript:x"]),
         ("SHOPIFY_API_VERSION", ["2026-01", "2026-10", "2027-12"], ["", "2026-13", "2026-00", "2026-1"]),
     ],
 )  # fmt: skip
@@ -235,6 +241,9 @@ def test_production_is_served_by_https_unless_on_loopback(name: str) -> None:
         "GOOGLE_SHEETS_URL",
         "GOOGLE_TOKEN_URL",
         "GOOGLE_AUTHORIZE_URL",
+        "MICROSOFT_GRAPH_URL",
+        "MICROSOFT_TOKEN_URL",
+        "MICROSOFT_AUTHORIZE_URL",
     ],
 )
 def test_production_refuses_outbound_addresses_without_https(name: str) -> None:

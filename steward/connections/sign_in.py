@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -40,13 +41,17 @@ class SignInFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignInRules:
-    """The app people sign in to, and where; `redirect_uri` is the service's own way back."""
+    """The app people sign in to, and where; `redirect_uri` is the service's own way back.
+
+    `parameters` are further ones of the authorization request, as who signs people in wants them.
+    """
 
     client_id: str
     client_secret: Secret
     authorize_url: str
     token_url: str
     redirect_uri: str
+    parameters: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +71,22 @@ async def start_sign_in(
     kind: str = "spreadsheet",
     name: str,
     integration: IntegrationId | None,
-    rules: SignInRules | None,
+    providers: Mapping[str, SignInRules],
     vault: Vault,
 ) -> str:
     """The address a person signs in at; its state is theirs, valid ten minutes, once.
 
-    Raises NotConfigured, and for `integration` ValidationFailed, WrongState.
+    `providers` has the operator's apps by who signs people in. Raises NotConfigured, and for `integration`
+    ValidationFailed, WrongState.
     """
     if integration is not None:
         await _reconnectable(tx, actor, integration, kind)
+    facts = vault.connectors[kind].facts
+    rules = providers.get(facts.sign_in_provider)
     if rules is None:
-        raise NotConfigured("The operator has not set up the sign-in to Google.")
+        raise NotConfigured(
+            f"The operator has not set up the sign-in to {facts.sign_in_provider.capitalize()}."
+        )
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
     key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=verifier)
     pending = sign_ins.SignIn(session_hash, actor.org, integration, kind, name, key_no, sealed)
@@ -86,12 +96,11 @@ async def start_sign_in(
         "response_type": "code",
         "client_id": rules.client_id,
         "redirect_uri": rules.redirect_uri,
-        "scope": f"{_SCOPES} {vault.connectors[kind].facts.sign_in_scopes}",
+        "scope": f"{_SCOPES} {facts.sign_in_scopes}",
         "state": state,
         "code_challenge": challenge.rstrip(b"=").decode("ascii"),
         "code_challenge_method": "S256",
-        "access_type": "offline",
-        "prompt": "consent",
+        **dict(rules.parameters),
     }
     return f"{rules.authorize_url}?{urlencode(query)}"
 
@@ -113,7 +122,7 @@ class SignInExchange:
     engine: Engine
     clock: Clock
     vault: Vault
-    rules: SignInRules
+    providers: Mapping[str, SignInRules]
 
     async def finish(self, actor: Actor, session_hash: str, *, state: str, code: str | None) -> SignedIn:
         """Consumes the state, exchanges the code and checks the account; stores nothing.
@@ -142,9 +151,19 @@ class SignInExchange:
         )
         return begun, verifier
 
+    def _provider(self, kind: str) -> str:
+        return self.vault.connectors[kind].facts.sign_in_provider
+
+    def _rules(self, kind: str) -> SignInRules:
+        """Returns the app that the sign-in is at. Raises SignInFailed when it is out of use."""
+        rules = self.providers.get(self._provider(kind))
+        if rules is None:
+            raise SignInFailed("exchange")
+        return rules
+
     async def _exchange(self, actor: Actor, kind: str, code: str, verifier: str) -> tuple[Secret, str | None]:
         """The refresh token, and the account's address when it is told."""
-        rules = self.rules
+        rules = self._rules(kind)
         link = PlatformEndpoint(kind, rules.token_url, None, Timeouts(), RateLimit(), f"sign-in {actor.org}")
         http = self.vault.outbound.management_client(actor.org, None, link)
         answer = await http.post_form(
@@ -171,7 +190,7 @@ class SignInExchange:
     ) -> CheckedSettings:
         look = partial(_subject, org_actor=actor, begun=begun)
         subject = await self.engine.read(self.clock.now(), look, org=actor.org)
-        plain = {"sign_in": "google"} | ({"account": label} if label else {})
+        plain = {"sign_in": self._provider(begun.kind)} | ({"account": label} if label else {})
         settings = ConnectionSettings(plain, {"refresh_token": refresh}, Auth.USER_SIGN_IN, subject=subject)
         opened = ConnectionSecrets(begun.integration or _NEW, settings.plain, settings.sealed)
         health = await connecting.look(self.vault, actor.org, begun.kind, opened)

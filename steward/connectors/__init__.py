@@ -25,6 +25,7 @@ FOLDERS = (
     "smtp",
     "gmail",
     "google_drive",
+    "microsoft_outlook",
 )
 
 ALL: Mapping[str, type[Connector]] = {

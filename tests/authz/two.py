@@ -8,7 +8,7 @@ from typing import Any
 
 from steward.connections.vault import Vault
 from steward.connectors import build
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
 from steward.database.runs import approvals, changes, transitions, workers
@@ -121,7 +121,7 @@ def _context(outside: FakePlatforms, clock: FakeClock) -> Mapping[str, Any]:
             private_hosts=hosts,
             read_s=10.0,
             sheets_url=sheet["sheets_url"],
-            token_url=sheet["token_url"],
+            google=SignInClient(sheet["token_url"]),
             teams_hosts=(OUTSIDE,),
             bounded=True,
         )

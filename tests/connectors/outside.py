@@ -9,7 +9,7 @@ import httpx
 
 from steward.connectors import build
 from steward.connectors.base.connector import Connector, PlannedChanges, Reader
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, Writer, WriteState
@@ -52,7 +52,7 @@ class Outside:
                 private_hosts=frozenset([HOST]),
                 read_s=20.0,
                 sheets_url=f"{URL}/sheets",
-                token_url=f"{URL}/google/token",
+                google=SignInClient(f"{URL}/google/token"),
                 teams_hosts=(".logic.azure.com", ".environment.api.powerplatform.com", HOST),
             )
         )

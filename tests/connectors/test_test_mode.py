@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from steward.connectors import ALL, build
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.requests import RequestWriter, SendRequest
 from steward.connectors.base.settings import ConnectionSecrets
@@ -39,10 +39,9 @@ MADE = build(
         private_hosts=frozenset(),
         read_s=20.0,
         sheets_url="https://sheets.googleapis.com",
-        token_url="https://oauth2.googleapis.com/token",
+        google=SignInClient("https://oauth2.googleapis.com/token", "app", "secret app"),
         teams_hosts=(".logic.azure.com",),
-        google_client_id="app",
-        google_client_secret="secret app",
+        microsoft=SignInClient("https://login.example/token", "app", "secret app"),
     )
 )
 # What a platform might answer to anything: what a reader makes of it does not matter here.

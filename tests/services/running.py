@@ -8,7 +8,7 @@ from typing import Any
 from steward.connectors.base.mail import SendMail
 from steward.connectors.base.service_calls import SendCall
 from steward.imports.n8n.read import read_value
-from steward.steps.n8n.mail_nodes import MailNode
+from steward.steps.n8n.mail.mail_nodes import MailNode
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.n8n.service_nodes import ServiceNode

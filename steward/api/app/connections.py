@@ -39,13 +39,14 @@ UNSUBSCRIBE_SECONDS = 5.0
 
 
 class KindRecord(msgspec.Struct):
-    """A kind of connection and the form that connects it."""
+    """A kind of connection, the form that connects it, and who signs people in where they can sign in."""
 
     kind: str
     title: str
     store: bool
     auth: list[str]
     settings_schema: Mapping[str, Any]
+    sign_in: str | None = None
 
 
 class KindsAnswer(msgspec.Struct):
@@ -126,6 +127,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 connector.facts.kind is ConnectionKind.STORE,
                 [str(auth) for auth in connector.facts.auth],
                 connector.facts.settings_schema,
+                connector.facts.sign_in_provider.capitalize() or None,
             )
             for kind, connector in connectors
         ]

@@ -1,4 +1,4 @@
-"""Signing in to accounts at Google, in the web app alone."""
+"""Signing in to accounts at Google and Microsoft, in the web app alone."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -50,6 +50,9 @@ class CallbackQuery(QueryParameters):
     iss: Text | None = None
     error_description: Text | None = None
     error_subtype: Text | None = None
+    error_uri: Text | None = None
+    session_state: Text | None = None
+    client_info: Text | None = None
 
 
 def kinds_with_sign_in(connectors: Mapping[str, Connector]) -> tuple[str, ...]:
@@ -72,7 +75,7 @@ async def start(tx: Tx, call: ApiCall) -> Answer:
         kind=body.kind,
         name=body.name,
         integration=number,
-        rules=call.context.rules.sign_in,
+        providers=call.context.rules.sign_in,
         vault=vault_of(call),
     )
     return SignInAnswer(address)
@@ -82,7 +85,7 @@ async def prepare_finish(call: ApiCall) -> SignedIn | str:
     """Exchanges the code outside a transaction; returns the code of a failure."""
     query: CallbackQuery = call.query
     context = call.context
-    if context.rules.sign_in is None or query.state is None:
+    if query.state is None:
         return "state"
     exchange = SignInExchange(context.engine, context.clock, vault_of(call), context.rules.sign_in)
     code = None if query.error is not None else query.code

@@ -50,7 +50,7 @@ class Rules:
     max_waiting_events: int = 200
     max_waiting_hand: int = 1000
     imports_kept: int = 100
-    sign_in: SignInRules | None = None
+    sign_in: Mapping[str, SignInRules] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

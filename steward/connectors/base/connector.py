@@ -67,7 +67,8 @@ class Capabilities:
 class ConnectorFacts:
     """Constants of a connector, checked when it is loaded.
 
-    `sign_in_scopes` are what a person who signs in is asked to allow.
+    `sign_in_scopes` are what a person who signs in is asked to allow, `sign_in_provider` names who
+    signs them in with the operator's app.
     """
 
     id: str
@@ -81,6 +82,7 @@ class ConnectorFacts:
     versions: tuple[str, ...] = ()
     max_event_bytes: int = 0
     sign_in_scopes: str = ""
+    sign_in_provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The operation `mail.send`, which mail servers and mail services share: one message, at most once."""
 
+import base64
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,7 +14,14 @@ from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Propos
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.outbound.errors import PlatformUnavailable, Unauthorized
-from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, MailMessage, compose
+from steward.outbound.mail_message import (
+    InvalidMail,
+    MailAttachment,
+    Mailbox,
+    MailContent,
+    MailMessage,
+    compose,
+)
 from steward.outbound.mail_server import MailOutcome, MailResult
 
 _LABEL = 200
@@ -26,7 +35,8 @@ _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
 class SendMail:
     """Commands one message. It is sent as the account's own address; `sender_name` is shown beside it.
 
-    `thread` is the service's id of the conversation that it answers, with `headers` that refer to it.
+    `thread` is the service's id of the conversation or message that it answers, with `headers` that refer to
+    it. `options` are what the service alone knows, such as an importance, and `attachments` are files.
     """
 
     to: Sequence[Mailbox]
@@ -39,6 +49,8 @@ class SendMail:
     sender_name: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     thread: str = ""
+    attachments: Sequence[MailAttachment] = ()
+    options: JsonObject = field(default_factory=dict)
     message: str | None = None
 
 
@@ -87,7 +99,18 @@ def mail_content(arguments: JsonObject, sender: Mailbox, *, message_id: str, dat
         bcc=_mailboxes(arguments, "bcc"),
         reply_to=_mailboxes(arguments, "reply_to"),
         headers={name: str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {},
+        attachments=attachments_of(arguments),
     )
+
+
+def attachments_of(arguments: JsonObject) -> list[MailAttachment]:
+    """Returns the files of a planned part."""
+    rows = arguments.get("attachments")
+    return [
+        MailAttachment(str(row["name"]), str(row["type"]), base64.b64decode(str(row["content"])))
+        for row in (rows if isinstance(rows, list | tuple) else ())
+        if isinstance(row, Mapping)
+    ]
 
 
 def outcome_of_mail(message: MailMessage, outcome: MailOutcome) -> WriteOutcome:
@@ -122,7 +145,16 @@ def _arguments(command: SendMail) -> JsonObject:
     }
     arguments |= {"subject": command.subject, "text": command.text, "html": command.html}
     arguments |= {"sender_name": command.sender_name, "headers": dict(command.headers)}
-    return arguments | {"thread": command.thread}
+    if command.attachments:
+        arguments["attachments"] = [
+            {
+                "name": each.file_name,
+                "type": each.media_type,
+                "content": base64.b64encode(each.content).decode("ascii"),
+            }
+            for each in command.attachments
+        ]
+    return arguments | {"thread": command.thread, "options": command.options}
 
 
 def _mailboxes(arguments: JsonObject, name: str) -> list[Mailbox]:
@@ -147,10 +179,21 @@ def _fields(command: SendMail) -> list[FieldChange]:
         ("subject", "Subject", command.subject),
         ("text", "Text", command.text or ""),
         ("html", "HTML", command.html or ""),
+        ("files", "Files", ", ".join(map(_shown, command.attachments))),
+        ("options", "Options", json.dumps(command.options, ensure_ascii=False) if command.options else ""),
     )
     return [
         FieldChange(name, label, None, text[:_TEXT], FieldKind.TEXT) for name, label, text in shown if text
     ]
+
+
+def _shown(attachment: MailAttachment) -> str:
+    size = len(attachment.content)
+    return (
+        f"{attachment.file_name} ({size} bytes)"
+        if size < 1024
+        else f"{attachment.file_name} ({size // 1024} KiB)"
+    )
 
 
 def _list(mailboxes: Sequence[Mailbox]) -> str:

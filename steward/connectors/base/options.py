@@ -4,20 +4,29 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class SignInClient:
+    """The operator's app at who signs people in; without id and secret nobody can sign in there."""
+
+    token_url: str
+    id: str | None = None
+    secret: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """The operator's settings of connectors; `bounded` lets `read_s` bound writes too (tests)."""
 
     private_hosts: frozenset[str]
     read_s: float
     sheets_url: str
-    token_url: str
+    google: SignInClient
     teams_hosts: tuple[str, ...]
+    microsoft: SignInClient = SignInClient("https://login.microsoftonline.com/common/oauth2/v2.0/token")
     bounded: bool = False
     shopify_version: str = "2026-10"
     shopify_url: str | None = None
     gmail_url: str = "https://gmail.googleapis.com"
     drive_url: str = "https://www.googleapis.com"
-    google_client_id: str | None = None
-    google_client_secret: str | None = None
+    graph_url: str = "https://graph.microsoft.com"
     own_address: str | None = None  # where stores deliver events to
     slack_hosts: tuple[str, ...] = ("hooks.slack.com", "slack.com")

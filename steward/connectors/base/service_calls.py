@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from steward.model.json import JsonObject, JsonValue
 
 _LABEL = 200
 _TEXT = 8192
+_FILE_TEXT = 1024
+_BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +91,21 @@ def _fields(command: SendCall) -> list[FieldChange]:
     words = {command.recipient, command.text} - {""}
     rest = {name: value for name, value in command.body.items() if not _is_among(value, words)}
     if rest:
-        shown.append(("body", "Body", json.dumps(rest, ensure_ascii=False, indent=1)))
+        shown.append(("body", "Body", json.dumps(_without_files(rest), ensure_ascii=False, indent=1)))
     return [
         FieldChange(name, label, None, text[:_TEXT], FieldKind.TEXT) for name, label, text in shown if text
     ]
+
+
+def _without_files(value: JsonValue) -> JsonValue:
+    """Returns a body as people read it: in place of a file in Base64 stands how large it is."""
+    if isinstance(value, Mapping):
+        return {name: _without_files(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_files(member) for member in value]
+    if isinstance(value, str) and len(value) > _FILE_TEXT and _BASE64.fullmatch(value):
+        return f"({len(value) * 3 // 4 // 1024} KiB)"
+    return value
 
 
 def _is_among(value: JsonValue, words: set[str]) -> bool:

@@ -78,6 +78,7 @@ class SpreadsheetConnector:
             "spreadsheet", "Google Sheets", ConnectionKind.ACCOUNT,
             (Auth.SERVICE_ACCOUNT, Auth.USER_SIGN_IN), _PACE,
             self._times, _SCHEMA, self.capabilities, ("v4",), sign_in_scopes=" ".join(_SCOPES),
+            sign_in_provider="google",
         )  # fmt: skip
         self.reads: Mapping[str, ReadOp[Any, Any]] = {"tabs": TABS, "values": VALUES}
         changes: tuple[WriteOperation[Any], ...] = (APPEND, WRITE, CLEAR, DELETE_ROWS, ADD_TAB)
@@ -88,8 +89,8 @@ class SpreadsheetConnector:
         """Returns the connector as the operator's settings configure it."""
         return cls(
             sheets_url=options.sheets_url,
-            token_url=options.token_url,
-            client=(options.google_client_id, options.google_client_secret),
+            token_url=options.google.token_url,
+            client=(options.google.id, options.google.secret),
             read_s=options.read_s,
             bounded=options.bounded,
         )

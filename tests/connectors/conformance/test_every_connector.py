@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from steward import connectors
 from steward.connectors.base.connector import Connector, Receivable
 from steward.connectors.base.messages import PostMessage, message_operation
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import ReadOp
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.model.change import Recovery
@@ -26,9 +26,8 @@ OPTIONS = Options(
     private_hosts=frozenset(),
     read_s=20.0,
     sheets_url="https://sheets.example",
-    token_url="https://token.example",
-    google_client_id="app",
-    google_client_secret="secret app",
+    google=SignInClient("https://token.example", "app", "secret app"),
+    microsoft=SignInClient("https://login.example/token", "app", "secret app"),
     teams_hosts=(".example",),
 )
 BUILT = connectors.build(OPTIONS)

@@ -106,6 +106,7 @@ export const KINDS: Readonly<Record<string, { name: string; one: string }>> = {
   notion: { name: "Notion", one: "Notion integration" },
   http_api: { name: "HTTP API", one: "account of an HTTP API" },
   gmail: { name: "Gmail", one: "Gmail mailbox" },
+  microsoft_outlook: { name: "Microsoft Outlook", one: "Outlook mailbox" },
   google_drive: { name: "Google Drive", one: "Google Drive" },
   smtp: { name: "Mail server", one: "mail account" },
   store: { name: "Store", one: "store" },

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from steward.connectors.base.mail import SendMail
 from steward.outbound.mail_message import InvalidMail, mailboxes_of
-from steward.steps.n8n.mail_nodes import (
+from steward.steps.n8n.mail.mail_nodes import (
     FILES,
     WAITS,
     MailNode,

@@ -10,7 +10,7 @@ from steward.connectors.base.settings import IDENTITY
 from steward.model.json import JsonObject
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
-from steward.steps.n8n.mail_nodes import (
+from steward.steps.n8n.mail.mail_nodes import (
     mailboxes,
     needed_problems,
     option_problems,

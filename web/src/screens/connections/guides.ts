@@ -71,6 +71,10 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     about: "A mailbox of Gmail, to send messages as the person who signs in.",
     steps: ["Sign in with the Google account whose address your customers know."],
   },
+  microsoft_outlook: {
+    about: "A mailbox of Outlook or Microsoft 365, to read, change and send mail as the person who signs in.",
+    steps: ["Sign in with the Microsoft account whose address your customers know."],
+  },
   google_drive: {
     about: "The files of a Google Drive, to read and change as the person who signs in.",
     steps: ["Sign in with the Google account that has the files, or that they are shared with."],

@@ -1,0 +1,135 @@
+"""The Outlook connector: reads, changes and sends mail as a person who has signed in, by Microsoft Graph."""
+
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import quote, urlsplit
+
+from steward.connectors.base.mail import SEND_MAIL, mail_content
+from steward.connectors.base.options import Options, SignInClient
+from steward.connectors.base.queries import PathQuery, RecordPage
+from steward.connectors.base.service_calls import SendCallOperation
+from steward.connectors.base.service_connector import Account, ServiceReader, ServiceWriter, text_of
+from steward.connectors.base.settings import ConnectionSecrets
+from steward.connectors.base.signed_in_service import SignedInServiceConnector
+from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.connectors.microsoft_outlook.messages import message_of
+from steward.model.change import Batch
+from steward.model.json import JsonObject
+from steward.outbound.client import ReadClient, WriteClient
+from steward.outbound.errors import Invalid, UnusableResponse, WriteFailed
+from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent
+from steward.outbound.response import Decoded, PlatformResponse
+
+_GRAPH = "https://graph.microsoft.com"
+SCOPES = f"offline_access {_GRAPH}/Mail.ReadWrite {_GRAPH}/Mail.Send {_GRAPH}/User.Read"
+FILE_BYTES = 20 * 1024 * 1024
+# What the options of a message say about how it is sent; everything else of them is a property of it.
+_SAVES, _QUOTES = "saveToSentItems", "quotes"
+
+
+class OutlookConnector(SignedInServiceConnector):
+    """Connects a mailbox by the sign-in to Microsoft; messages are sent as the person who signed in."""
+
+    id = "microsoft_outlook"
+    title = "Microsoft Outlook"
+    provider = "microsoft"
+    scopes = SCOPES
+    check_path = "/v1.0/me?$select=id,mail,userPrincipalName"
+    operation = SendCallOperation("microsoft_outlook.call")
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.writes = {self.operation.name: self.operation, SEND_MAIL.name: SEND_MAIL}
+
+    def client(self, options: Options) -> SignInClient:
+        """Returns the operator's app at Microsoft."""
+        return options.microsoft
+
+    def api_url(self, options: Options) -> str:
+        """Returns the address of the API as the operator's settings have it."""
+        return options.graph_url
+
+    def reason(self, answer: Mapping[str, Decoded]) -> str:
+        """Returns Microsoft's own words."""
+        error = answer.get("error")
+        return text_of(error, "message") if isinstance(error, dict) else ""
+
+    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "OutlookReader":
+        """Returns a reader of the API's paths and of files."""
+        return OutlookReader(self, http, secrets)
+
+    def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "OutlookWriter":
+        """Returns a writer that sends as the person who signed in."""
+        return OutlookWriter(self, http, secrets)
+
+    def account(self, answer: Mapping[str, Decoded], secrets: ConnectionSecrets) -> Account:
+        """Returns the person's address; the identity is the id, which stays when the address changes."""
+        identity = text_of(answer, "id")
+        address = text_of(answer, "mail") or text_of(answer, "userPrincipalName")
+        if not identity or not address:
+            raise UnusableResponse("it names no mailbox")
+        return Account(address, identity)
+
+
+class OutlookReader(ServiceReader):
+    """Reads paths; the content of an attachment or a message may have up to 20 MiB."""
+
+    async def _path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
+        if not query.path.endswith("/$value"):
+            async for page in super()._path(query):
+                yield page
+            return
+        path = urlsplit(self._connector.url(self._secrets, query.path, {})).path
+        response = await self._http.get(path, dict(query.query), max_bytes=FILE_BYTES)
+        failure = self._connector.failure(response)
+        if failure is not None:
+            raise failure
+        yield RecordPage((response,), total=1)
+
+
+class OutlookWriter(ServiceWriter):
+    """Sends one message, or makes one call."""
+
+    async def apply(self, batch: Batch) -> list[WriteOutcome]:
+        """Makes the one request of a batch. Never raises a call's error."""
+        [part] = batch.parts
+        if part.operation != SEND_MAIL.name:
+            return await super().apply(batch)
+        try:
+            anybody = Mailbox("sender@mail.invalid")  # Microsoft puts the mailbox's own address there
+            content = mail_content(
+                part.arguments, anybody, message_id=batch.effect_keys[0], date=self._http.mail.now()
+            )
+            path, body = _request_of(content, part.arguments)
+            base = urlsplit(self._connector.address(self._secrets)).path
+            response = await self._http.send(
+                "POST",
+                f"{base}{path}",
+                body,
+                effect_keys=batch.effect_keys,
+                key=batch.key,
+                operation=part.operation,
+            )
+        except InvalidMail as error:
+            return [WriteOutcome.of_error(WriteState.REFUSED, Invalid([error.field], str(error)))]
+        except WriteFailed as failure:
+            return [WriteOutcome.of_failure(failure)]
+        return [self._connector.outcome(response)]
+
+
+def _request_of(content: MailContent, arguments: JsonObject) -> tuple[str, JsonObject]:
+    """Returns path and body of the call that sends a message, or answers the message of its thread."""
+    options = arguments.get("options")
+    options = dict(options) if isinstance(options, Mapping) else {}
+    saves, quotes = options.pop(_SAVES, True), options.pop(_QUOTES, False)
+    answered = str(arguments.get("thread") or "")
+    if not answered:
+        return "/v1.0/me/sendMail", {"message": message_of(content, options), "saveToSentItems": saves}
+    path = f"/v1.0/me/messages/{quote(answered, safe='')}"
+    message = message_of(content, options)
+    if quotes:  # a comment stands above the message that is answered, which stays below it
+        del message["body"]
+        return f"{path}/replyAll", {"comment": content.text or content.html or "", "message": message}
+    return f"{path}/reply", {"message": message}
+
+
+CONNECTOR = OutlookConnector

@@ -1,0 +1,82 @@
+"""Answers to messages of a mailbox of Outlook, and drafts that are sent."""
+
+from typing import Any
+
+from steward.connectors.base.mail import SendMail
+from steward.connectors.base.service_calls import SendCall
+from steward.model.json import JsonObject
+from steward.outbound.mail_message import one_line
+from steward.steps.base import AccountAccess
+from steward.steps.n8n.mail.mail_nodes import mailboxes
+from steward.steps.n8n.mail.outlook_fields import (
+    bodies,
+    mailboxes_in,
+    message_body,
+    message_options,
+    message_path,
+)
+from steward.steps.n8n.mail.outlook_files import read_json
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServicePort, parsed_answer
+from steward.steps.workflow.step_types import StepCall
+
+
+def is_to_sender(fields: ServiceFields) -> bool:
+    """Whether a reply goes to the sender alone."""
+    if fields.version < 2:
+        return fields.text("replyType", "reply") == "reply"
+    return fields.flag("replyToSenderOnly")
+
+
+def reply_draft(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the body of a draft that answers a message: to all it is a comment alone."""
+    comment = fields.text("comment" if fields.version < 2 else "message")
+    if not is_to_sender(fields):
+        return {"comment": comment}
+    message = message_body(fields, "additionalFields")
+    if fields.version < 2:
+        return {"message": message} if "body" in message else {"comment": comment, "message": message}
+    text, markup = bodies(fields, "additionalFields", "message")
+    body = {"contentType": "text" if markup is None else "html", "content": markup if text is None else text}
+    return {"message": {**message, "body": body}}
+
+
+async def reply_mail(call: StepCall, fields: ServiceFields, account: AccountAccess) -> SendMail:
+    """Returns the answer to a message that is read first. Raises ItemFailed."""
+    path = message_path(fields)
+    original = await read_json(call, path, {"$select": "subject,from,replyTo,toRecipients,ccRecipients"})
+    own = str(account.connection.account_label or "").lower()
+    senders = mailboxes_in(original.get("replyTo")) or mailboxes_in(original.get("from"))
+    subject = one_line(str(original.get("subject") or ""))
+    subject = subject if subject.lower().startswith("re:") else f"RE: {subject}"
+    comment = fields.text("comment" if fields.version < 2 else "message")
+    thread = fields.text("messageId")
+    if not is_to_sender(fields):
+        others = [each for each in mailboxes_in(original.get("toRecipients")) if each.address.lower() != own]
+        copies = [each for each in mailboxes_in(original.get("ccRecipients")) if each.address.lower() != own]
+        options: JsonObject = {"quotes": True}
+        to = [*senders, *others]
+        return SendMail(to, subject, text=comment, cc=copies, thread=thread, options=options)
+    text, markup = bodies(fields, "additionalFields", "comment" if fields.version < 2 else "message")
+    if fields.version < 2 and fields.text("additionalFields.bodyContent"):
+        text, markup = bodies(fields, "additionalFields", "additionalFields.bodyContent")
+    return SendMail(
+        to=mailboxes(fields, "additionalFields.toRecipients", "To") or senders,
+        subject=one_line(fields.text("additionalFields.subject")) or subject,
+        text=text,
+        html=markup,
+        cc=mailboxes(fields, "additionalFields.ccRecipients", "CC Recipients"),
+        bcc=mailboxes(fields, "additionalFields.bccRecipients", "BCC Recipients"),
+        reply_to=mailboxes(fields, "additionalFields.replyTo", "Reply To"),
+        thread=thread,
+        options=message_options(fields, "additionalFields"),
+    )
+
+
+async def sent_draft(port: ServicePort, path: str) -> SendCall:
+    """Returns the call that sends a draft, with what the draft says. Raises ItemFailed."""
+    response = await port.read(path, {"$select": "subject,bodyPreview,toRecipients"})
+    draft = parsed_answer(response.body.decode("utf-8", "replace"))
+    whom = ", ".join(each.address for each in mailboxes_in(draft.get("toRecipients")))
+    text = f"{draft.get('subject') or ''}\n{draft.get('bodyPreview') or ''}"
+    return SendCall("POST", f"{path}/send", recipient=whom, text=text)

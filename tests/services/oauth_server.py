@@ -1,0 +1,106 @@
+"""An OAuth 2 server by RFC 6749, 7636 and 9700: codes with PKCE, and refresh tokens that may rotate."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, urlsplit
+
+from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
+
+CLIENT_ID, CLIENT_SECRET = "app-1", "app secret 1"
+
+
+@dataclass
+class OAuthServer:
+    """The server at one host; `rotates`: a refresh token is good once, and using one again ends them all."""
+
+    host: str
+    rotates: bool = False
+    has_basic_auth: bool = False
+    lifetime_s: int = 3600
+    codes: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    refresh_tokens: set[str] = field(default_factory=set)
+    spent: set[str] = field(default_factory=set)
+    access_tokens: set[str] = field(default_factory=set)
+    number: int = 0
+
+    @property
+    def authorize_url(self) -> str:
+        """Where people sign in."""
+        return f"https://{self.host}/authorize"
+
+    @property
+    def token_url(self) -> str:
+        """Where codes and refresh tokens are exchanged."""
+        return f"https://{self.host}/token"
+
+    def service(self) -> FakeService:
+        """Returns the server beside the fake platforms."""
+        return FakeService(self.host, self.respond)
+
+    def consent(self, address: str) -> dict[str, str]:
+        """Signs a person in at an authorization request; returns the query of the way back."""
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        assert address.startswith(self.authorize_url)
+        assert (asked["response_type"], asked["client_id"]) == ("code", CLIENT_ID)
+        assert asked["code_challenge_method"] == "S256"
+        code = self._next("code")
+        self.codes[code] = asked
+        return {"code": code, "state": asked["state"]}
+
+    def respond(self, request: SeenRequest) -> FakeAnswer:
+        """Answers a request for tokens."""
+        form = dict(request.body)
+        if not self._knows_client(form, request.headers):
+            return 401, {"error": "invalid_client"}
+        match form.get("grant_type"):
+            case "authorization_code":
+                return self._by_code(form)
+            case "refresh_token":
+                return self._by_refresh(form["refresh_token"])
+        return 400, {"error": "unsupported_grant_type"}
+
+    def _knows_client(self, form: Mapping[str, str], headers: Mapping[str, str]) -> bool:
+        if not self.has_basic_auth:
+            return (form.get("client_id"), form.get("client_secret")) == (CLIENT_ID, CLIENT_SECRET)
+        pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET.replace(' ', '+')}".encode()).decode()
+        return headers.get("authorization") == f"Basic {pair}" and "client_secret" not in form
+
+    def _by_code(self, form: Mapping[str, str]) -> FakeAnswer:
+        asked = self.codes.pop(form["code"], None)
+        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        if (
+            asked is None
+            or challenge != asked["code_challenge"]
+            or form["redirect_uri"] != asked["redirect_uri"]
+        ):
+            return 400, {"error": "invalid_grant"}
+        return self._tokens(self._new_refresh())
+
+    def _by_refresh(self, token: str) -> FakeAnswer:
+        if token in self.spent:  # used a second time: whoever has it may have stolen it
+            self.refresh_tokens.clear()
+        if token not in self.refresh_tokens:
+            return 400, {"error": "invalid_grant"}
+        if not self.rotates:
+            return self._tokens(None)
+        self.refresh_tokens.remove(token)
+        self.spent.add(token)
+        return self._tokens(self._new_refresh())
+
+    def _new_refresh(self) -> str:
+        token = self._next("refresh")
+        self.refresh_tokens.add(token)
+        return token
+
+    def _tokens(self, refresh: str | None) -> FakeAnswer:
+        access = self._next("access")
+        self.access_tokens.add(access)
+        answer = {"access_token": access, "token_type": "Bearer", "expires_in": self.lifetime_s}
+        return 200, answer | ({"refresh_token": refresh} if refresh else {})
+
+    def _next(self, kind: str) -> str:
+        self.number += 1
+        return f"{kind}-token-{self.number:04}"
