@@ -8,6 +8,7 @@ from steward.accounts import keys
 from steward.cli.command import CliArgs, Command, CommandFailed, Desk, Facts, desk, option
 from steward.connections import rotation
 from steward.database.accounts import connections, organizations
+from steward.database.automations import static_data
 from steward.database.imports import records as imports
 from steward.model.ids import OrgId, new_id
 from steward.model.instants import wire_time
@@ -74,6 +75,12 @@ async def _seal_anew(open_desk: Desk, org: OrgId) -> int:
             rotation.seal_import_anew, org=org, masters=masters, import_id=import_id, number=number
         )
         resealed += await open_desk.write(reseal, org)
+    stale = partial(static_data.sealed_under_others, org=org, number=number)
+    for automation in await open_desk.write(stale, org):
+        reseal = partial(
+            rotation.seal_static_data_anew, org=org, masters=masters, automation=automation, number=number
+        )
+        resealed += await open_desk.write(reseal, org)
     return resealed
 
 
@@ -86,7 +93,7 @@ def _words_of_encryption(facts: Facts) -> str:
         else f"Nothing to wrap: every data key is under {key} already, the first of the master keys. To move"
         " to another key, put it first."
     )
-    return f"{done} {resealed} secrets and imports were encrypted anew." if resealed else done
+    return f"{done} {resealed} secrets, imports and static data were encrypted anew." if resealed else done
 
 
 COMMANDS = [

@@ -6,10 +6,11 @@ from functools import partial
 
 from steward.database.accounts import audit, connections
 from steward.database.accounts.connections import DataKey, SealedField
+from steward.database.automations import static_data
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
 from steward.database.imports.records import SealedContent
-from steward.model.ids import IntegrationId, OrgId
+from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.security.envelope import MasterKey, SealContext, new_data_key, open_sealed, seal, unwrap, wrap
 
 _DONE = "encryption_rotated"
@@ -93,20 +94,58 @@ def content_field(import_id: str) -> str:
     return f"import:{import_id}"
 
 
+def static_data_field(automation: AutomationId) -> str:
+    """The field that the static data of an automation is sealed for."""
+    return f"static_data:{automation}"
+
+
 async def seal_import_anew(
     tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, import_id: str, number: int
 ) -> int:
     """Seals the content of an import under data key `number`; 0 when it is deleted or so already."""
     stored = await imports.sealed_content(tx, org, import_id)
+    if stored is None:
+        return 0
+    key_no, field = stored.key_no, content_field(import_id)
+    sealed = await _resealed(
+        tx, org, masters, field=field, key_no=key_no, sealed=stored.sealed, number=number
+    )
+    if sealed is None:
+        return 0
+    return await imports.reseal(tx, org, import_id, before=key_no, after=SealedContent(number, sealed))
+
+
+async def seal_static_data_anew(
+    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, automation: AutomationId, number: int
+) -> int:
+    """Seals the static data of an automation under data key `number`; 0 when there is none or it is so."""
+    stored = await static_data.get(tx, org, automation)
+    if stored is None:
+        return 0
+    key_no, content = stored
+    field = static_data_field(automation)
+    sealed = await _resealed(tx, org, masters, field=field, key_no=key_no, sealed=content, number=number)
+    if sealed is None:
+        return 0
+    return await static_data.reseal(tx, org, automation, before=key_no, key_no=number, content=sealed)
+
+
+async def _resealed(
+    tx: Tx,
+    org: OrgId,
+    masters: Sequence[MasterKey],
+    *,
+    field: str,
+    key_no: int,
+    sealed: bytes,
+    number: int,
+) -> bytes | None:
+    """The same content under data key `number`; None when it is so already, or a key is gone."""
+    before = await connections.data_key(tx, org, key_no)
     after = await connections.data_key(tx, org, number)
-    if stored is None or after is None or stored.key_no == number:
-        return 0
-    before = await connections.data_key(tx, org, stored.key_no)
-    if before is None:
-        return 0
-    field = content_field(import_id)
-    opening = unwrap(before.wrapped, masters, org_id=org, key_no=stored.key_no)
-    content = open_sealed(stored.sealed, opening, context_of_field(org, field, stored.key_no))
+    if before is None or after is None or key_no == number:
+        return None
+    opening = unwrap(before.wrapped, masters, org_id=org, key_no=key_no)
+    content = open_sealed(sealed, opening, context_of_field(org, field, key_no))
     sealing = unwrap(after.wrapped, masters, org_id=org, key_no=number)
-    sealed = seal(content, sealing, context_of_field(org, field, number))
-    return await imports.reseal(tx, org, import_id, before=stored.key_no, after=SealedContent(number, sealed))
+    return seal(content, sealing, context_of_field(org, field, number))

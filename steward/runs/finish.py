@@ -1,9 +1,10 @@
 """Ends a run: status, summary, consecutive failures, promotion of the next run."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import TypeAlias
 
 from steward.automations import lifecycle
 from steward.automations.rules import AutomationRules
@@ -21,6 +22,8 @@ from steward.run_queue import queue as run_queue
 from steward.runs import change_outcomes
 from steward.runs.worker_context import LeaseLost
 
+# What a run that succeeded writes besides, in the transaction that ends it.
+EndWrites: TypeAlias = Callable[[Tx], Awaitable[None]]
 FAILURES_TO_PAUSE = 5
 RESULT_BYTES = 65_536
 # The code of a run whose workers were lost too often: the service failed, and not the automation.
@@ -72,11 +75,13 @@ class FinishRequest:
     automation: AutomationId
     mode: Mode
     rules: AutomationRules
+    on_success: EndWrites | None = None  # what a run that succeeded writes besides
 
     @property
     def is_success(self) -> bool:
         """Whether the fast path can end it: only the run, its queue and its streak are written."""
-        return self.end.status is RunStatus.SUCCEEDED and self.end.code is None
+        is_plain = self.end.status is RunStatus.SUCCEEDED and self.end.code is None
+        return is_plain and self.on_success is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,8 @@ async def _finish_one(tx: Tx, request: FinishRequest) -> None:
         mode=request.mode,
         rules=request.rules,
     )
+    if request.on_success is not None and request.end.status is RunStatus.SUCCEEDED:
+        await request.on_success(tx)
 
 
 async def _finish_batch(tx: Tx, endings: Sequence[_Ending]) -> Sequence[FinishResult]:

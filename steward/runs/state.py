@@ -21,9 +21,11 @@ from steward.runs import approval, checkpoint, finish
 from steward.runs.checkpoint import Checkpoint, Ended
 from steward.runs.claim import ClaimedRun
 from steward.runs.context import OpenConnections
-from steward.runs.finish import FinishRequest
+from steward.runs.finish import EndWrites, FinishRequest
+from steward.runs.storage import static_data
 from steward.runs.worker_context import CancelRequested, Progress, WorkerContext
 from steward.steps.base import MemoryWrite
+from steward.steps.workflow.static_data import StaticData
 from steward.templates.base import Template
 
 T = TypeVar("T")
@@ -69,6 +71,7 @@ class Walk:
     verified: VerifiedSet | None = None
 
     is_ended: bool = False  # with its last step
+    static_data: StaticData | None = None  # what a workflow's scripts keep from run to run
     sends_wait_for_approval: bool = True  # a workflow's sends wait for approval (`send_mode: ask`)
 
     @property
@@ -124,6 +127,12 @@ class Walk:
             outcomes=self.outcomes,
             sends={execution for execution in self.outcomes if execution.partition("\x00")[0] in sending},
         )
+
+    async def on_success(self) -> EndWrites | None:
+        """Returns what the end of the run writes besides if it succeeds."""
+        if self.static_data is None:
+            return None
+        return await static_data.writes_at_end(self.ctx, self.run, self.static_data)
 
     async def proposed_so_far(self) -> int:
         """Returns how many changes the run has proposed in all its rounds."""

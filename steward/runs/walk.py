@@ -185,7 +185,7 @@ async def _take_steps_and_end(walk: Walk) -> None:
     elif any(value.state is ValueState.HELD for value in walk.journal.values()):
         await _request_approval(walk)
     else:
-        await _end(walk.ctx, walk.claimed, _result(walk, None))
+        await _end(walk.ctx, walk.claimed, _result(walk, None), await walk.on_success())
 
 
 async def _close(walk: Walk, end: Callable[[Walk], RunEnd]) -> None:
@@ -434,11 +434,15 @@ def _cancelled(code: str) -> Callable[[Walk], RunEnd]:
     return partial(_stopped_by, RunEnd(RunStatus.CANCELLED, code, words))
 
 
-async def _end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
+async def _end(
+    ctx: WorkerContext,
+    claimed: ClaimedRun,
+    end: RunEnd,
+    on_success: finish.EndWrites | None = None,
+) -> None:
     failpoint("before_finish")
-    request = FinishRequest(
-        claimed.lease, end, claimed.run.automation_id, claimed.run.mode, ctx.automation_rules
-    )
+    run = claimed.run
+    request = FinishRequest(claimed.lease, end, run.automation_id, run.mode, ctx.automation_rules, on_success)
     await finish.end_run(ctx.engine, ctx.clock.now(), request)
     _report_end(ctx, claimed, end)
 

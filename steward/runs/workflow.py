@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,17 +13,19 @@ from steward.model import kept_plan
 from steward.model.automation import AutomationState
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import DataMode, OnError, Plan, PlanStep, PlanTrigger, StepKind, StepStatus
-from steward.model.run import Counts, Mode
+from steward.model.run import Counts, Mode, Run
 from steward.outbound.errors import CallError
 from steward.run_queue.summaries import START
 from steward.runs import connection_checks, context, proposals, read_retries
 from steward.runs.apply import MustWait
 from steward.runs.checkpoint import Ended
 from steward.runs.state import RunTimedOut, Walk
+from steward.runs.storage import static_data
 from steward.steps.base import StepFailed, StepResult
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.shopify_flow.hydrate import with_reads
 from steward.steps.shopify_flow.walk import flow_handed_on, walk_flow
+from steward.steps.workflow import start_times
 from steward.steps.workflow.execute import ExecutionResult, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.handed_on import (
@@ -35,8 +37,6 @@ from steward.steps.workflow.handed_on import (
     hand_on,
 )
 from steward.steps.workflow.items import Items, decode_outputs, encode_outputs, trigger_items
-from steward.steps.workflow.javascript import date_patterns as date_text
-from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded
 from steward.steps.workflow.plan_order import Execution
 from steward.steps.workflow.repeats import repeating_steps
@@ -50,6 +50,7 @@ _LEFT_OUT: Mapping[str, str] = {
     "not_approved": "Nothing of what comes before it was approved, so it did not run.",
     "nothing_applied": "Nothing of what comes before it was done, so it did not run.",
 }
+_STATIC_DATA = "static_data"  # in the row of an execution: the objects it changed
 SHORT_WAIT = 2.0  # a wait of at most this many seconds stays in memory
 
 
@@ -75,6 +76,7 @@ async def advance(walk_: Walk) -> Ended | None:
     if entry is None:
         return None
     run = walk_.run
+    walk_.static_data = static_data.of_run(walk_.ctx, walk_.run)
     scene = RunEnvironment(
         zone=walk_.claimed.automation.timezone,
         now=walk_.ctx.clock.now(),
@@ -85,6 +87,7 @@ async def advance(walk_: Walk) -> Ended | None:
         context=context.step_context(walk_.ctx, walk_.claimed, walk_.opened, {}, {}),
         binding=partial(_binding, walk_.bindings),
         files=context.run_files(walk_.ctx, run),
+        static_data=walk_.static_data,
     )
     means = WalkContext(
         evaluator=Evaluator(walk_.ctx.sandbox_pool, str(run.org), run.id),
@@ -97,10 +100,8 @@ async def advance(walk_: Walk) -> Ended | None:
     start_item = await context.start_item(walk_.ctx, run, entry)
     try:
         if plan.mode is DataMode.ENVIRONMENT:
-            started_at = run.slot_at or run.started_at or run.queued_at
-            trigger_data: JsonObject = (
-                {"scheduledAt": js_dates.utc_iso(started_at)} if entry.kind == "schedule" else {}
-            )
+            is_scheduled = entry.kind == "schedule"
+            trigger_data = start_times.flow_item(_started_at(run)) if is_scheduled else {}
             walked = await walk_flow(plan, entry.name, trigger_data, means=means, journal=rows)
         else:
             walked = await walk(
@@ -172,36 +173,14 @@ def _trigger_items(walk_: Walk, entry: PlanTrigger, start_item: JsonObject | Non
             return trigger_items([{"body": payload, "headers": {}, "query": {}, "params": {}}])
         return trigger_items([payload if isinstance(payload, Mapping) else {"body": payload}])
     if entry.kind == "schedule":
-        return trigger_items([_schedule_item(walk_)])
+        return trigger_items(
+            [start_times.schedule_item(_started_at(walk_.run), walk_.claimed.automation.timezone)]
+        )
     return trigger_items([{}])
 
 
-def _schedule_item(walk_: Walk) -> JsonObject:
-    """Returns the start time in the form of n8n's schedule trigger."""
-    name = walk_.claimed.automation.timezone
-    started_at = walk_.run.slot_at or walk_.run.started_at or walk_.run.queued_at
-    local_time = started_at.astimezone(js_dates.zone_of(name))
-    day = f"{local_time.day}{_ordinal_suffix(local_time.day)}"
-    clock = date_text.format_luxon(local_time, "h:mm:ss") + (" am" if local_time.hour < 12 else " pm")
-    return {
-        "timestamp": js_dates.iso(local_time),
-        "Readable date": f"{date_text.format_luxon(local_time, 'LLLL')} {day} {local_time.year}, {clock}",
-        "Readable time": clock,
-        "Day of week": js_dates.DAYS[local_time.weekday()],
-        "Year": f"{local_time.year}",
-        "Month": js_dates.MONTHS[local_time.month - 1],
-        "Day of month": f"{local_time.day:02d}",
-        "Hour": f"{local_time.hour:02d}",
-        "Minute": f"{local_time.minute:02d}",
-        "Second": f"{local_time.second:02d}",
-        "Timezone": f"{name} (UTC{js_dates.offset_text(local_time.utcoffset() or timedelta())})",
-    }
-
-
-def _ordinal_suffix(day: int) -> str:
-    if 11 <= day <= 13:
-        return "th"
-    return {1: "st", 2: "nd", 3: "rd"}.get(day % 10, "th")
+def _started_at(run: Run) -> datetime:
+    return run.slot_at or run.started_at or run.queued_at
 
 
 @dataclass(slots=True)
@@ -228,9 +207,10 @@ class Rows:
         value = self.walk.journal.get(self.key(execution))
         if value is None:
             return None
+        output: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
+        self._restore_static_data(output["output"] if value.state is ValueState.HELD else output)
         if value.state is ValueState.HELD:
             return await self._undecided(execution)
-        output: Mapping[str, Any] = value.output if isinstance(value.output, dict) else {}
         if output.get("held"):
             # As it was when it ran, also where applying it failed: what was approved beside it is still due.
             return ExecutionHold.HELD
@@ -243,6 +223,19 @@ class Rows:
             if seconds_left > 0:
                 raise MustWait(seconds_left)
         return _settled(output)
+
+    def _restore_static_data(self, output: Mapping[str, Any]) -> None:
+        if self.walk.static_data is not None and _STATIC_DATA in output:
+            self.walk.static_data.restore(output[_STATIC_DATA])
+
+    def _output(self, done: ExecutionResult) -> dict[str, JsonValue]:
+        """Returns what the row of an execution keeps of it."""
+        output: dict[str, JsonValue] = {"out": encode_outputs(done.outputs or [])}
+        if done.error is not None:
+            output["error"] = done.error
+        if self.walk.static_data is not None and (changes := self.walk.static_data.take_unrecorded()):
+            output[_STATIC_DATA] = changes
+        return output
 
     async def _undecided(self, execution: Execution) -> SettledExecution | ExecutionHold:
         if self.walk.needs_approval(execution.step):
@@ -287,7 +280,7 @@ class Rows:
                 await self.fail(execution, "step_failed", words)
                 return SettledExecution(None, words, "step_failed")
             return await self._propose(execution, done, result)
-        output = _output(done)
+        output = self._output(done)
         wait = self._wait(result)
         if wait is not None:
             output["until"] = wait.isoformat()
@@ -328,7 +321,7 @@ class Rows:
         self, execution: Execution, done: ExecutionResult, result: NodeResult
     ) -> SettledExecution | ExecutionHold:
         asks = self.walk.needs_approval(execution.step)
-        output = _output(done)
+        output = self._output(done)
         if asks:
             output["held"] = True
         if result.answers and self.walk.run.mode is Mode.LIVE:
@@ -458,14 +451,6 @@ def _handed_on(
         always_output=origin.always_output,
     )
     return flow_handed_on(step, done) if mode is DataMode.ENVIRONMENT else hand_on(step, done, BY_TYPE)
-
-
-def _output(done: ExecutionResult) -> dict[str, JsonValue]:
-    outputs = done.outputs or []
-    output: dict[str, JsonValue] = {"out": encode_outputs(outputs)}
-    if done.error is not None:
-        output["error"] = done.error
-    return output
 
 
 def _settled(output: Mapping[str, Any]) -> SettledExecution:

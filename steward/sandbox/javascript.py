@@ -25,6 +25,7 @@ _RETURNED: Final = {"flow": "value", "order": "order"}  # what a script of a mod
 _FOLDER = Path(__file__).parent
 _MODULE_FILES: Final = frozenset(("11_addresses.js", "11_modules.js"))
 _MODULE_NAMES = ("require", "Buffer", "crypto", "URL", "TextEncoder", "TextDecoder", "btoa", "atob")
+_STATIC_DATA: Final = "etWorkflowStaticData"  # the name with and without $ has it in common
 _DATES = ("DateTime", "Duration", "Interval", "$now", "$today", "luxon")
 
 
@@ -204,10 +205,18 @@ class JavaScript:
             if unwritable.code != CRASHED:
                 raise
             end, answer = "refused", "The script returns a value that cannot be written down."
+        reply = {"lines": lines}
+        if _STATIC_DATA in text:
+            try:
+                reply["static"] = _parsed(engine.call("scriptStatic"))
+            except Stopped as unwritable:
+                if unwritable.code != CRASHED:
+                    raise
+                end, answer = "refused", "The script keeps static data that cannot be written down."
         if end == "done":
-            yield {_RETURNED.get(mode, "items"): answer, "lines": lines}
+            yield {_RETURNED.get(mode, "items"): answer, **reply}
         else:
-            yield {"failed": answer, "thrown": end == "failed", "lines": lines}
+            yield {"failed": answer, "thrown": end == "failed", **reply}
 
     def _check(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         self._expressions.limit(SCRIPT_SECONDS)

@@ -281,6 +281,18 @@ CREATE TABLE memory (
     FOREIGN KEY (org_id, automation_id) REFERENCES automations
 ) {rowless};
 
+-- What the scripts of an imported workflow keep from run to run, sealed under a data key.
+CREATE TABLE static_data (
+    org_id {int} NOT NULL,
+    automation_id {id} NOT NULL,
+    content {bytes} NOT NULL,
+    content_key {int} NOT NULL,
+    run_id {id} NOT NULL,
+    updated_at {ms} NOT NULL,
+    PRIMARY KEY (org_id, automation_id),
+    FOREIGN KEY (org_id, automation_id) REFERENCES automations
+) {strict};
+
 CREATE TABLE schedules (
     org_id {int} NOT NULL,
     automation_id {id} NOT NULL,

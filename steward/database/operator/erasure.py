@@ -31,6 +31,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "automation_history": ("id",),
     "automation_topics": ("integration_id", "topic", "automation_id"),
     "memory": ("automation_id", "space", "key"),
+    "static_data": ("automation_id",),
     "plans": ("automation_id", "plan_version"),
     "schedules": ("automation_id",),
     "automations": ("id",),

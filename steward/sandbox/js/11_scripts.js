@@ -55,9 +55,18 @@ const scriptInput = (items, place) => ({
 
 const { $json: noJson, $data: noData, $input: noInput, $thisItem: noItem, $itemIndex: noIndex, $position: noPosition, $binary: noBinary, ...SHARED } = NAMES;
 
+/** What a workflow keeps from run to run: of the whole workflow, or of the step. Scripts change the object itself. */
+const staticData = (kind) => {
+  if (kind !== 'global' && kind !== 'node') throw new Error('Static data is that of “global” or of “node”.');
+  return (world.static ??= { global: {}, node: {} })[kind];
+};
+/** The name it has in scripts of a mode. */
+const STATIC_NAMES = { all: '$getWorkflowStaticData', each: '$getWorkflowStaticData', function: 'getWorkflowStaticData', function_item: 'getWorkflowStaticData' };
+
 /** The names of a mode, each with its value from (items, place). */
 const namesOf = (mode) => {
   const names = {};
+  if (mode in STATIC_NAMES) names[STATIC_NAMES[mode]] = () => staticData;
   for (const [name, find] of Object.entries({ ...SHARED, ...THINGS })) names[name] = (items, place) => find(new Place(place, COPIED));
   names.$input = scriptInput;
   const own = { $json: (items, place) => items[place]?.json, $binary: (items, place) => items[place]?.binary ?? {}, $itemIndex: (items, place) => place ?? 0 };
@@ -235,3 +244,4 @@ const scriptEnd = () => {
 };
 const scriptAnswer = () => stringify(ended.thrown ? wordsOf(ended.error) : ended.value);
 const scriptLines = () => stringify(logged);
+const scriptStatic = () => stringify(world.static ?? null);

@@ -22,14 +22,17 @@ const ABSENT_IN_SCRIPTS = {
   $evaluateExpression: ['error', 'It works out an expression from text, which is not done in scripts.', 'Write it as JavaScript.'],
   getNodeParameter: ['error', 'It is not there.', 'Write the value into the script.'],
   eval: ['error', 'Text is not run as code.', 'Write the calculation in plain JavaScript.'],
-  $getWorkflowStaticData: ['error', 'It keeps values from run to run, which is not done here.', 'Keep the value in a spreadsheet.'],
-  getWorkflowStaticData: ['error', 'It keeps values from run to run, which is not done here.', 'Keep the value in a spreadsheet.'],
   $fromAI: ABSENT.$fromAI,
   $env: ABSENT.$env,
   $vars: ABSENT.$vars,
   $secrets: ABSENT.$secrets,
 };
 const ABSENT_IN_FLOW = { ...ABSENT_IN_SCRIPTS };
+const ABSENT_IN_MODE = { flow: ABSENT_IN_FLOW };
+for (const [mode, name] of Object.entries(STATIC_NAMES)) {
+  const other = name.startsWith('$') ? name.slice(1) : `$${name}`;
+  ABSENT_IN_MODE[mode] = { ...ABSENT_IN_SCRIPTS, [other]: ['error', `It is not there in this kind of step, in n8n neither: there it is “${name}”.`, 'Write that.'] };
+}
 for (const name of ['require', 'Buffer', 'URL', 'URLSearchParams', 'TextEncoder', 'TextDecoder']) {
   ABSENT_IN_FLOW[name] = ['error', 'It is not there in code of Shopify Flow.', 'Use methods of texts.'];
 }
@@ -125,7 +128,7 @@ const checkScript = (mode, text) => {
   const helped = own < 0 ? [] : [missing('error', '“this.helpers” is not there: scripts make no requests and read no files.', 'Use an HTTP request step.', at(text, tokens[own]))];
   const first = mode === 'all' ? tokens.findIndex((token, place) => (token.text === '$json' && token.kind === 'word' && !isMember(tokens, place)) || (token.text === 'item' && isMember(tokens, place) && (tokens[place - 2]?.text === '$input' || tokens[place - 2]?.text === ')'))) : -1;
   const single = first < 0 || declares(tokens, '$json') ? [] : [missing('warning', 'It runs once for all items and asks for one: that is the first.', 'Nothing if one item comes; else let it run once for each item.', at(text, tokens[first]))];
-  return deduped([...absentIn(text, tokens, mode === 'flow' ? ABSENT_IN_FLOW : ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
+  return deduped([...absentIn(text, tokens, ABSENT_IN_MODE[mode] ?? ABSENT_IN_SCRIPTS), ...(mode === 'flow' ? [] : [...modulesIn(text, tokens), ...cryptoIn(text, tokens)]), ...single, ...helped, ...intlMissing(text, tokens), ...localesIn(text, tokens)]);
 };
 
 const checkAll = (text) => {
@@ -182,4 +185,4 @@ const freezeAll = () => {
   reachable().forEach(freezeWhole);
 };
 
-return { begin, evaluateBlock, zonesWanted, scriptStart, scriptEnd, scriptAnswer, scriptLines, checkAll, matchAll, addZone, setZones, freezeAll };
+return { begin, evaluateBlock, zonesWanted, scriptStart, scriptEnd, scriptAnswer, scriptLines, scriptStatic, checkAll, matchAll, addZone, setZones, freezeAll };

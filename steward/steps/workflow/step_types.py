@@ -23,6 +23,7 @@ from steward.steps.workflow.items import Item, Items, Outputs, Source
 from steward.steps.workflow.javascript.values import SCALARS
 from steward.steps.workflow.javascript.values import UNDEFINED as UNDEFINED
 from steward.steps.workflow.memory_budget import StepBudget
+from steward.steps.workflow.static_data import StaticData
 
 MAX_SUB_WORKFLOW_DEPTH = 5  # sub-workflows within sub-workflows
 
@@ -198,6 +199,7 @@ class RunEnvironment:
     run_sub_workflow: "Callable[[str, Plan, Items], Awaitable[SubWorkflowResult]] | None" = None
     depth: int = 0
     files: RunFiles | None = None
+    static_data: StaticData = field(default_factory=StaticData)
 
 
 @dataclass(frozen=True, slots=True)

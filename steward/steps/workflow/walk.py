@@ -20,6 +20,7 @@ from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.items import History, Items, Outputs, PastRun
 from steward.steps.workflow.memory_budget import MemoryBudget
 from steward.steps.workflow.plan_order import Execution, PlanOrder
+from steward.steps.workflow.static_data import StaticData
 from steward.steps.workflow.step_types import (
     MAX_SUB_WORKFLOW_DEPTH,
     AnswerUse,
@@ -131,7 +132,10 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
 
     async def run_inner(name: str, called: Plan, items_: Items) -> SubWorkflowResult:
         environment = replace(
-            context.environment, depth=depth, binding=lambda inside: context.environment.binding(name)
+            context.environment,
+            depth=depth,
+            binding=lambda inside: context.environment.binding(name),
+            static_data=StaticData(),  # n8n keeps nothing for a workflow that stands in its caller
         )
         return await run_sub_workflow(called, items_, context=replace(context, environment=environment))
 

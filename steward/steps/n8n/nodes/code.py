@@ -1,13 +1,16 @@
 """The nodes code, function and functionItem: JavaScript over the items, in the sandbox."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
 
 from steward.model.plan import OnError
 from steward.steps.n8n import item_files
 from steward.steps.n8n.nodes.plain import passed
 from steward.steps.workflow.expressions import template
-from steward.steps.workflow.expressions.views import CodeFailed, Script, ScriptItem, ScriptMode
+from steward.steps.workflow.expressions.views import CodeFailed, Script, ScriptItem, ScriptMode, StaticObjects
 from steward.steps.workflow.items import BinaryReference, Item, Items
+from steward.steps.workflow.static_data import TOO_LARGE, StaticDataTooLarge
 from steward.steps.workflow.step_types import (
     ItemFailed,
     NodeDefinition,
@@ -20,6 +23,9 @@ from steward.steps.workflow.step_types import (
     error_result,
     paired_with,
 )
+
+# What the names of n8n's static data have in common: with $ in code, without it in function.
+STATIC_DATA: Final = "etWorkflowStaticData"
 
 
 class CodeNode(StepType):
@@ -46,9 +52,15 @@ class CodeNode(StepType):
         if not script.text.strip():
             return NodeResult([passed(call.items)])
         names, _ = template.names_in([script.text])
+        context = call.expression_context(names)
+        if STATIC_DATA in script.text:
+            kept = await call.environment.static_data.read(call.step.name)
+            context = replace(context, static_data=kept)
         try:
-            result = await call.evaluator.run_code(script, call.expression_context(names))
+            result = await call.evaluator.run_code(script, context)
+            await _keep(call, result.static_data)
         except CodeFailed as failure:
+            await _keep(call, failure.static_data)
             if not failure.thrown:
                 raise WorkflowStepFailed(failure.message) from None
             if call.on_error is OnError.STOP:
@@ -108,6 +120,16 @@ _EXAMPLES = {
     ScriptMode.FUNCTION: "items.forEach((item) => { item.json.myNewField = 1; }); return items;",
     ScriptMode.FUNCTION_ITEM: "item.myNewField = 1; return item;",
 }
+
+
+async def _keep(call: StepCall, static_data: StaticObjects | None) -> None:
+    """Keeps what a script left of the static data for the next run. Raises WorkflowStepFailed."""
+    if static_data is None:
+        return
+    try:
+        await call.environment.static_data.write(call.step.name, static_data)
+    except StaticDataTooLarge:
+        raise WorkflowStepFailed(TOO_LARGE) from None
 
 
 async def _item(call: StepCall, script_item: ScriptItem) -> Item:

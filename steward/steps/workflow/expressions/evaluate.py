@@ -33,6 +33,7 @@ from steward.steps.workflow.expressions.views import (
     Script,
     ScriptItem,
     ScriptMode,
+    StaticObjects,
 )
 
 EXPRESSION_SECONDS: Final = 2.0  # wall time for each part of a message
@@ -116,7 +117,7 @@ class Evaluator:
         items = reply.get("items")
         if not isinstance(items, list):
             raise message.crash_error()
-        return CodeResult(tuple(_script_item(item) for item in items), _lines(reply))
+        return CodeResult(tuple(map(_script_item, items)), _lines(reply), _static_data(reply))
 
     async def run_flow_code(self, text: str, script_input: JsonValue, now: datetime) -> JsonValue:
         """Returns the value of `export default function main(input)`. Raises CodeFailed, CodeStopped."""
@@ -204,7 +205,9 @@ class Evaluator:
         header: dict[str, object] = {"op": "script", "mode": mode, "text": text}
         reply = message.single_part(await self._ask(JAVASCRIPT, header, body, SCRIPT_SECONDS))
         if "failed" in reply:
-            raise CodeFailed(str(reply["failed"]), reply.get("thrown") is True, _lines(reply))
+            raise CodeFailed(
+                str(reply["failed"]), reply.get("thrown") is True, _lines(reply), _static_data(reply)
+            )
         return reply
 
     async def _ask(self, kind: str, header: dict[str, object], body: object, seconds: float) -> bytes:
@@ -244,6 +247,17 @@ def _as_index(value: object) -> int:
 def _lines(reply: JsonObject) -> tuple[str, ...]:
     lines = reply.get("lines")
     return tuple(str(line) for line in lines) if isinstance(lines, list) else ()
+
+
+def _static_data(reply: JsonObject) -> StaticObjects | None:
+    static_data = reply.get("static")
+    if static_data is None:
+        return None
+    if not isinstance(static_data, dict) or not all(
+        isinstance(value, dict) for value in static_data.values()
+    ):
+        raise message.crash_error()
+    return static_data
 
 
 def _script_item(encoded: JsonValue) -> ScriptItem:

@@ -86,26 +86,31 @@ def encode_context(
     paired_steps = sorted(seen if paired is None else paired & seen.keys())
     variables = context.variables
     files = {"files": context.files} if context.files else {}
-    return files | {
-        "items": _cut(context.items, fields),
-        "names": sorted(context.names if steps is None else context.names & steps),
-        "seen": {name: _encode_step(step) for name, step in seen.items()},
-        "pairs": {name: _pairs(context, name) for name in paired_steps},
-        "now": int(variables.now.timestamp() * 1000),
-        "zone": variables.timezone,
-        "seed": variables.seed % 2**31,
-        "scope": {
-            "run_index": variables.run_index,
-            "node_id": variables.node_id,
-            "node_version": variables.node_version,
-            "workflow": variables.workflow,
-            "execution": variables.execution,
-            "parameters": variables.parameters,
-            "previous": variables.previous,
-            "input_params": variables.input_params,
-            "input_context": variables.input_context,
-        },
-    }
+    static = {} if context.static_data is None else {"static": context.static_data}
+    return (
+        files
+        | static
+        | {
+            "items": _cut(context.items, fields),
+            "names": sorted(context.names if steps is None else context.names & steps),
+            "seen": {name: _encode_step(step) for name, step in seen.items()},
+            "pairs": {name: _pairs(context, name) for name in paired_steps},
+            "now": int(variables.now.timestamp() * 1000),
+            "zone": variables.timezone,
+            "seed": variables.seed % 2**31,
+            "scope": {
+                "run_index": variables.run_index,
+                "node_id": variables.node_id,
+                "node_version": variables.node_version,
+                "workflow": variables.workflow,
+                "execution": variables.execution,
+                "parameters": variables.parameters,
+                "previous": variables.previous,
+                "input_params": variables.input_params,
+                "input_context": variables.input_context,
+            },
+        }
+    )
 
 
 def encode_flow_input(script_input: JsonValue, now: datetime) -> dict[str, object]:

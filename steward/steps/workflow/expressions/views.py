@@ -13,6 +13,9 @@ from steward.steps.workflow.expressions.template import ParameterTemplate
 # An item of another step: (run, output, index).
 ItemPosition: TypeAlias = tuple[int, int, int]
 
+# Static data that a script can reach: the objects `global` and `node`.
+StaticObjects: TypeAlias = Mapping[str, JsonObject]
+
 
 @dataclass(frozen=True, slots=True)
 class Unpaired:
@@ -86,6 +89,7 @@ class ExpressionContext:
     names: frozenset[str] = frozenset()
     pairing: Pairing = never_paired
     files: Sequence[JsonObject | None] = ()  # of the items, as `$binary` has them; empty if none has any
+    static_data: StaticObjects | None = None  # of a script that asks for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ class CodeResult:
 
     items: tuple[ScriptItem, ...]
     lines: tuple[str, ...] = ()
+    static_data: StaticObjects | None = None  # what the script left of the context's; None if it did not ask
 
 
 class CodeFailed(Exception):
@@ -162,11 +167,18 @@ class CodeFailed(Exception):
     the script did not return items, and the step passes its input on unchanged.
     """
 
-    def __init__(self, message: str, thrown: bool, lines: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        thrown: bool,
+        lines: tuple[str, ...] = (),
+        static_data: StaticObjects | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.thrown = thrown
         self.lines = lines
+        self.static_data = static_data
 
 
 class FileFailed(Exception):

@@ -1,0 +1,196 @@
+"""What scripts keep from run to run: static data.
+
+See docs/design/static-data.md.
+"""
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.connections import rotation
+from steward.database.automations import static_data as rows
+from steward.model.automation import Automation
+from steward.model.json import JsonObject
+from steward.model.run import Mode, RunStatus
+from steward.runs.storage import static_data
+from steward.steps.workflow.static_data import MAX_BYTES
+from tests.crash.killing import KINDS, Killer, judge, play
+from tests.imports.exports import automated, calling, chain, code, node, told
+from tests.imports.test_runs import bound, on_one_engine
+from tests.runs.shop import Shop
+
+COUNT = code(
+    "Count", "const s = $getWorkflowStaticData('global'); s.n = (s.n ?? 0) + 1; return [{json: {...s}}];"
+)
+
+
+async def stored(shop: Shop, automation: Automation) -> JsonObject:
+    """What is stored for the automation."""
+    context = shop.service.worker_context
+    read = partial(static_data.read, vault=context.vault, org=automation.org, automation=automation.id)
+    return await shop.read(read)
+
+
+async def test_what_a_script_keeps_is_there_in_the_next_run(shop: Shop) -> None:
+    """The workflow's object for every step, a step's own for it alone; stored sealed."""
+    each = "const own = $getWorkflowStaticData('node'); own.seen = [...(own.seen ?? []), $json.n]; return [];"
+    automation = await automated(shop, chain(COUNT, code("See", each)))
+    for _ in range(3):
+        assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert await stored(shop, automation) == {"global": {"n": 3}, "node:See": {"seen": [1, 2, 3]}}
+    row = await shop.read(partial(rows.get, org=automation.org, automation=automation.id))
+    assert row is not None
+    assert b"seen" not in row[1]
+
+
+@on_one_engine
+@pytest.mark.parametrize(("kind", "result"), [("function", "items"), ("functionItem", "item")])
+async def test_older_code_steps_keep_values_too(shop: Shop, kind: str, result: str) -> None:
+    """Under the name without a dollar, once for each item where they run so."""
+    script = f"const s = getWorkflowStaticData('global'); s.n = (s.n || 0) + 1; return {result};"
+    automation = await automated(shop, chain(node("Old", kind, 1, {"functionCode": script})))
+    await shop.drained(automation)
+    await shop.drained(automation)
+    assert await stored(shop, automation) == {"global": {"n": 2}}
+
+
+async def test_a_test_run_reads_what_is_stored_and_keeps_nothing(shop: Shop) -> None:
+    """Its own steps see what it changed itself."""
+    check = "if ($json.n !== 2 || $getWorkflowStaticData('global').n !== 2) throw new Error('no'); return [];"
+    automation = await automated(shop, chain(COUNT, code("Check", check)))
+    first = await shop.drained(automation)
+    assert first.status is RunStatus.FAILED  # counts from 0, so there is 1
+    assert await stored(shop, automation) == {}
+    await _store(shop, automation, {"global": {"n": 1}})
+    assert (await shop.drained(automation, Mode.TEST)).status is RunStatus.SUCCEEDED
+    assert await stored(shop, automation) == {"global": {"n": 1}}
+
+
+async def _store(shop: Shop, automation: Automation, objects: JsonObject) -> None:
+    context, run = shop.service.worker_context, await shop.run_now(automation, Mode.TEST)
+    await shop.drain()
+    write = partial(
+        static_data.write,
+        vault=context.vault,
+        org=automation.org,
+        automation=automation.id,
+        run=run.id,
+        objects=objects,
+    )
+    await shop.write(write)
+
+
+async def test_a_run_that_fails_keeps_nothing(shop: Shop) -> None:
+    """Not even what its first steps changed; a step whose failure is tolerated keeps what it changed."""
+    stop = node("Stop", "stopAndError", 1, {"errorMessage": "No"})
+    automation = await automated(shop, chain(COUNT, stop))
+    assert (await shop.drained(automation)).status is RunStatus.FAILED
+    assert await stored(shop, automation) == {}
+    text = "$getWorkflowStaticData('global').n = 1; throw new Error('No');"
+    tolerated = code("Tolerated", text) | {"onError": "continueRegularOutput"}
+    automation = await automated(shop, chain(tolerated, name="Another"))
+    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert await stored(shop, automation) == {"global": {"n": 1}}
+
+
+async def test_what_changed_before_an_approval_is_kept_when_the_run_ends(shop: Shop) -> None:
+    """The rows of a run that waits hold it; nothing is stored until the end."""
+    again = code("Again", "$getWorkflowStaticData('global').n += 10; return [];")
+    made = code("One", "$getWorkflowStaticData('global').n = 1; return [{json: {id: 7}}];")
+    automation = await automated(shop, chain(made, told(), again), bindings={"Tell": bound(shop)})
+    run = await shop.waiting(automation)
+    assert await stored(shop, automation) == {}
+    await shop.restart()
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert await stored(shop, automation) == {"global": {"n": 11}}
+
+
+@on_one_engine
+async def test_an_automation_keeps_a_mebibyte_and_no_more(shop: Shop) -> None:
+    """Counted as JSON over all its objects; the step that would pass it fails and says what to do."""
+    most = MAX_BYTES - len('{"a":""}')
+    fill = code("Fill", f"$getWorkflowStaticData('global').a = 'x'.repeat({most}); return [{{json: {{}}}}];")
+    automation = await automated(shop, chain(fill))
+    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    beyond = code("Beyond", f"$getWorkflowStaticData('node').a = 'x'.repeat({most} + 1); return [];")
+    automation = await automated(shop, chain(beyond, name="Beyond"))
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.FAILED
+    assert "1 MiB" in str((await shop.steps(run))[-1]["message"])
+    assert await stored(shop, automation) == {}
+
+
+@on_one_engine
+async def test_a_called_workflow_in_its_step_starts_with_nothing_and_keeps_nothing(shop: Shop) -> None:
+    """As in n8n, which has nowhere to keep it; the caller's own data is out of its reach."""
+    automation = await automated(shop, chain(COUNT, calling([COUNT])))
+    await shop.drained(automation)
+    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert await stored(shop, automation) == {"global": {"n": 2}}
+
+
+@on_one_engine
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("$getWorkflowStaticData('local'); return [];", "global"),
+        ("const s = $getWorkflowStaticData('global'); s.s = s; return [];", "cannot be written down"),
+    ],
+)
+async def test_what_cannot_be_kept_fails_the_step(shop: Shop, text: str, words: str) -> None:
+    """A kind that n8n does not have, and an object that holds itself."""
+    run = await shop.drained(await automated(shop, chain(code("Bad", text))))
+    assert run.status is RunStatus.FAILED
+    assert words in str((await shop.steps(run))[-1]["message"])
+
+
+@on_one_engine
+async def test_values_are_kept_as_json_has_them(shop: Shop) -> None:
+    """Null stays, a date is its text, half a character is replaced as in items, undefined is gone."""
+    values = "{a: 1, b: null, c: new Date(0), d: '\\ud800', e: undefined, f: {g: [1.5, 'ä']}}"
+    first = f"const s = $getWorkflowStaticData('global'); Object.assign(s, {values}); return [];"
+    automation = await automated(shop, chain(code("Set", first)))
+    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    expected = {"a": 1, "b": None, "c": "1970-01-01T00:00:00.000Z", "d": "\ufffd", "f": {"g": [1.5, "ä"]}}
+    assert json.dumps(await stored(shop, automation)) == json.dumps({"global": expected})
+
+
+async def test_a_rotation_seals_static_data_under_the_new_data_key(shop: Shop) -> None:
+    """Each once, and it opens with the new key."""
+    automation = await automated(shop, chain(COUNT))
+    await shop.drained(automation)
+    org, masters = automation.org, shop.service.worker_context.vault.masters
+    number = await shop.write(partial(rotation.new_key, org=org, masters=masters))
+    assert number is not None
+    others = partial(rows.sealed_under_others, org=org, number=number)
+    assert await shop.read(others) == [automation.id]
+    reseal = partial(
+        rotation.seal_static_data_anew, org=org, masters=masters, automation=automation.id, number=number
+    )
+    assert [await shop.write(reseal), await shop.write(reseal)] == [1, 0]
+    assert await shop.read(others) == []
+    assert await stored(shop, automation) == {"global": {"n": 1}}
+
+
+async def test_a_kill_anywhere_counts_a_run_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed at every fourth point, what its scripts keep is stored with its end, once."""
+    made: list[Automation] = []
+    second = code("Second", "const s = $getWorkflowStaticData('global'); s.m = s.n * 10; return [];")
+
+    async def counting(shop: Shop) -> Any:
+        name = f"Counting {len(made)}"
+        made.append(await automated(shop, chain(COUNT, node("Pass", "noOp", 1, {}), second, name=name)))
+        return made[-1]
+
+    monkeypatch.setitem(KINDS, "counting", counting)
+    await play(shop, "counting", dry := Killer())
+    every = 4 if shop.engine.dialect == "sqlite" else 12
+    for number in range(1, len(dry.visited), every):
+        run = await play(shop, "counting", killer := Killer([number]))
+        assert killer.kills != []
+        assert await judge(shop, run, blind=False) == [], killer.kills
+        assert await stored(shop, made[-1]) == {"global": {"n": 1, "m": 10}}, killer.kills
