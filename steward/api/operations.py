@@ -1,9 +1,13 @@
 """Collects the operations of every resource; the request handler, OpenAPI and tests read them."""
 
 from steward.api.app import (
+    alerts,
     automation_history,
     automation_plan,
     connections,
+    inbox,
+    notification_preferences,
+    options,
     organization,
     people,
     session,
@@ -37,6 +41,10 @@ OPERATIONS: list[Operation] = [
     *connections.OPERATIONS,
     *sign_in.OPERATIONS,
     *imports.OPERATIONS,
+    *options.OPERATIONS,
+    *inbox.OPERATIONS,
+    *notification_preferences.OPERATIONS,
+    *alerts.OPERATIONS,
     *session.OPERATIONS,
     *destinations.OPERATIONS,
     *people.OPERATIONS,

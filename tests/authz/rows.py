@@ -189,6 +189,16 @@ SPELLED: dict[str, Spelled] = {
     "POST /app/invitations/accept": Spelled(body=lambda ids: {"token": "none", "password": "wrong"}),
     "GET /app/organization": _PLAIN,
     "PATCH /app/organization": Spelled(body=lambda ids: {"send_without_approval": True}),
+    "GET /app/options": _PLAIN,
+    "GET /app/inbox": _PLAIN,
+    "POST /app/inbox/read": Spelled(body=lambda ids: {"ids": [ids.run_id]}),
+    "GET /app/notification-preferences": _PLAIN,
+    "PATCH /app/notification-preferences": Spelled(
+        body=lambda ids: {"wake_for_expiry": False},
+        bodies={"muted": ("automation_id", lambda ids, it: {"muted": [it]})},
+    ),
+    "GET /app/automations/{automation_id}/alerts": _PLAIN,
+    "PATCH /app/automations/{automation_id}/alerts": Spelled(body=lambda ids: {"quiet_after": 3}),
 }
 
 

@@ -51,6 +51,8 @@ class Rules:
     max_waiting_hand: int = 1000
     imports_kept: int = 100
     sign_in: Mapping[str, SignInRules] = field(default_factory=dict)
+    mail: bool = False
+    quiet_periods: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

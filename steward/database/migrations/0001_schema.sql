@@ -685,6 +685,7 @@ CREATE TABLE inbox (
 ) {rowless};
 CREATE UNIQUE INDEX inbox_unread ON inbox (org_id, person_id, group_key) WHERE read_at IS NULL;
 CREATE INDEX inbox_newest ON inbox (org_id, person_id, last_at, id);
+CREATE INDEX inbox_unread_newest ON inbox (org_id, person_id, last_at, id) WHERE read_at IS NULL;
 CREATE INDEX inbox_by_age ON inbox (last_at);
 
 -- What one channel is handed for one person (`person_id`) or one route (`route_id`); the other one is 0 or empty, so

@@ -30,6 +30,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('inbox', 'inbox_by_age', '100000 2'),
     ('inbox', 'inbox_newest', '100000 10000 500 2 1'),
     ('inbox', 'inbox_unread', '10000 1000 50 1'),
+    ('inbox', 'inbox_unread_newest', '10000 1000 50 2 1'),
     ('messages', 'messages', '100000 10000 1'),
     ('messages', 'messages_due', '1000 2'),
     ('messages', 'messages_of_receiver', '100000 10000 200 200 100 1'),

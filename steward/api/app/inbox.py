@@ -1,0 +1,144 @@
+"""The notices of the person signed in: the list under the bell."""
+
+from typing import Annotated
+
+import msgspec
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.schema.fields import IdText, PageQuery, QueryFlag, RequestBody, Timestamp, Unique
+from steward.database.engine.base import Tx, ms
+from steward.database.notifications import inbox_pages
+from steward.database.notifications.inbox_pages import InboxRow
+from steward.model.account import Role
+from steward.model.instants import wire_time
+from steward.model.notice import Topic
+from steward.model.refusals import ValidationFailed
+from steward.notifications import words
+from steward.notifications.words import NoticeIds
+
+_MOST_IDS = 200
+
+
+class InboxQuery(PageQuery):
+    """A page of the inbox, or of what is unread in it."""
+
+    unread: QueryFlag = False
+
+
+class ReadBody(RequestBody):
+    """Which notices were read: those named, or all up to a time."""
+
+    ids: Annotated[list[IdText], Field(max_length=_MOST_IDS), Unique] | None = None
+    until: Timestamp | None = None
+
+
+class InboxEntry(msgspec.Struct):
+    """One line of the inbox: facts of one topic and automation, told together."""
+
+    id: str
+    topic: str
+    text: str
+    automation_id: str | None
+    run_id: str | None
+    approval_id: str | None
+    integration_id: int | None
+    count: int
+    first_at: str
+    last_at: str
+    read: bool
+    url: str
+
+
+class InboxAnswer(msgspec.Struct):
+    """A page of the inbox, newest first, and how many lines are unread, counted to 1,000."""
+
+    notices: list[InboxEntry]
+    unread: int
+    next_cursor: str | None
+
+
+class UnreadAnswer(msgspec.Struct):
+    """How much is unread afterwards."""
+
+    unread: int
+
+
+async def find(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `GET /app/inbox`."""
+    query: InboxQuery = call.query
+    actor = call.actor
+    key = paging.after(call)
+    lines = await inbox_pages.find(
+        tx,
+        actor.org,
+        actor.person,
+        unread=query.unread,
+        after=None if key is None else (int(str(key[0])), str(key[1])),
+        limit=query.limit + 1,
+    )
+    page = lines[: query.limit]
+    more = None
+    if len(lines) > len(page):
+        more = paging.next_cursor(call, [ms(page[-1].last_at), page[-1].id])
+    unread = await inbox_pages.count_unread(tx, actor.org, actor.person)
+    origin = call.context.rules.web_origin
+    return InboxAnswer([_entry(line, origin) for line in page], unread, more)
+
+
+async def mark_read(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `POST /app/inbox/read`; ids that are not the person's change nothing."""
+    body: ReadBody = call.body
+    actor = call.actor
+    if (body.ids is None) == (body.until is None):
+        raise ValidationFailed(errors={"ids": ["Give either ids or until."]})
+    if body.ids is not None:
+        await inbox_pages.mark_read(tx, actor.org, actor.person, body.ids)
+    if body.until is not None:
+        await inbox_pages.mark_read_until(tx, actor.org, actor.person, body.until)
+    return UnreadAnswer(await inbox_pages.count_unread(tx, actor.org, actor.person))
+
+
+def _entry(line: InboxRow, origin: str) -> InboxEntry:
+    topic = Topic(line.topic)
+    ids = NoticeIds(line.automation_id, line.run_id, line.approval_id, line.integration_id, line.route_id)
+    return InboxEntry(
+        id=line.id,
+        topic=topic.value,
+        text=words.sentence(topic, line.facts, count=line.count, automations=line.automations),
+        automation_id=line.automation_id,
+        run_id=line.run_id,
+        approval_id=line.approval_id,
+        integration_id=line.integration_id,
+        count=line.count,
+        first_at=wire_time(line.first_at),
+        last_at=wire_time(line.last_at),
+        read=line.is_read,
+        url=origin + words.page(topic, ids, count=line.count, automations=line.automations),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/inbox",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=find,
+        query=InboxQuery,
+        answer=InboxAnswer,
+        summary="List one's own notices",
+    ),
+    Operation(
+        method="POST",
+        path="/app/inbox/read",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=mark_read,
+        body=ReadBody,
+        answer=UnreadAnswer,
+        summary="Mark notices as read",
+        writes=True,
+    ),
+)

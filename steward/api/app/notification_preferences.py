@@ -1,0 +1,219 @@
+"""What reaches the person signed in, and when."""
+
+import re
+from datetime import time
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.schema.fields import Flag, FromJson, IdText, Positive, RequestBody, Unique, ZoneText, wrong
+from steward.database.engine.base import Tx
+from steward.model.account import Role
+from steward.model.ids import AutomationId
+from steward.model.notice import (
+    AutomationChoice,
+    Digest,
+    MailChoice,
+    NoticeGroup,
+    Preferences,
+    QuietHours,
+)
+from steward.model.refusals import ValidationFailed
+from steward.notifications import preferences
+from steward.notifications.preferences import MOST_MUTED, OwnPreferences
+
+_TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
+
+
+def _time_of_day(value: Any) -> Any:
+    if type(value) is not str or not re.fullmatch(_TIME_OF_DAY, value):
+        raise wrong("Give a time of day such as 08:00.")
+    return time.fromisoformat(value)
+
+
+TimeOfDay = Annotated[
+    time,
+    BeforeValidator(_time_of_day),
+    WithJsonSchema({"type": "string", "pattern": f"^{_TIME_OF_DAY}$"}),
+]
+WeekDays = Annotated[list[Annotated[Positive, Field(le=7)]], Field(min_length=1, max_length=7), Unique]
+Choice = Annotated[MailChoice, FromJson]
+
+
+class EmailBody(RequestBody):
+    """How each group comes by e-mail; a group that is not given stays as it is."""
+
+    approvals: Choice | None = None
+    runs: Choice | None = None
+    automations: Choice | None = None
+    connections: Choice | None = None
+
+
+class QuietHoursBody(RequestBody):
+    """A time of day in which nothing is sent; it may pass midnight. Days are those on which it begins."""
+
+    start: TimeOfDay = Field(alias="from")
+    end: TimeOfDay = Field(alias="to")
+    days: WeekDays
+
+
+class DigestBody(RequestBody):
+    """When the digest is sent; 1 is Monday."""
+
+    at: TimeOfDay
+    days: WeekDays
+
+
+_NO_EMAIL = EmailBody()
+_WORKDAY_MORNING = DigestBody(at="08:00", days=[1, 2, 3, 4, 5])  # type: ignore[arg-type]
+
+
+class PreferencesBody(RequestBody):
+    """What to change; a field that is not given stays as it is.
+
+    Null restores the default of `automations` and `timezone`, and ends quiet hours.
+    """
+
+    email: EmailBody = _NO_EMAIL
+    automations: Annotated[AutomationChoice, FromJson] | None = None
+    muted: Annotated[list[IdText], Field(max_length=MOST_MUTED), Unique] = Field(default_factory=list)
+    quiet_hours: QuietHoursBody | None = None
+    wake_for_expiry: Flag = True
+    digest: DigestBody = _WORKDAY_MORNING
+    timezone: ZoneText | None = None
+
+
+class EmailRecord(msgspec.Struct):
+    """How each group comes by e-mail."""
+
+    approvals: Literal["now", "digest", "off"]
+    runs: Literal["now", "digest", "off"]
+    automations: Literal["now", "digest", "off"]
+    connections: Literal["now", "digest", "off"]
+
+
+class QuietHoursRecord(msgspec.Struct, rename={"start": "from", "end": "to"}):
+    """A time of day in which nothing is sent, and the days on which it begins."""
+
+    start: str
+    end: str
+    days: list[int]
+
+
+class DigestRecord(msgspec.Struct):
+    """When the digest is sent."""
+
+    at: str
+    days: list[int]
+
+
+class MutedRecord(msgspec.Struct):
+    """An automation the person does not want to hear of."""
+
+    id: str
+    name: str
+
+
+class PreferencesRecord(msgspec.Struct):
+    """What reaches a person; `automations` and `timezone` are what holds, chosen or by default."""
+
+    email: EmailRecord
+    automations: Literal["all", "mine"]
+    muted: list[MutedRecord]
+    quiet_hours: QuietHoursRecord | None
+    wake_for_expiry: bool
+    digest: DigestRecord
+    timezone: str
+
+
+class PreferencesAnswer(msgspec.Struct):
+    """The preferences of the person, and whether mail is sent at all."""
+
+    preferences: PreferencesRecord
+    mail: bool
+
+
+def record(own: OwnPreferences) -> PreferencesRecord:
+    """The preferences as answered; 1 is Monday."""
+    stored = own.preferences
+    quiet = stored.quiet_hours
+    return PreferencesRecord(
+        email=EmailRecord(**{str(group): stored.email[group].value for group in NoticeGroup}),
+        automations=own.automations.value,
+        muted=[MutedRecord(id_, name) for id_, name in sorted(own.muted.items(), key=lambda item: item[1])],
+        quiet_hours=None
+        if quiet is None
+        else QuietHoursRecord(f"{quiet.start:%H:%M}", f"{quiet.end:%H:%M}", _wire_days(quiet.days)),
+        wake_for_expiry=stored.wake_for_expiry,
+        digest=DigestRecord(f"{stored.digest.at:%H:%M}", _wire_days(stored.digest.days)),
+        timezone=own.timezone,
+    )
+
+
+async def get(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `GET /app/notification-preferences`."""
+    return PreferencesAnswer(record(await preferences.get(tx, call.actor)), call.context.rules.mail)
+
+
+async def change(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `PATCH /app/notification-preferences`."""
+    body: PreferencesBody = call.body
+    before = await preferences.get(tx, call.actor)
+    after = await preferences.change(tx, call.actor, _changed(before.preferences, body))
+    return PreferencesAnswer(record(after), call.context.rules.mail)
+
+
+def _changed(before: Preferences, body: PreferencesBody) -> Preferences:
+    given = body.model_fields_set
+    groups = {group: getattr(body.email, group) or before.email[group] for group in NoticeGroup}
+    return Preferences(
+        email=groups,
+        automations=body.automations if "automations" in given else before.automations,
+        muted=frozenset(map(AutomationId, body.muted)) if "muted" in given else before.muted,
+        quiet_hours=_quiet_hours(body.quiet_hours) if "quiet_hours" in given else before.quiet_hours,
+        wake_for_expiry=body.wake_for_expiry if "wake_for_expiry" in given else before.wake_for_expiry,
+        digest=Digest(body.digest.at, _stored_days(body.digest.days)) if "digest" in given else before.digest,
+        timezone=body.timezone if "timezone" in given else before.timezone,
+    )
+
+
+def _quiet_hours(body: QuietHoursBody | None) -> QuietHours | None:
+    if body is None:
+        return None
+    if body.start == body.end:
+        raise ValidationFailed(errors={"quiet_hours.to": ["Give another time than the beginning."]})
+    return QuietHours(body.start, body.end, _stored_days(body.days))
+
+
+def _stored_days(days: list[int]) -> frozenset[int]:
+    return frozenset(day - 1 for day in days)
+
+
+def _wire_days(days: frozenset[int]) -> list[int]:
+    return [day + 1 for day in sorted(days)]
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/notification-preferences",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=get,
+        answer=PreferencesAnswer,
+        summary="Get one's own notification preferences",
+    ),
+    Operation(
+        method="PATCH",
+        path="/app/notification-preferences",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=change,
+        body=PreferencesBody,
+        answer=PreferencesAnswer,
+        summary="Change one's own notification preferences",
+        writes=True,
+    ),
+)

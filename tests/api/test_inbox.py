@@ -1,0 +1,185 @@
+"""The list under the bell: one's own notices, what is unread, bounded however long it is."""
+
+import json
+from functools import partial
+from typing import Any
+
+from steward.database.engine.base import Args, Json, Row, Sql, Tx, ms, to_column
+from steward.database.notifications import inbox_pages
+from steward.model.ids import OrgId, PersonId, new_id
+from steward.model.instants import wire_time
+from steward.model.notice import Topic
+from tests.service import Service
+
+INBOX = "/app/inbox"
+READ = "/app/inbox/read"
+_INSERT = (
+    "INSERT INTO inbox"
+    " (org_id, person_id, id, group_key, topic, automation_id, count, facts, first_at, last_at)"
+    " VALUES (:org, :person, :id, :key, :topic, :automation, 1, :facts, :at, :at)"
+)
+
+
+async def put(service: Service, name: str, number: int, *, since: int = 0) -> list[str]:
+    """Writes so many unread lines for one of the cast, a millisecond apart; their ids, oldest first."""
+    member = service.members[name]
+    now = service.clock.now()
+    ids = [new_id(now) for _ in range(number)]
+    facts = str(to_column(Json({"automation": "Hide what is sold out"}), "sqlite"))
+    first = ms(now) + since
+    rows = [
+        (member.org, member.person.id, id_, f"run_failed|{id_}", "run_failed", id_, facts, first + at)
+        for at, id_ in enumerate(ids)
+    ]
+
+    async def insert(tx: Tx) -> None:
+        await tx.many(_INSERT, rows)
+
+    await service.write(insert, org=member.org)
+    return ids
+
+
+async def listed(service: Service, name: str, **query: Any) -> list[str]:
+    """The ids of all pages of somebody's inbox."""
+    web = await service.web(name)
+    ids: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = (await web.get(INBOX, **query, **({"cursor": cursor} if cursor else {}))).data
+        ids += [line["id"] for line in page["notices"]]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return ids
+
+
+async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
+    """Newest first, in words, with its page; nothing of other people or organizations."""
+    [own] = await put(service, "member", 1)
+    await put(service, "owner", 1)
+    await put(service, "stranger", 1)
+    heard = await (await service.web("member")).get(INBOX)
+    at = wire_time(service.clock.now())
+    assert heard.data == {
+        "notices": [
+            {
+                "id": own,
+                "topic": "run_failed",
+                "text": "“Hide what is sold out” failed",
+                "automation_id": own,
+                "run_id": None,
+                "approval_id": None,
+                "integration_id": None,
+                "count": 1,
+                "first_at": at,
+                "last_at": at,
+                "read": False,
+                "url": f"{service.context.rules.web_origin}/automations/{own}",
+            }
+        ],
+        "unread": 1,
+        "next_cursor": None,
+    }
+
+
+async def test_an_inbox_is_paged_newest_first(service: Service) -> None:
+    """Every line once, also of the unread alone."""
+    ids = await put(service, "member", 5)
+    assert await listed(service, "member", limit=2) == ids[::-1]
+    await (await service.web("member")).post(READ, {"ids": ids[1:2]})
+    assert await listed(service, "member", limit=2, unread="true") == [ids[4], ids[3], ids[2], ids[0]]
+
+
+async def test_lines_are_marked_as_read_by_id_or_up_to_a_time(service: Service) -> None:
+    """The answer says what is left; somebody else's ids change nothing."""
+    ids = await put(service, "member", 4)
+    others = await put(service, "owner", 1)
+    web = await service.web("member")
+    assert (await web.post(READ, {"ids": [*ids[:1], *others]})).data == {"unread": 3}
+    assert (await (await service.web("owner")).get(INBOX)).data["unread"] == 1
+    newest = (await web.get(INBOX)).data["notices"][1]
+    assert (await web.post(READ, {"until": newest["last_at"]})).data == {"unread": 1}
+    assert (await web.post(READ, {"until": newest["last_at"]})).data == {"unread": 1}
+
+
+async def test_what_is_read_is_named_one_way(service: Service) -> None:
+    """Either ids or a time; at most 200 ids."""
+    web = await service.web("member")
+    ids = [new_id(service.clock.now()) for _ in range(201)]
+    assert (await web.post(READ, {"ids": ids[:200]})).status == 200
+    for body in ({}, {"ids": ids}, {"ids": ids[:1], "until": "2026-05-01T00:00:00Z"}, {"ids": ["x"]}):
+        heard = await web.post(READ, body)
+        assert heard.status == 422
+        assert set(heard.errors) <= {"ids", "ids.0"}
+
+
+class _Recorded:
+    """A transaction that keeps the statements it is given."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.tx = tx
+        self.statements: list[tuple[Sql, Args]] = []
+
+    async def all(self, sql: Sql, args: Args) -> list[Row]:
+        """Keeps and runs a statement of several rows."""
+        self.statements.append((sql, args))
+        return await self.tx.all(sql, args)
+
+    async def first(self, sql: Sql, args: Args) -> Row | None:
+        """Keeps and runs a statement of one row."""
+        self.statements.append((sql, args))
+        return await self.tx.first(sql, args)
+
+
+async def _read_of_10000(tx: Tx, org: OrgId, person: PersonId) -> list[str]:
+    """The plans of what `GET /app/inbox` asks: on SQLite as told, on PostgreSQL as JSON after running it."""
+    recorded: Any = _Recorded(tx)
+    for unread in (False, True):
+        lines = await inbox_pages.find(recorded, org, person, unread=unread, after=None, limit=51)
+        after = (ms(lines[-1].last_at), lines[-1].id)
+        await inbox_pages.find(recorded, org, person, unread=unread, after=after, limit=51)
+    assert await inbox_pages.count_unread(recorded, org, person) == inbox_pages.MOST_UNREAD
+    how = "EXPLAIN QUERY PLAN" if tx.dialect == "sqlite" else "EXPLAIN (ANALYZE, FORMAT JSON)"
+    plans = []
+    for sql, args in recorded.statements:
+        rows = await tx.all(f"{how} {sql}", args)
+        plans.append(" ".join(str(row["detail" if tx.dialect == "sqlite" else "QUERY PLAN"]) for row in rows))
+    return plans
+
+
+def _most_rows(plan: dict[str, Any]) -> int:
+    """The most rows that any node of a plan has read or given."""
+    own = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)
+    return max(own, *(_most_rows(inner) for inner in plan.get("Plans", [])), 0)
+
+
+async def test_a_page_of_an_inbox_of_10000_lines_reads_a_page(service: Service) -> None:
+    """Neither the newest, nor the unread, nor their number costs more with every line there is."""
+    await put(service, "member", 10_000)
+    member = service.members["member"]
+    engine, now = service.context.engine, service.clock.now()
+    ask = partial(_read_of_10000, org=member.org, person=member.person.id)
+    plans = await engine.read(now, ask, org=member.org)
+    assert len(plans) == 5
+    for plan in plans:
+        if engine.dialect == "sqlite":
+            assert "inbox_" in plan
+            assert "TEMP B-TREE" not in plan
+        else:
+            assert _most_rows(json.loads(plan)[0]["Plan"]) <= inbox_pages.MOST_UNREAD
+
+
+async def test_every_topic_can_stand_in_an_inbox(service: Service) -> None:
+    """Each has its sentence; none fails the list."""
+    member = service.members["member"]
+    now = service.clock.now()
+
+    async def insert(tx: Tx) -> None:
+        about = (None, "{}", ms(now))
+        owner = (member.org, member.person.id)
+        rows = [(*owner, new_id(now), topic.value, topic.value, *about) for topic in Topic]
+        await tx.many(_INSERT, rows)
+
+    await service.write(insert, org=member.org)
+    lines = (await (await service.web("member")).get(INBOX)).data["notices"]
+    assert {line["topic"] for line in lines} == set(Topic)
+    assert all(line["text"] for line in lines)

@@ -1,0 +1,45 @@
+"""What a notice says, and where it leads."""
+
+import pytest
+
+from steward.model.notice import Topic
+from steward.notifications.words import NoticeIds, page, sentence
+
+FACTS = {"automation": "Hide {0}", "store": "Northwind Tea", "changes": 12, "percent": 90, "periods": 3}
+IDS = NoticeIds("A", "R", "P", 7, None)
+
+
+def test_a_sentence_names_what_it_is_about() -> None:
+    """Names stand in quotes and are no pattern; counts have their words."""
+    asks = sentence(Topic.APPROVAL_WAITING, FACTS)
+    assert asks == "“Hide {0}” on “Northwind Tea” asks for approval of 12 changes"
+    one_message = {**FACTS, "kind": "sends", "changes": 1}
+    assert sentence(Topic.APPROVAL_WAITING, one_message).endswith("asks for approval of 1 message")
+    assert "nine tenths of its time" in sentence(Topic.APPROVAL_EXPIRING, FACTS)
+
+
+def test_several_notices_are_counted() -> None:
+    """Those of one automation by its name, those of many by their numbers."""
+    assert sentence(Topic.RUN_FAILED, FACTS, count=14) == "“Hide {0}” on “Northwind Tea”: 14 runs failed"
+    many = sentence(Topic.RUN_FAILED, FACTS, count=3214, automations=812)
+    assert many == "3,214 runs of 812 automations failed"
+
+
+@pytest.mark.parametrize("topic", Topic)
+def test_every_topic_has_its_sentence_and_page(topic: Topic) -> None:
+    """Also without facts and ids, and for one, several and many."""
+    for count, automations in ((1, 1), (2, 1), (2, 2)):
+        text = sentence(topic, {}, count=count, automations=automations)
+        assert text
+        assert "{" not in text
+        assert page(topic, NoticeIds(), count=count, automations=automations).startswith("/")
+
+
+def test_a_notice_leads_to_its_record_and_several_to_a_list() -> None:
+    """An approval, a run, an automation's runs, a connection; no address has a token."""
+    assert page(Topic.APPROVAL_WAITING, IDS) == "/approvals/P"
+    assert page(Topic.RUN_FAILED, NoticeIds("A", "R")) == "/runs/R"
+    assert page(Topic.RUN_FAILED, NoticeIds("A", "R"), count=2) == "/automations/A/runs"
+    assert page(Topic.RUN_FAILED, NoticeIds("A", "R"), count=9, automations=2) == "/runs?status=failed"
+    assert page(Topic.CONNECTION_LOST, NoticeIds(integration=7)) == "/connections/7"
+    assert page(Topic.AUTOMATION_PAUSED, NoticeIds("A")) == "/automations/A"
