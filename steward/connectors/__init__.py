@@ -41,11 +41,13 @@ def kinds_receiving(content: Receivable) -> tuple[str, ...]:
 def build(options: Options) -> Mapping[str, Connector]:
     """Returns every connector by its id.
 
-    Raises ValueError for an operation without a recovery class or under another name than its own.
+    Raises ValueError for an operation without a recovery class or an inverse, or under another name.
     """
     connectors = {kind: connector.from_options(options) for kind, connector in ALL.items()}
     for kind, connector in connectors.items():
         for name, operation in connector.writes.items():
             if name != operation.name or not isinstance(operation.recovery, Recovery):
                 raise ValueError(f"{kind}: {name} does not say how it is recovered")
+            if not callable(getattr(operation, "inverse", None)):
+                raise ValueError(f"{kind}: {name} does not say how it is undone")
     return connectors

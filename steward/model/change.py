@@ -119,8 +119,8 @@ class Proposal:
     fields: tuple[FieldChange, ...]
     parts: tuple[Part, ...]
     integration_id: IntegrationId | None
-    reversible: bool = True
     message: str | None = None
+    undo_of: ChangeId | None = None  # the change that this one puts back
 
     def item_hash(self) -> str:
         """SHA-256 of what would be done."""
@@ -153,6 +153,8 @@ class Change:
     outcome: Outcome
     message: str | None
     applied_at: datetime | None
+    undoable: bool = True
+    undo_words: str | None = None  # why it cannot be undone, or what an undo does not bring back
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
     approval = ApprovalId(new_id(tx.now))
     only_sends = all(item.proposal.action is Action.SEND for item in request.items)
     actions = Counter(str(item.proposal.action) for item in request.items)
-    irreversible = sum(not item.proposal.reversible for item in request.items)
+    irreversible = sum(not item.undoable for item in request.items)
     expires_at = tx.now + request.valid_for
     record = Approval(
         org=lease.org,

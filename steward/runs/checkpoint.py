@@ -171,5 +171,7 @@ def change_wire(change: Change) -> JsonObject:
         },
         "action": proposal.action,
         "fields": fields,
-        "reversible": proposal.reversible,
+        "reversible": change.undoable,
+        "undo_words": change.undo_words,
+        "undo_of": proposal.undo_of,
     }

@@ -19,6 +19,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanTrigger
 from steward.model.run import Run
+from steward.model.undo import Sought
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.runs.claim import ClaimedRun, event_of
 from steward.runs.storage import payload as payloads
@@ -56,6 +57,11 @@ class RecordingReader:
     async def find_marker(self, part: Part, key: str) -> bool:
         """Searches for the marker of a write."""
         return await self.reader.find_marker(part, key)
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Looks up what puts parts back."""
+        self.touched.setdefault(self.connection.integration_id, self.connection.kind)
+        return await self.reader.seek(parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from steward.model.change import (
 )
 from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
+from steward.model.undo import Never
 from steward.runs import change_outcomes
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
@@ -130,14 +131,16 @@ class Applying:
         return self.ctx.access.changes(kind)[part.operation]
 
     def is_order_free(self, part: Part) -> bool:
-        """Whether the part sets a reversible value of a store's object, so that the order among objects is
+        """Whether the part sets a value of a store's object that can be set back: the order among objects is
         free.
 
-        Messages, rows of a sheet and irreversible operations are sent in order.
+        Messages, rows of a sheet and what cannot be undone are sent in order.
         """
         operation = self.operation(part)
         is_blind = operation.recovery_of(part) is Recovery.AT_MOST_ONCE
-        return self.connections[part.integration_id].is_store and operation.reversible and not is_blind
+        if is_blind or not self.connections[part.integration_id].is_store:
+            return False
+        return not isinstance(operation.inverse(part), Never)
 
 
 def remember(applying: Applying, settled: Sequence[Effect]) -> None:

@@ -12,11 +12,12 @@ from steward.database.runs import approvals, changes, steps, transitions, write_
 from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.database.runs.write_ledger import OPEN, Effect
 from steward.failpoint import failpoint
-from steward.model.change import Change, Outcome
+from steward.model.change import Change, Outcome, Proposal
 from steward.model.ids import ApprovalId, ChangeId, RisingIds
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind, StepStatus
 from steward.model.run import Counts, Mode
+from steward.model.undo import Undoability, undoability
 from steward.run_queue.summaries import NO_APPROVAL_ROUND, change_counts
 from steward.runs import apply, change_outcomes, checkpoint, ledger, reconcile
 from steward.runs.apply import MustWait
@@ -215,9 +216,23 @@ def _changes(
             outcome=outcome,
             message=proposal.message,
             applied_at=None,
+            undoable=(judged := _undoability(walk, proposal)).undoable,
+            undo_words=judged.words,
         )
         for position, proposal in enumerate(produced.proposals)
     ]
+
+
+def _undoability(walk: Walk, proposal: Proposal) -> Undoability:
+    """Returns whether the change can be undone later, by the inverses of its parts."""
+    return undoability(
+        [
+            walk.ctx.access.changes(walk.opened.connections[part.integration_id].kind)[
+                part.operation
+            ].inverse(part)
+            for part in proposal.parts
+        ]
+    )
 
 
 def _connection(walk: Walk, items: Sequence[Change]) -> JsonObject | None:

@@ -223,7 +223,7 @@ async def test_a_change_slipped_in_after_the_approval_is_not_applied(shop: Shop)
     first, *_ = await shop.changes(run)
     columns = (
         "org_id, run_id, seq, name, iteration, round, integration_id, object_type, object_id, wire,"
-        " before_json, after_json, parts, item_hash, outcome"
+        " before_json, after_json, parts, item_hash, outcome, undoable"
     )
     await shop.tamper(
         f"INSERT INTO changes (id, position, {columns}) SELECT '01KAH1B9ZX7Y5W3V1T9S7R5Q3P', 99, {columns}"

@@ -53,7 +53,7 @@ async def test_orders_unpaid_for_too_long_are_cancelled_once(market: Market) -> 
         assert tried.beside["A1"] == f"{words} The shop itself decides whether it puts the items back in " \
             "stock and sends e-mails."  # fmt: skip
     assert came.beside == tried.beside  # a cancellation the store does by and by is unknown for a while
-    assert not any(one.proposal.reversible for one in came.kept)
+    assert not any(one.undoable for one in came.kept)
     assert [sale.number for sale, _ in SALES if market.is_cancelled(sale.number)] == [*CANCELLED, "A7"]
     assert came.result == {
         "checked": 5,

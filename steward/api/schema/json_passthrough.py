@@ -85,6 +85,8 @@ class ChangeRecord(msgspec.Struct):
     action: ActionStr
     fields: list[FieldRecord]
     reversible: bool
+    undo_words: str | None
+    undo_of: UlidStr | None
     outcome: OutcomeStr
     message: str | None
     applied_at: Instant | None

@@ -23,6 +23,7 @@ from steward.model.change import Action, Part, Proposal, Recovery
 from steward.model.connection import Auth
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Sought
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import (
@@ -190,11 +191,6 @@ class WriteOperation(Protocol[A]):
         """How a change of the value since it was read is detected."""
         ...
 
-    @property
-    def reversible(self) -> bool:
-        """Whether a later change can undo it."""
-        ...
-
     def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
         """Returns the changes of the commands; refuses bad values per object and drops what is unchanged.
 
@@ -212,6 +208,14 @@ class WriteOperation(Protocol[A]):
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares values: money by decimal value, tags as sets, text exactly."""
+        ...
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns what puts the part back, or why nothing does; asked when a change is proposed."""
+        ...
+
+    def value_key(self, part: Part) -> str:
+        """Names the value that a part sets; parts of one connection with the same name set the same value."""
         ...
 
 
@@ -248,6 +252,13 @@ class Reader(Protocol):
 
     async def find_marker(self, part: Part, key: str) -> bool:
         """Whether the marker of a `marked` part sent under the effect `key` is found. Raises CallError."""
+        ...
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Looks up what puts back each part whose inverse is `Seek`, in the order they are put back.
+
+        Returns parts for each, or words why there are none. Raises CallError.
+        """
         ...
 
 
@@ -330,6 +341,5 @@ def merge_proposals(proposals: Sequence[Proposal], *, action: Action, message: s
         fields=tuple(field for each in proposals for field in each.fields),
         parts=tuple(part for each in proposals for part in each.parts),
         integration_id=first.integration_id,
-        reversible=all(each.reversible for each in proposals),
         message=message or first.message,
     )

@@ -75,9 +75,7 @@ class SendMailOperation(SendOnceOperation):
             part = Part(self.name, integration_id, "mail", arguments, None, None)
             ref = ObjectRef("mail", None, label)
             fields = tuple(_fields(command))
-            proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, False, command.message)
-            )
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, command.message))
         return PlannedChanges(tuple(proposals), tuple(problems))
 
 

@@ -66,9 +66,7 @@ class PostMessage(SendOnceOperation):
             lines = len(command.text) + len(command.facts)
             fields = (FieldChange("lines", "Lines", None, lines, FieldKind.NUMBER),)
             ref = ObjectRef("message", None, command.title[:200])
-            proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, False, command.message)
-            )
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, command.message))
         return PlannedChanges(tuple(proposals), tuple(problems))
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:

@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.send_once import SendOnceOperation
+from steward.connectors.base.undoing import UNKNOWN_EFFECT
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.answer import WriteAnswer
 from steward.model.change import Batch, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse
 from steward.outbound.errors import Invalid, PlatformUnavailable, WriteFailed
 from steward.outbound.response import PlatformResponse
 from steward.outbound.web import NO_CONNECTION
@@ -43,6 +45,10 @@ class SendRequestOperation(SendOnceOperation):
 
     name: str = "http.send"
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that nobody here knows what the request did."""
+        return UNKNOWN_EFFECT
+
     def plan(self, commands: Sequence[SendRequest], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans one request per command."""
         return PlannedChanges(tuple(self._proposal(command, integration_id) for command in commands), ())
@@ -66,7 +72,7 @@ class SendRequestOperation(SendOnceOperation):
         )
         account = None if integration_id == NO_CONNECTION else integration_id
         ref = ObjectRef("request", None, f"{command.method} {host}"[:200])
-        return Proposal(ref, self.action, fields, (part,), account, False, command.message)
+        return Proposal(ref, self.action, fields, (part,), account, command.message)
 
 
 def _headers(stored: JsonValue) -> dict[str, str]:

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from steward.connectors.base.connector import CurrentValue, Guard
+from steward.connectors.base.undoing import NO_MESSAGE_BACK, NOT_LOOKED_UP
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Action, Part, Recovery
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Sought
 
 
 class SendOnceOperation:
@@ -15,7 +17,6 @@ class SendOnceOperation:
     action: ClassVar[Action] = Action.SEND
     recovery: ClassVar[Recovery] = Recovery.AT_MOST_ONCE
     guard: ClassVar[Guard] = Guard.REREAD
-    reversible: ClassVar[bool] = False
 
     def recovery_of(self, part: Part) -> Recovery:
         """Returns `at_most_once` for every part."""
@@ -33,6 +34,14 @@ class SendOnceOperation:
         """Returns false: nothing can be read back."""
         return False
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that a message cannot be taken back."""
+        return NO_MESSAGE_BACK
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by operation and recipient."""
+        return f"{part.operation}|{part.target}"
+
 
 class SendOnceReader:
     """The part of a reader that looks up writes, for a connection where none can be looked up."""
@@ -48,3 +57,7 @@ class SendOnceReader:
     async def find_marker(self, part: Part, key: str) -> bool:
         """Returns false: what was sent cannot be searched."""
         return False
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Returns for each part that nothing of it can be looked up."""
+        return [NOT_LOOKED_UP for _ in parts]

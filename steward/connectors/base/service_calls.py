@@ -75,9 +75,7 @@ class SendCallOperation(SendOnceOperation):
         part = Part(self.name, integration_id, target[:_LABEL], arguments, None, None)
         label = (command.text.strip().partition("\n")[0] or target)[:_LABEL]
         ref = ObjectRef(self.subject, None, label)
-        return Proposal(
-            ref, self.action, tuple(_fields(command)), (part,), integration_id, False, command.message
-        )
+        return Proposal(ref, self.action, tuple(_fields(command)), (part,), integration_id, command.message)
 
 
 def _fields(command: SendCall) -> list[FieldChange]:

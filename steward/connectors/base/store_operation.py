@@ -25,7 +25,6 @@ class StoreOperation(Generic[A]):
     action: Action = Action.UPDATE
     recovery: Recovery = Recovery.READABLE
     guard: Guard = Guard.REREAD
-    reversible: bool = True
 
     def plan(self, commands: Sequence[A], *, integration_id: IntegrationId) -> PlannedChanges:
         """Returns changes, problems and unchanged objects, in the order of the commands."""
@@ -57,6 +56,10 @@ class StoreOperation(Generic[A]):
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares the operation's values for equality."""
         return expected == actual
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by operation and object."""
+        return f"{self.name}|{part.target}"
 
     def _plan_one(self, command: A, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         """Returns the change of one command, why it is impossible, or the id of the unchanged object."""

@@ -31,6 +31,7 @@ from steward.connectors.cloud_s3.signing import signed_headers
 from steward.model.change import Part
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
+from steward.model.undo import Sought
 from steward.outbound.address import UrlOrigin, looks_like_address, origin_of
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, RequestSigner, Timeouts, UnsignedRequest
@@ -109,6 +110,10 @@ class CloudS3Reader:
     async def find_marker(self, part: Part, key: str) -> bool:
         """Returns false: nothing is ever written."""
         return False
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Raises KeyError: there are no changes to put back."""
+        raise KeyError("seek")
 
     async def _files(self, query: FilesQuery) -> AsyncIterator[RecordPage[CloudFile]]:
         token: str | None = None

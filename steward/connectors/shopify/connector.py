@@ -65,6 +65,7 @@ from steward.connectors.shopify.order_operations import (
 from steward.connectors.shopify.reader import ShopifyReader
 from steward.connectors.shopify.sign_in import SCHEMA, check_store, credentials_of, settings_of
 from steward.connectors.shopify.topics import TOPICS
+from steward.connectors.shopify.undo_operations import DELETE_METAFIELD, DELETE_REDIRECT
 from steward.connectors.shopify.writer import ShopifyWriter
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
@@ -124,6 +125,7 @@ class Shopify:
             *(REFUND, SET_METAFIELD, CREATE_REDIRECT, SET_REDIRECT, RELEASE),
             *(SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS),
             *CHANGE_TAGS,
+            *(DELETE_METAFIELD, DELETE_REDIRECT),
         )
         self.reads: Mapping[str, ReadOp[Any, Any]] = {op.name: op for op in reads}
         self.writes: Mapping[str, WriteOperation[Any]] = {op.name: op for op in changes}

@@ -265,10 +265,15 @@ async def _metafield_of(
     return Metafield(space, name, kind, value, text(stored, "compareDigest") or None)
 
 
+async def metafield_of_part(queries: StoreQueries, part: Part) -> Metafield | None:
+    """Returns the metafield that a part sets. Raises CallError, RemoteNotFound."""
+    named = part.arguments
+    return await _metafield_of(queries, named["owner"], named["namespace"], named["key"])
+
+
 async def _metafield(queries: StoreQueries, part: Part) -> CurrentValue:
-    arguments = part.arguments
     try:
-        stored = await _metafield_of(queries, arguments["owner"], arguments["namespace"], arguments["key"])
+        stored = await metafield_of_part(queries, part)
     except RemoteNotFound:
         return CurrentValue(part, None, is_gone=True)
     return CurrentValue(part, {"value": stored.value if stored is not None else None})
@@ -284,6 +289,8 @@ async def redirect(queries: StoreQueries, path: str) -> Redirect | None:
 async def _redirect(queries: StoreQueries, part: Part) -> CurrentValue:
     stored = await redirect(queries, part.target)
     if part.operation == "redirect.set" and (stored is None or stored.id != part.arguments["id"]):
+        return CurrentValue(part, None, is_gone=True)
+    if part.operation == "redirect.delete" and stored is not None and stored.id != part.arguments["id"]:
         return CurrentValue(part, None, is_gone=True)
     return CurrentValue(part, {"target": stored.target if stored is not None else None})
 
@@ -309,6 +316,8 @@ def channels_of_part(part: Part) -> Sequence[JsonValue]:
 _READ_ONE_BY_ONE: Mapping[str, Callable[[StoreQueries, Part], Awaitable[CurrentValue]]] = {
     "product.set_published": _channels,
     "metafield.set": _metafield,
+    "metafield.delete": _metafield,
     "redirect.create": _redirect,
     "redirect.set": _redirect,
+    "redirect.delete": _redirect,
 }

@@ -274,6 +274,19 @@ query Current($ids: [ID!]!) {
 """,
     560,
 )
+# What an undo of a hold has to find: the hold that this app placed.
+HOLDS = Document(
+    "Holds",
+    """
+query Holds($ids: [ID!]!) {
+  nodes(ids: $ids) {
+    id
+    ... on FulfillmentOrder { fulfillmentHolds { id handle heldByRequestingApp } }
+  }
+}
+""",
+    10,
+)
 # The plain fields that may be set, by their own names, with the field that labels the object.
 CURRENT_FIELDS = Document(
     "CurrentFields",
@@ -452,6 +465,7 @@ READS = (
     *(VARIANTS, VARIANTS_AT, VARIANTS_BY_ID, ORDERS, ORDERS_BY_ID, ORDER_LINES, REFUNDS),
     *(CUSTOMERS, CUSTOMERS_BY_ID, DRAFT_ORDER, CURRENT, CURRENT_PRICES, CURRENT_STOCK, METAFIELD, REDIRECTS),
     CURRENT_FIELDS,
+    HOLDS,
     *(ITEM_PRODUCT, CHANGED_PRODUCTS, CHANGED_ORDERS, CHANGED_CUSTOMERS, SUBSCRIPTIONS, START_BULK, BULK),
     *(BULK_PRODUCTS, BULK_ORDERS, BULK_CUSTOMERS),
 )

@@ -6,12 +6,20 @@ from collections.abc import Callable, Mapping
 from steward.connectors.base.commands import ChangeTags, ReleaseFulfilment, SetObjectFields, SetRedirect
 from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Order, Product
+from steward.connectors.base.undoing import mirrored, value_restored
 from steward.connectors.shopify.current import FIELDS, FLAGS
-from steward.connectors.shopify.operations import NOT_A_TAG, ShopifyOperation, is_tag, product_ref
+from steward.connectors.shopify.operations import (
+    NOT_A_TAG,
+    ShopifyOperation,
+    is_tag,
+    product_ref,
+    tags_inverse,
+)
 from steward.connectors.shopify.order_operations import customer_ref, draft_ref, is_redirect_target, order_ref
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Never, PutBack
 
 _HANDLE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _EMAIL = re.compile(r"[^\s@,;<>\"]{1,64}@[^\s@,;<>\"]+\.[^\s@,;<>\"]+")
@@ -61,6 +69,14 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
             return expected == actual
         return all(name in actual and _equal(name, value, actual[name]) for name, value in expected.items())
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the fields of before."""
+        return value_restored(part)
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by object and fields."""
+        return f"{self.name}|{part.target}|{','.join(sorted(part.arguments))}"
+
     def _plan_one(
         self, command: SetObjectFields, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
@@ -84,7 +100,7 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
         part = Part(self.name, integration_id, subject.id, after, before, after)
         fields = tuple(_field_change(name, before[name], after[name]) for name in after)
         ref = ObjectRef(subject.kind.lower(), subject.id, subject.label, subject.url)
-        return Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, fields, (part,), integration_id, command.message)
 
 
 class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
@@ -97,6 +113,16 @@ class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"has": "add" in arguments}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that removes the tag that was added, or adds the one that was removed."""
+        return tags_inverse(part)
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by object and tag."""
+        [tags] = part.arguments.values()
+        assert isinstance(tags, list | tuple)
+        return f"{self.name}|{part.target}|{str(tags[0]).casefold()}"
 
     def _plan_one(self, command: ChangeTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         subject, ref = command.subject, _ref(command.subject)
@@ -120,7 +146,7 @@ class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
             for tag in tags
         )
         field = FieldChange("tags", _tags_label(added, removed), removed, added, FieldKind.TAGS)
-        return Proposal(ref, self.action, (field,), parts, integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, (field,), parts, integration_id, command.message)
 
 
 def _added_and_removed(command: ChangeTags) -> tuple[list[str], list[str]]:
@@ -155,6 +181,10 @@ class _ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"holds": []}
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that goods that were released may be on their way."""
+        return Never("It may be on its way already.")
+
     def _plan_one(
         self, command: ReleaseFulfilment, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
@@ -164,9 +194,7 @@ class _ReleaseOperation(ShopifyOperation[ReleaseFulfilment]):
         holds: JsonObject = {"holds": sorted(command.holds)}
         part = Part(self.name, integration_id, sending.id, holds, holds, {"holds": []})
         field = FieldChange("fulfilment", "Fulfilment", "on_hold", "open", FieldKind.TEXT)
-        return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 class _SetRedirectOperation(ShopifyOperation[SetRedirect]):
@@ -176,6 +204,15 @@ class _SetRedirectOperation(ShopifyOperation[SetRedirect]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"target": arguments["target"]}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that points the redirect to its earlier target."""
+        assert isinstance(part.before, dict)
+        return PutBack(mirrored(part, {"id": part.arguments["id"], "target": part.before["target"]}))
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by the path, whichever operation sets it."""
+        return f"redirect|{part.target}"
 
     def _plan_one(self, command: SetRedirect, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         present, target = command.present, command.target.strip()
@@ -189,7 +226,7 @@ class _SetRedirectOperation(ShopifyOperation[SetRedirect]):
         part = Part(self.name, integration_id, present.path, arguments, before, after)
         field = FieldChange("target", "Leads to", present.target, target, FieldKind.TEXT)
         ref = ObjectRef("redirect", present.id, present.path)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, command.message)
 
 
 def _unset_as_empty(name: str, value: JsonValue) -> JsonValue:

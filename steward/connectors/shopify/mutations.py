@@ -258,6 +258,27 @@ mutation SetRedirect($id: ID!, $redirect: UrlRedirectInput!) {
 """,
     _MUTATION_COST,
 )
+DELETE_METAFIELDS = Document(
+    "DeleteMetafields",
+    """
+mutation DeleteMetafields($metafields: [MetafieldIdentifierInput!]!) {
+  metafieldsDelete(metafields: $metafields) {
+    deletedMetafields { ownerId namespace key }
+    userErrors { field message }
+  }
+}
+""",
+    _MUTATION_COST,
+)
+DELETE_REDIRECT = Document(
+    "DeleteRedirect",
+    """
+mutation DeleteRedirect($id: ID!) {
+  urlRedirectDelete(id: $id) { deletedUrlRedirectId userErrors { field message code } }
+}
+""",
+    _MUTATION_COST,
+)
 
 # Subscriptions belong to the connection, not to a run.
 SUBSCRIBE = Document(
@@ -298,5 +319,6 @@ WRITES = (
     *(SET_PRICES, SET_STOCK, ADD_TAGS, REMOVE_TAGS, SET_STATUS, PUBLISH, UNPUBLISH, SET_METAFIELDS),
     *(SET_ORDER_NOTE, SET_CUSTOMER_NOTE, CANCEL_ORDER, CLOSE_ORDER, OPEN_ORDER, HOLD, CAPTURE, REFUND),
     *(RELEASE, SET_PRODUCT_FIELDS, SET_ORDER_FIELDS, SET_CUSTOMER_FIELDS, SET_REDIRECT),
+    *(DELETE_METAFIELDS, DELETE_REDIRECT),
     *(CREATE_REDIRECT, SUBSCRIBE, RESUBSCRIBE, UNSUBSCRIBE),
 )

@@ -13,10 +13,12 @@ from steward.connectors.base.commands import Keep, SetPrice, SetPublished, SetSt
 from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Product, Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
+from steward.connectors.base.undoing import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.shopify.objects import item_and_location
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, PutBack
 
 A = TypeVar("A", contravariant=True)
 MAX_PARTS = 250
@@ -70,6 +72,11 @@ class _PriceOperation(ShopifyOperation[SetPrice]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {name: arguments[name] for name in ("price", "compare_at")}
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets both prices of before."""
+        assert isinstance(part.before, dict)
+        return PutBack(mirrored(part, {"product": part.arguments["product"], **part.before}))
+
     def _plan_one(self, command: SetPrice, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         variant = command.variant
         compare = variant.compare_at if command.compare_at is Keep.KEEP else command.compare_at
@@ -91,9 +98,7 @@ class _PriceOperation(ShopifyOperation[SetPrice]):
         arguments: JsonObject = {"product": variant.product_id, **after}
         part = Part(self.name, integration_id, variant.id, arguments, before, after)
         ref = ObjectRef("variant", variant.id, variant.label, variant.url)
-        return Proposal(
-            ref, self.action, tuple(fields), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(ref, self.action, tuple(fields), (part,), integration_id, command.message)
 
 
 class _StockOperation(ShopifyOperation[SetStock]):
@@ -114,6 +119,12 @@ class _StockOperation(ShopifyOperation[SetStock]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"quantity": arguments["quantity"]}
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the number of before, if it still is the one written."""
+        assert isinstance(part.before, dict)
+        was = {"quantity": part.before["quantity"], "was": part.arguments["quantity"]}
+        return PutBack(mirrored(part, {**part.arguments, **was}), STOCK_NOTE)
+
     def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         variant = command.variant
         problem = _stock_problem(command)
@@ -132,13 +143,17 @@ class _StockOperation(ShopifyOperation[SetStock]):
         part = Part(self.name, integration_id, variant.stock_target, arguments, before, after)
         field = FieldChange("stock", "Stock", variant.stock, command.quantity, FieldKind.NUMBER)
         ref = ObjectRef("inventory", variant.stock_target, variant.label, variant.url)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, command.message)
 
 
 class _StatusOperation(ShopifyOperation[SetStatus]):
     """`product.set_status`: active, draft, archived or unlisted."""
 
     __slots__ = ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the status of before."""
+        return value_restored(part)
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product, status = command.product, command.status.strip().lower()
@@ -156,7 +171,6 @@ class _StatusOperation(ShopifyOperation[SetStatus]):
             (field,),
             (part,),
             integration_id,
-            self.reversible,
             command.message,
         )
 
@@ -169,6 +183,18 @@ class _PublishedOperation(ShopifyOperation[SetPublished]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         channels = arguments["channels"]
         return {"on": channels if arguments["published"] is True else []}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that takes the product off these channels, or puts it on them again."""
+        return PutBack(
+            mirrored(part, {**part.arguments, "published": part.arguments["published"] is not True})
+        )
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by product and channels."""
+        channels = part.arguments["channels"]
+        assert isinstance(channels, list | tuple)
+        return f"{self.name}|{part.target}|{','.join(map(str, channels))}"
 
     def _plan_one(self, command: SetPublished, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
@@ -191,9 +217,7 @@ class _PublishedOperation(ShopifyOperation[SetPublished]):
         part = Part(self.name, integration_id, product.id, arguments, {"on": off}, {"on": on})
         field = FieldChange("visible", "Visible", not command.published, command.published, FieldKind.BOOLEAN)
         action = Action.PUBLISH if command.published else Action.UNPUBLISH
-        return Proposal(
-            product_ref(product), action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(product_ref(product), action, (field,), (part,), integration_id, command.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +243,10 @@ class TagsOperation(ShopifyOperation[A]):
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"tags": _tags_after(before.get("tags") if isinstance(before, dict) else None, arguments)}
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that removes what was added, or adds what was removed."""
+        return tags_inverse(part)
+
     def _plan_tags(self, ask: TagsUpdate, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         new_tags: dict[str, str] = {}
         for tag in ask.after:
@@ -240,9 +268,7 @@ class TagsOperation(ShopifyOperation[A]):
         if not parts:
             return ask.id
         field = FieldChange("tags", "Tags", sorted(ask.before), sorted(tags), FieldKind.TAGS)
-        return Proposal(
-            ask.ref, self.action, (field,), tuple(parts), integration_id, self.reversible, ask.message
-        )
+        return Proposal(ask.ref, self.action, (field,), tuple(parts), integration_id, ask.message)
 
 
 class _ProductTagsOperation(TagsOperation[SetTags]):
@@ -254,6 +280,12 @@ class _ProductTagsOperation(TagsOperation[SetTags]):
         product = command.product
         tagged = TagsUpdate(product_ref(product), product.id, product.tags, command.tags, command.message)
         return self._plan_tags(tagged, integration_id)
+
+
+def tags_inverse(part: Part) -> Inverse:
+    """Returns the part that removes the tags which a part adds, or adds those which it removes."""
+    verb, tags = next(iter(part.arguments.items()))
+    return PutBack(mirrored(part, {"remove" if verb == "add" else "add": tags}))
 
 
 def is_tag(tag: str) -> bool:

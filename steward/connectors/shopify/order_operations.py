@@ -19,6 +19,7 @@ from steward.connectors.base.commands import (
 )
 from steward.connectors.base.connector import Guard, ItemProblem
 from steward.connectors.base.records import Customer, DraftOrder, Fulfilment, Order, Payment, Product, Variant
+from steward.connectors.base.undoing import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.shopify.operations import (
     ShopifyOperation,
     TagsOperation,
@@ -30,6 +31,7 @@ from steward.connectors.shopify.operations import (
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Never, Seek
 
 _MAX_NOTE_LENGTH = 5_000
 _MAX_METAFIELDS = 25
@@ -90,6 +92,10 @@ class _NoteOperation(ShopifyOperation[SetNote]):
 
     __slots__ = ()
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the note of before."""
+        return value_restored(part)
+
     def _plan_one(self, command: SetNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         subject = command.subject
         if isinstance(subject, Order) != (self.name == "order.set_note"):
@@ -104,7 +110,7 @@ class _NoteOperation(ShopifyOperation[SetNote]):
         part = Part(self.name, integration_id, subject.id, after, before, after)
         field = FieldChange("note", "Note", subject.note, command.note, FieldKind.TEXT)
         ref = order_ref(subject) if isinstance(subject, Order) else customer_ref(subject)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, command.message)
 
 
 class _CancelOperation(ShopifyOperation[CancelOrder]):
@@ -114,6 +120,10 @@ class _CancelOperation(ShopifyOperation[CancelOrder]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"cancelled": True}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that a cancelled order stays cancelled."""
+        return NO_CANCELLATION_BACK
 
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, reason = command.order, (command.reason or "other").lower()
@@ -138,9 +148,7 @@ class _CancelOperation(ShopifyOperation[CancelOrder]):
             FieldChange("status", "Status", order.status, "cancelled", FieldKind.TEXT),
             FieldChange("restocked", "Restocked lines", [], lines, FieldKind.LIST),
         )
-        return Proposal(
-            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, fields, (part,), integration_id, command.message)
 
 
 class _CloseOperation(ShopifyOperation[CloseOrder]):
@@ -150,6 +158,10 @@ class _CloseOperation(ShopifyOperation[CloseOrder]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"closed": arguments["closed"]}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that opens the order again, or archives it again."""
+        return value_restored(part)
 
     def _plan_one(self, command: CloseOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, closes = command.order, not command.reopen
@@ -162,9 +174,7 @@ class _CloseOperation(ShopifyOperation[CloseOrder]):
         words = ("open", "archived")
         field = FieldChange("status", "Status", words[is_closed], words[closes], FieldKind.TEXT)
         action = Action.UPDATE if command.reopen else self.action
-        return Proposal(
-            order_ref(order), action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), action, (field,), (part,), integration_id, command.message)
 
 
 class _HoldOperation(ShopifyOperation[HoldFulfilment]):
@@ -174,6 +184,10 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"status": "on_hold"}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that the hold of ours has to be looked up before it can be ended."""
+        return Seek()
 
     def _plan_one(
         self, command: HoldFulfilment, integration_id: IntegrationId
@@ -190,9 +204,7 @@ class _HoldOperation(ShopifyOperation[HoldFulfilment]):
         before, after = {"status": sending.status}, {"status": "on_hold"}
         part = Part(self.name, integration_id, sending.id, arguments, before, after)
         field = FieldChange("fulfilment", "Fulfilment", sending.status, "on_hold", FieldKind.TEXT)
-        return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 class _CaptureOperation(ShopifyOperation[CapturePayment]):
@@ -202,6 +214,10 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"capturable": False, "paid": True}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that money that was taken is not given back by an undo."""
+        return Never("A payment that was taken cannot be undone. Refund it.")
 
     def _plan_one(
         self, command: CapturePayment, integration_id: IntegrationId
@@ -222,9 +238,7 @@ class _CaptureOperation(ShopifyOperation[CapturePayment]):
             FieldChange("payment", "Payment", "authorized", "paid", FieldKind.TEXT),
             FieldChange("captured", "Captured", None, authorization.amount, FieldKind.MONEY, order.currency),
         )
-        return Proposal(
-            order_ref(order), self.action, fields, (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, fields, (part,), integration_id, command.message)
 
 
 class _RefundOperation(ShopifyOperation[CreateRefund]):
@@ -246,6 +260,10 @@ class _RefundOperation(ShopifyOperation[CreateRefund]):
         amount = Decimal(str(arguments.get("amount") or "0"))
         return {"refunds": (number if isinstance(number, int) else 0) + 1, "refunded": str(refunded + amount)}
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that money that was given back stays with the customer."""
+        return Never("A refund cannot be taken back.")
+
     def _plan_one(self, command: CreateRefund, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order = command.order
         problem = _refund_problem(command)
@@ -266,9 +284,7 @@ class _RefundOperation(ShopifyOperation[CreateRefund]):
         part = Part(self.name, integration_id, order.id, arguments, before, after)
         sums = (order.refunded, str(Decimal(order.refunded) + Decimal(command.amount or "0")))
         field = FieldChange("refunded", "Refunded", *sums, FieldKind.MONEY, order.currency)
-        return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 class _MetafieldOperation(ShopifyOperation[SetMetafield]):
@@ -288,6 +304,14 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"value": arguments["value"]}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that the digest of the value now has to be read first."""
+        return Seek()
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by the metafield, whichever operation sets it."""
+        return f"metafield|{part.target}"
 
     def _plan_one(self, command: SetMetafield, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         owner, ref = command.owner, _owner_ref(command.owner)
@@ -316,7 +340,7 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
             self.name, integration_id, target, arguments, {"value": command.before}, {"value": command.value}
         )
         field = FieldChange(names, names, command.before, command.value, FieldKind.TEXT)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, command.message)
 
 
 class _RedirectOperation(ShopifyOperation[CreateRedirect]):
@@ -326,6 +350,14 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
 
     def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
         return {"target": arguments["target"]}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that the redirect has to be looked up before it can be removed."""
+        return Seek()
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by the path, whichever operation sets it."""
+        return f"redirect|{part.target}"
 
     def _plan_one(
         self, command: CreateRedirect, integration_id: IntegrationId
@@ -343,7 +375,7 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
         part = Part(self.name, integration_id, path, arguments, {"target": None}, {"target": target})
         field = FieldChange("target", "Leads to", None, target, FieldKind.TEXT)
         ref = ObjectRef("redirect", None, path)
-        return Proposal(ref, self.action, (field,), (part,), integration_id, self.reversible, command.message)
+        return Proposal(ref, self.action, (field,), (part,), integration_id, command.message)
 
 
 def is_redirect_target(target: str) -> bool:
@@ -412,12 +444,10 @@ SET_CUSTOMER_TAGS = _CustomerTagsOperation("customer.set_tags")
 SET_DRAFT_TAGS = _DraftTagsOperation("draft_order.set_tags")
 SET_ORDER_NOTE = _NoteOperation("order.set_note")
 SET_CUSTOMER_NOTE = _NoteOperation("customer.set_note")
-CANCEL_ORDER = _CancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
+CANCEL_ORDER = _CancelOperation("order.cancel", action=Action.CANCEL)
 CLOSE_ORDER = _CloseOperation("order.close", action=Action.ARCHIVE)
 HOLD = _HoldOperation("fulfillment.hold", action=Action.HOLD)
-CAPTURE = _CaptureOperation("order.capture", reversible=False)
-REFUND = _RefundOperation(
-    "refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT, reversible=False
-)
+CAPTURE = _CaptureOperation("order.capture")
+REFUND = _RefundOperation("refund.create", action=Action.CREATE, recovery=Recovery.IDEMPOTENT)
 SET_METAFIELD = _MetafieldOperation("metafield.set", guard=Guard.COMPARE_AND_SWAP)
 CREATE_REDIRECT = _RedirectOperation("redirect.create", action=Action.CREATE)

@@ -33,7 +33,7 @@ from steward.connectors.base.records import (
     Variant,
 )
 from steward.connectors.base.writing import WriteOutcome
-from steward.connectors.shopify import current, documents
+from steward.connectors.shopify import current, documents, undo_operations
 from steward.connectors.shopify.answers import (
     Row,
     either,
@@ -63,6 +63,7 @@ from steward.connectors.shopify.paging import BulkObject, StoreQueries
 from steward.connectors.shopify.topics import EVENT_OBJECTS, changed_event
 from steward.model.change import Part
 from steward.model.json import JsonValue
+from steward.model.undo import Sought
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import RemoteNotFound
 
@@ -125,6 +126,10 @@ class ShopifyReader:
     async def find_marker(self, part: Part, key: str) -> bool:
         """Returns False: no Shopify operation uses a marker."""
         return False
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Looks up the id or digest that each part's inverse needs. Raises CallError."""
+        return [await undo_operations.seek(self._queries, part) for part in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         if await self._is_worth_bulk(query, "productsCount"):

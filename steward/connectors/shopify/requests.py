@@ -11,7 +11,7 @@ from steward.model.json import JsonObject, JsonValue
 from steward.outbound.documents import Document
 
 # Marks the hold as ours, so that the store itself rejects a second one.
-_HOLD_HANDLE = "steward"
+HOLD_HANDLE = "steward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _hold(batch: Batch) -> Request:
         "reason": str(part.arguments["reason"]).upper(),
         "reasonNotes": part.arguments["notes"] or None,
         "notifyMerchant": False,
-        "handle": _HOLD_HANDLE,
+        "handle": HOLD_HANDLE,
     }
     return Request(mutations.HOLD, {"id": gid("FulfillmentOrder", part.target), "hold": hold})
 
@@ -217,6 +217,21 @@ def _set_redirect(batch: Batch) -> Request:
     return Request(mutations.SET_REDIRECT, variables)
 
 
+def _delete_metafield(batch: Batch) -> Request:
+    part = _only(batch)
+    named: JsonObject = {
+        "ownerId": part.arguments["owner"],
+        "namespace": part.arguments["namespace"],
+        "key": part.arguments["key"],
+    }
+    return Request(mutations.DELETE_METAFIELDS, {"metafields": [named]})
+
+
+def _delete_redirect(batch: Batch) -> Request:
+    part = _only(batch)
+    return Request(mutations.DELETE_REDIRECT, {"id": gid("UrlRedirect", str(part.arguments["id"]))})
+
+
 def _only(batch: Batch) -> Part:
     [part] = batch.parts
     return part
@@ -247,6 +262,8 @@ _REQUESTS: Mapping[str, Callable[[Batch], Request]] = {
     "refund.create": _refund,
     "redirect.create": _redirect,
     "redirect.set": _set_redirect,
+    "metafield.delete": _delete_metafield,
+    "redirect.delete": _delete_redirect,
     "fulfillment.release": _release,
     **dict.fromkeys(_FIELD_DOCUMENTS, _fields),
 }

@@ -229,6 +229,17 @@ class _Echo:
             )
         ]
 
+    def deleted(self, payload: Row) -> list[WriteOutcome]:
+        """A removal names what it removed; what it does not name was not there."""
+        [part] = self._batch.parts
+        if self._errors:
+            return [_refused(self._errors[0])]
+        named = payload.get("deletedMetafields")
+        is_named = isinstance(named, list) and any(named)
+        if is_named or payload.get("deletedUrlRedirectId") is not None:
+            return [WriteOutcome(WriteState.APPLIED, seen=part.after)]
+        return [WriteOutcome(WriteState.UNKNOWN, reason=_OTHER_VALUE)]
+
     def refund(self, payload: Row) -> list[WriteOutcome]:
         """Compares the order's sum of refunds afterwards."""
         [part] = self._batch.parts
@@ -287,6 +298,8 @@ _ECHOES: Mapping[str, Callable[[_Echo, Row], list[WriteOutcome]]] = {
     **dict.fromkeys((name for name in OBJECTS if name.endswith(".change_tags")), _Echo.tag),
     "redirect.create": _Echo.redirect,
     "redirect.set": _Echo.redirect,
+    "redirect.delete": _Echo.deleted,
+    "metafield.delete": _Echo.deleted,
     "refund.create": _Echo.refund,
     "order.capture": _Echo.capture,
 }

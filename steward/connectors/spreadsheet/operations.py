@@ -8,10 +8,12 @@ from typing import Generic, TypeVar
 from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.connector import Guard, ItemProblem, PlannedChanges
 from steward.connectors.base.records import Cell
+from steward.connectors.base.undoing import mirrored
 from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, key_of, same_rows, stored_cell, tab_range
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
-from steward.model.json import JsonObject, JsonValue
+from steward.model.json import JsonObject, JsonValue, digest
+from steward.model.undo import Inverse, Never, PutBack, Seek
 
 A = TypeVar("A", contravariant=True)
 CALL_BYTES = 1024 * 1024
@@ -20,13 +22,12 @@ _COLUMNS = 18_278
 
 @dataclass(frozen=True, slots=True)
 class SheetOperation(Generic[A]):
-    """What all sheet operations share. They count as sends: no later change reliably undoes them."""
+    """What all sheet operations share. They count as sends."""
 
     name: str
     recovery: Recovery
     action: Action = Action.SEND
     guard: Guard = Guard.REREAD
-    reversible: bool = False
 
     def recovery_of(self, part: Part) -> Recovery:
         """Returns the class of the operation: it is the same for every part."""
@@ -44,6 +45,10 @@ class SheetOperation(Generic[A]):
         """Compares cell by cell, numbers by value."""
         return same_rows(expected, actual)
 
+    def value_key(self, part: Part) -> str:
+        """Names the value by the cells, whether they are written or cleared."""
+        return f"{part.arguments.get('spreadsheet_id')}|{part.target}"
+
 
 class AppendRowsOperation(SheetOperation[AppendRows]):
     """`sheet.append_rows`: adds rows below the table."""
@@ -57,6 +62,16 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares the keys found; an append without keys never equals anything read."""
         return expected is not None and expected == actual
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that the rows have to be found by their keys; without keys nothing finds them."""
+        if part.after is None:
+            return Never("Nothing tells these rows from others, so they stay.")
+        return Seek()
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by the keys of the rows: several appends to one tab are values of their own."""
+        return f"{part.arguments.get('spreadsheet_id')}|{part.target}|{digest(part.after)}"
 
     def plan(self, commands: Sequence[AppendRows], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans the rows whose keys are not present, in calls of at most 1 MiB."""
@@ -91,7 +106,7 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
         return Proposal(
             ObjectRef("spreadsheet_row", None, label, command.url), self.action,
             (FieldChange("rows", "Rows", None, len(rows), FieldKind.NUMBER),), (part,),
-            integration_id, self.reversible, command.message,
+            integration_id, command.message,
         )  # fmt: skip
 
 
@@ -99,6 +114,10 @@ class WriteCellsOperation(SheetOperation[WriteCells]):
     """`sheet.write_cells`: sets the cells of a block."""
 
     __slots__ = ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that writes the cells of before."""
+        return cells_restored(part)
 
     def plan(self, commands: Sequence[WriteCells], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans the blocks that differ from the current cells."""
@@ -130,10 +149,35 @@ class WriteCellsOperation(SheetOperation[WriteCells]):
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("cells", target, before["rows"], after["rows"], FieldKind.LIST),)
             ref = ObjectRef("spreadsheet_row", None, target, command.url)
-            proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
-            )
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, command.message))
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
+
+
+def cells_restored(part: Part) -> Inverse:
+    """Returns the part that writes the cells of before into the whole block, empty ones included."""
+    assert isinstance(part.before, dict)
+    assert isinstance(part.after, dict)
+    rows = _filled(part.before["rows"], part.after["rows"])
+    arguments: JsonObject = {
+        "range": part.target,
+        "rows": rows,
+        "spreadsheet_id": part.arguments.get("spreadsheet_id"),
+    }
+    return PutBack(mirrored(part, arguments, "sheet.write_cells"), "Formulas come back as their values.")
+
+
+def _filled(rows: JsonValue, block: JsonValue) -> list[JsonValue]:
+    """Returns `rows` with empty cells wherever only `block` has a cell, so that none of it stays."""
+    before, after = [list(row) for row in _row_lists(rows)], _row_lists(block)
+    before += [[] for _ in after[len(before) :]]
+    for row, written in zip(before, after, strict=False):
+        row += [None] * (len(written) - len(row))
+    return [*before]
+
+
+def _row_lists(rows: JsonValue) -> list[Sequence[JsonValue]]:
+    listed = rows if isinstance(rows, list | tuple) else ()
+    return [row for row in listed if isinstance(row, list | tuple)]
 
 
 def _fresh(command: AppendRows) -> list[tuple[Cell, ...]]:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from steward.connectors.base.commands import AddTab, ClearCells, DeleteRows
 from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.spreadsheet.cells import AREA, area_range, same_rows, stored_cell
-from steward.connectors.spreadsheet.operations import SheetOperation
+from steward.connectors.spreadsheet.operations import SheetOperation, cells_restored
 from steward.model.change import FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Never
 
 TAB_CHARACTERS = 100
 
@@ -17,6 +18,10 @@ class ClearCellsOperation(SheetOperation[ClearCells]):
     """`sheet.clear`: removes values; formats stay."""
 
     __slots__ = ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that writes the cells of before."""
+        return cells_restored(part)
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Returns no rows."""
@@ -42,9 +47,7 @@ class ClearCellsOperation(SheetOperation[ClearCells]):
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("cells", target, before["rows"], [], FieldKind.LIST),)
             ref = ObjectRef("spreadsheet_row", None, target, command.url)
-            proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
-            )
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, command.message))
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
 
@@ -52,6 +55,10 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
     """`sheet.delete_rows`: verified by the number of rows and the content of the deleted ones."""
 
     __slots__ = ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that rows that were taken out have no place any more."""
+        return Never("The place of these rows may have moved, so they are not put in again.")
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Returns the number of rows left."""
@@ -97,9 +104,7 @@ class DeleteRowsOperation(SheetOperation[DeleteRows]):
             part = Part(self.name, integration_id, target, arguments, before, after)
             fields = (FieldChange("rows", "Rows taken out", rows, None, FieldKind.LIST),)
             ref = ObjectRef("spreadsheet_row", None, target, command.url)
-            proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
-            )
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, command.message))
         return PlannedChanges(tuple(proposals), tuple(problems))
 
 
@@ -107,6 +112,10 @@ class AddTabOperation(SheetOperation[AddTab]):
     """`sheet.add_tab`: titles are unique in a spreadsheet, so a tab cannot be added twice."""
 
     __slots__ = ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that a tab stays, as others may have used it."""
+        return Never("Others may have written in the new tab, so it stays.")
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Returns the title."""
@@ -133,9 +142,7 @@ class AddTabOperation(SheetOperation[AddTab]):
             part = Part(self.name, integration_id, command.title, arguments, None, {"title": command.title})
             fields = (FieldChange("tab", "Tab", None, command.title, FieldKind.TEXT),)
             ref = ObjectRef("spreadsheet_row", None, command.title, command.url)
-            proposals.append(
-                Proposal(ref, self.action, fields, (part,), integration_id, self.reversible, command.message)
-            )
+            proposals.append(Proposal(ref, self.action, fields, (part,), integration_id, command.message))
         return PlannedChanges(tuple(proposals), tuple(problems), tuple(unchanged))
 
 

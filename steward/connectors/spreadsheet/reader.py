@@ -8,6 +8,7 @@ from steward.connectors.base.connector import CurrentValue, WriteOperation
 from steward.connectors.base.queries import ReadOp, RecordPage, TabsQuery, ValuesQuery
 from steward.connectors.base.records import SheetRow, SheetTab, SheetTable
 from steward.connectors.base.writing import WriteOutcome, WriteState
+from steward.connectors.spreadsheet.appended import AppendedRows
 from steward.connectors.spreadsheet.cells import (
     area_range,
     column_range,
@@ -20,6 +21,7 @@ from steward.connectors.spreadsheet.cells import (
 )
 from steward.model.change import Part
 from steward.model.json import JsonValue
+from steward.model.undo import Sought
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import (
     CallError,
@@ -89,6 +91,23 @@ class SpreadsheetReader:
     async def find_marker(self, part: Part, key: str) -> bool:
         """Returns whether every key of an append is in its column. Raises CallError."""
         return part.after is not None and await self._value(part) == part.after
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Finds the rows that each append wrote, and plans their removal one after the other."""
+        tabs: dict[tuple[str | None, str], AppendedRows] = {}
+        sought: list[Sought] = []
+        for part in parts:
+            named_id = part.arguments.get("spreadsheet_id")
+            spreadsheet_id = named_id if isinstance(named_id, str) else None
+            if (spreadsheet_id, part.target) not in tabs:
+                described, _ = await self._described(spreadsheet_id)
+                tab_id = next((tab.id for tab in described if tab.title == part.target), None)
+                rows = (
+                    [] if tab_id is None else await self._stored_rows(spreadsheet_id, tab_range(part.target))
+                )
+                tabs[spreadsheet_id, part.target] = AppendedRows(tab_id, rows)
+            sought.append(tabs[spreadsheet_id, part.target].removal(part))
+        return sought
 
     async def keys(self, tab: str, column: int, spreadsheet_id: str | None = None) -> frozenset[str]:
         """Returns the keys of a column, so that rows already present are left out. Raises CallError."""

@@ -9,10 +9,12 @@ from steward.connectors.base.commands import Keep, SetPrice, SetStock, SetTags, 
 from steward.connectors.base.connector import ItemProblem, PlannedChanges
 from steward.connectors.base.records import Variant, currency_decimals
 from steward.connectors.base.store_operation import StoreOperation
+from steward.connectors.base.undoing import STOCK_NOTE, mirrored, value_restored
 from steward.connectors.woocommerce.tag_names import key_among, stored_name, tag_key
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Nothing, PutBack
 
 A = TypeVar("A", contravariant=True)
 BATCH = 100
@@ -50,6 +52,10 @@ class _WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
         names = ("regular_price", "sale_price")
         return all(_same_money(expected.get(name), actual.get(name)) for name in names)
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets both prices of before."""
+        return value_restored(part)
+
     def _plan_one(self, command: SetPrice, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         variant = command.variant
         compare = variant.compare_at if command.compare_at is Keep.KEEP else command.compare_at
@@ -67,7 +73,7 @@ class _WooCommercePriceOperation(WooCommerceBatchOperation[SetPrice]):
         part = Part(self.name, integration_id, variant.id, after, before, after)
         return Proposal(
             _variant_ref(variant), self.action, _price_fields(command, compare), (part,), integration_id,
-            self.reversible, _price_message(command, compare),
+            _price_message(command, compare),
         )  # fmt: skip
 
 
@@ -98,6 +104,10 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         planned = super().plan(unique_asks, integration_id=integration_id)
         return PlannedChanges(planned.proposals, (*problems, *planned.problems), planned.unchanged)
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the number of before."""
+        return value_restored(part, STOCK_NOTE)
+
     def _plan_one(self, command: SetStock, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         variant = command.variant
         if not variant.tracked or variant.stock is None:
@@ -116,7 +126,7 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         field = FieldChange("stock_quantity", "Stock", variant.stock, command.quantity, FieldKind.NUMBER)
         return Proposal(
             ObjectRef("inventory", variant.stock_target, label, variant.url), self.action, (field,), (part,),
-            integration_id, self.reversible, command.message,
+            integration_id, command.message,
         )  # fmt: skip
 
 
@@ -124,6 +134,10 @@ class _WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
     """`product.set_visible`: sets catalog_visibility; `restore` names the value to put back."""
 
     __slots__ = ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the visibility of before."""
+        return value_restored(part)
 
     def _plan_one(self, command: SetVisible, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
@@ -144,7 +158,7 @@ class _WooCommerceVisibilityOperation(WooCommerceBatchOperation[SetVisible]):
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url),
             Action.PUBLISH if command.visible else Action.UNPUBLISH, (field,), (part,),
-            integration_id, self.reversible, command.message,
+            integration_id, command.message,
         )  # fmt: skip
 
 
@@ -161,6 +175,11 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         present = set(map(tag_key, seen_tags))
         return {key_among(tag, present) for tag in expected_tags} == present
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the tags of before; the ids are of the tags before and after."""
+        assert isinstance(part.before, dict)
+        return PutBack(mirrored(part, {"tags": part.before["tags"], "ids": part.arguments["ids"]}))
+
     def _plan_one(self, command: SetTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
         problem = next((problem for tag in command.tags if (problem := tag_problem(product.id, tag))), None)
@@ -171,14 +190,14 @@ class _WooCommerceTagsOperation(WooCommerceBatchOperation[SetTags]):
         after = {"tags": sorted(tags_by_key.values())}
         if self.same(after, before):
             return product.id
-        ids = _tag_ids(command, after["tags"])
+        ids = _tag_ids(command, (*after["tags"], *product.tags))
         creations = [_tag_creation(tag, integration_id) for tag in after["tags"] if tag not in ids]
         arguments: JsonObject = {"tags": after["tags"], "ids": ids}
         part = Part(self.name, integration_id, product.id, arguments, before, after)
         field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url), self.action, (field,),
-            (*creations, part), integration_id, self.reversible, command.message,
+            (*creations, part), integration_id, command.message,
         )  # fmt: skip
 
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
@@ -194,6 +213,10 @@ class _WooCommerceTagCreation(StoreOperation[object]):
     def plan(self, commands: Sequence[object], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans nothing: a tag alone is no change of a product."""
         return PlannedChanges((), ())
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that the tag stays in the shop's list of tags."""
+        return Nothing("The tag stays in the shop's list of tags.")
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
         """Compares the names the shop stores."""
@@ -255,7 +278,7 @@ def _minute(time_text: str | None) -> str:
 
 
 def _tag_ids(command: SetTags, tags: Sequence[str]) -> dict[str, str]:
-    """Returns the ids of those tags the shop has."""
+    """Returns the ids of those tags the shop has; those of the tags before serve to put them back."""
     by_key = {tag_key(name): number for name, number in (*command.tag_ids.items(), *command.product.tag_ids)}
     keys = {tag: key_among(tag, by_key) for tag in tags}
     return {tag: by_key[key] for tag, key in keys.items() if key in by_key}

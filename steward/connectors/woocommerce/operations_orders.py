@@ -13,21 +13,28 @@ from steward.connectors.base.commands import (
 from steward.connectors.base.connector import ItemProblem
 from steward.connectors.base.records import Customer, Order
 from steward.connectors.base.store_operation import StoreOperation
+from steward.connectors.base.undoing import NO_CANCELLATION_BACK, value_restored
 from steward.connectors.woocommerce.operations import WooCommerceBatchOperation, tag_problem, tag_set
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import Inverse, Never
 
 _PRODUCT_STATES = ("draft", "pending", "private", "publish")
 # Not `refunded`, which makes the shop pay money back by itself, and not `cancelled`: order.cancel says so.
 _ORDER_STATES = ("pending", "processing", "on-hold", "completed", "failed")
 CANCELLED = "cancelled"
 _NOTE_CHARACTERS = 2_000
+_STATUS_NOTE = "Mails the shop sent stay sent, and stock may move again."
 
 
 @dataclass(frozen=True, slots=True)
 class _WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
     """`product.set_status`: sets draft, pending, private or publish."""
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the status of before."""
+        return value_restored(part)
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
@@ -44,7 +51,7 @@ class _WooCommerceStatusOperation(WooCommerceBatchOperation[SetStatus]):
         field = FieldChange("status", "Status", product.status, command.status, FieldKind.TEXT)
         return Proposal(
             ObjectRef("product", product.id, product.label, product.url), self.action, (field,), (part,),
-            integration_id, self.reversible, command.message,
+            integration_id, command.message,
         )  # fmt: skip
 
 
@@ -59,6 +66,10 @@ class _WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
     def predict(self, before: JsonValue, arguments: JsonObject) -> tuple[JsonValue, tuple[str, ...]]:
         """Returns the list of tags after the change."""
         return {"tags": arguments["tags"]}, ()
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the tags of before."""
+        return value_restored(part)
 
     def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         return _tags(
@@ -78,6 +89,10 @@ class _WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTag
         """Returns the list of tags after the change."""
         return {"tags": arguments["tags"]}, ()
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the tags of before."""
+        return value_restored(part)
+
     def _plan_one(
         self, command: SetCustomerTags, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
@@ -94,6 +109,14 @@ class _WooCommerceCustomerTagsOperation(WooCommerceBatchOperation[SetCustomerTag
 class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]):
     """`order.set_status`: sets any status but cancelled and refunded."""
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that sets the status of before, unless that would cancel or refund the order."""
+        assert isinstance(part.before, dict)
+        status = part.before["status"]
+        if status not in _ORDER_STATES:
+            return Never(f"An order is not set to {status} again: that would do more than change its status.")
+        return value_restored(part, _STATUS_NOTE)
+
     def _plan_one(
         self, command: SetOrderStatus, integration_id: IntegrationId
     ) -> Proposal | ItemProblem | str:
@@ -106,9 +129,7 @@ class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]
         before, after = {"status": order.status}, {"status": command.status}
         part = Part(self.name, integration_id, order.id, after, before, after)
         field = FieldChange("status", "Status", order.status, command.status, FieldKind.TEXT)
-        return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +146,10 @@ class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
             return expected == actual
         return all(actual.get(name) == value for name, value in expected.items())
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that a cancelled order stays cancelled."""
+        return NO_CANCELLATION_BACK
+
     def _plan_one(self, command: CancelOrder, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order = command.order
         if order.status == CANCELLED:
@@ -136,9 +161,7 @@ class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
         after = {"status": CANCELLED}
         part = Part(self.name, integration_id, order.id, after, before, after)
         field = FieldChange("status", "Status", order.status, CANCELLED, FieldKind.TEXT)
-        return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +172,10 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
         """Compares the values; a note does not exist before it is added, and its marker identifies it."""
         return expected == actual
 
+    def inverse(self, part: Part) -> Inverse:
+        """Returns that a note stays."""
+        return Never("A note cannot be taken back.")
+
     def _plan_one(self, command: AddNote, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         order, text = command.order, command.text.strip()
         if not 1 <= len(text) <= _NOTE_CHARACTERS:
@@ -158,9 +185,7 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
         part = Part(self.name, integration_id, order.id, arguments, None, {"note": text})
         label = "Note to the customer" if command.for_customer else "Note"
         field = FieldChange("note", label, None, text, FieldKind.TEXT)
-        return Proposal(
-            order_ref(order), self.action, (field,), (part,), integration_id, self.reversible, command.message
-        )
+        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 def order_ref(order: Order) -> ObjectRef:
@@ -193,14 +218,12 @@ def _tags(
         return object_id
     part = Part(operation.name, integration_id, object_id, after, before, after)
     field = FieldChange("tags", "Tags", before["tags"], after["tags"], FieldKind.TAGS)
-    return Proposal(
-        ref, operation.action, (field,), (part,), integration_id, operation.reversible, command.message
-    )
+    return Proposal(ref, operation.action, (field,), (part,), integration_id, command.message)
 
 
 SET_STATUS = _WooCommerceStatusOperation("product.set_status")
 SET_ORDER_TAGS = _WooCommerceOrderTagsOperation("order.set_tags")
 SET_CUSTOMER_TAGS = _WooCommerceCustomerTagsOperation("customer.set_tags")
 SET_ORDER_STATUS = _WooCommerceOrderStatusOperation("order.set_status")
-CANCEL = _WooCommerceCancelOperation("order.cancel", action=Action.CANCEL, reversible=False)
-ADD_NOTE = _WooCommerceNoteOperation("order.add_note", recovery=Recovery.MARKED, reversible=False)
+CANCEL = _WooCommerceCancelOperation("order.cancel", action=Action.CANCEL)
+ADD_NOTE = _WooCommerceNoteOperation("order.add_note", recovery=Recovery.MARKED)

@@ -20,6 +20,7 @@ from steward.connectors.base.queries import (
 )
 from steward.connectors.base.records import Product, Tag, Variant
 from steward.connectors.base.store_operation import read_back
+from steward.connectors.base.undoing import NOT_LOOKED_UP
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.woocommerce.answers import (
     PRODUCT_FIELDS,
@@ -42,6 +43,7 @@ from steward.connectors.woocommerce.tag_names import key_among, sent_name, tag_k
 from steward.connectors.woocommerce.variations import VariationReader
 from steward.model.change import Part
 from steward.model.json import JsonValue
+from steward.model.undo import Sought
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import CallError, Invalid, RemoteNotFound
 from steward.outbound.response import PlatformResponse
@@ -197,6 +199,10 @@ class WooCommerceReader:
         path = f"{PREFIX}/orders/{number_of(part.target)}/notes"
         rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
         return any(note_mark(key) in text_of(row, "note") for row in rows)
+
+    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+        """Returns for each part that nothing of it is looked up: every inverse is known beforehand."""
+        return [NOT_LOOKED_UP for _ in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         seen = 0

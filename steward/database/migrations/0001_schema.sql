@@ -530,11 +530,14 @@ CREATE TABLE changes (
         'conflict', 'failed', 'refused_test', 'expired', 'cancelled', 'unknown')),
     message {text},
     applied_at {ms},
+    undoable {bool} NOT NULL,
+    undo_of_change {id},
     {sqlite} FOREIGN KEY (org_id, run_id) REFERENCES runs,
     PRIMARY KEY (org_id, run_id, id),
     UNIQUE (org_id, run_id, name, iteration, position)
 ) {rowless} {by_month:run_id};
 CREATE INDEX changes_in_order ON changes (org_id, run_id, seq, position);
+CREATE INDEX changes_undoing ON changes (org_id, undo_of_change) WHERE undo_of_change IS NOT NULL;
 
 -- The write ledger: one row for each remote write, with its intent and its outcome.
 CREATE TABLE write_ledger (

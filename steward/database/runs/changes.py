@@ -23,7 +23,7 @@ from steward.model.json import JsonObject, JsonValue
 
 _COLUMNS = (
     "id, run_id, seq, name, iteration, position, round, integration_id, object_type, object_id, wire,"
-    " before_json, after_json, parts,"
+    " before_json, after_json, parts, undo_of_change,"
     " item_hash, outcome, message, applied_at"
 )
 
@@ -61,9 +61,10 @@ async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> Non
     proposal = change.proposal
     await tx.execute(
         "INSERT INTO changes (org_id, run_id, id, seq, name, iteration, position, round, integration_id,"
-        " object_type, object_id, wire, before_json, after_json, parts, item_hash, outcome, message)"
+        " object_type, object_id, wire, before_json, after_json, parts, item_hash, outcome, message,"
+        " undoable, undo_of_change)"
         " VALUES (:org, :run, :id, :seq, :name, :iteration, :position, :round, :integration, :type,"
-        " :object, :wire, :before, :after, :parts, :hash, :outcome, :message)",
+        " :object, :wire, :before, :after, :parts, :hash, :outcome, :message, :undoable, :undo_of)",
         {
             "org": org,
             "run": change.run_id,
@@ -83,6 +84,8 @@ async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> Non
             "hash": change.item_hash,
             "outcome": change.outcome,
             "message": change.message,
+            "undoable": change.undoable,
+            "undo_of": proposal.undo_of,
         },
     )
 
@@ -323,6 +326,8 @@ def _change(row: Row) -> Change:
         outcome=Outcome(row["outcome"]),
         message=row["message"],
         applied_at=from_ms(row["applied_at"]) if row["applied_at"] is not None else None,
+        undoable=bool(wire["reversible"]),
+        undo_words=_words(wire["undo_words"]),
     )
 
 
@@ -360,6 +365,10 @@ def _proposal(row: Row, wire: dict[str, JsonValue]) -> Proposal:
             for part in json.loads(row["parts"])
         ),
         integration_id=IntegrationId(integration) if integration is not None else None,
-        reversible=bool(wire["reversible"]),
         message=row["message"],
+        undo_of=ChangeId(row["undo_of_change"]) if row["undo_of_change"] else None,
     )
+
+
+def _words(value: JsonValue) -> str | None:
+    return None if value is None else str(value)

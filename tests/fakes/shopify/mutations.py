@@ -369,6 +369,32 @@ def make_redirect(write: Write, arguments: dict[str, Any]) -> Row:
     return {"urlRedirect": row, "userErrors": []}
 
 
+def delete_redirect(write: Write, arguments: dict[str, Any]) -> Row:
+    """A redirect that is there goes."""
+    row = write.goods.rows.get(arguments["id"])
+    if row is None:
+        words = "Redirect does not exist"
+        return {"deletedUrlRedirectId": None, "userErrors": [refusal(["id"], words, "DOES_NOT_EXIST")]}
+    write.change(row, target=None)
+    del write.goods.rows[row["id"]]
+    return {"deletedUrlRedirectId": row["id"], "userErrors": []}
+
+
+def delete_metafields(write: Write, arguments: dict[str, Any]) -> Row:
+    """Names each metafield that went; null for one that was not there."""
+    deleted: list[Row | None] = []
+    for entry in arguments["metafields"]:
+        owner = write.goods.rows.get(entry["ownerId"])
+        held = metafield(write.goods, owner, entry) if owner is not None else None
+        if held is None:
+            deleted.append(None)
+            continue
+        write.change(held, value=None)
+        del write.goods.rows[held["id"]]
+        deleted.append(dict(entry))
+    return {"deletedMetafields": deleted, "userErrors": []}
+
+
 def set_redirect(write: Write, arguments: dict[str, Any]) -> Row:
     """Another target for a path that is there."""
     row = write.goods.rows.get(arguments["id"])
@@ -398,6 +424,8 @@ MUTATIONS: dict[str, Callable[[Write, dict[str, Any]], Row]] = {
     "refundCreate": refund,
     "urlRedirectCreate": make_redirect,
     "urlRedirectUpdate": set_redirect,
+    "urlRedirectDelete": delete_redirect,
+    "metafieldsDelete": delete_metafields,
     "fulfillmentOrderReleaseHold": release,
 }
 # Refused without a key (docs/design/connectors.md#shopify, docs/design/connectors.md#tests).

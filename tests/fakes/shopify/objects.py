@@ -73,6 +73,7 @@ def holds_of(row: Row) -> list[Row]:
             "id": f"gid://shopify/FulfillmentHold/{number}{sum(handle.encode()):04}",
             "handle": handle,
             "reason": "OTHER",
+            "heldByRequestingApp": handle == "steward",
         }
         for handle in row["holds"]
     ]

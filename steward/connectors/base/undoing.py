@@ -1,0 +1,31 @@
+"""How operations say what puts them back: the mirrored part, and reasons that several share."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from steward.model.change import Part
+from steward.model.json import JsonObject
+from steward.model.undo import Never, PutBack
+
+NO_MESSAGE_BACK = Never("A message cannot be taken back.")
+UNKNOWN_EFFECT = Never("What the request did is not known here.")
+NO_CANCELLATION_BACK = Never("A cancelled order cannot be opened again.")
+STOCK_NOTE = "Sales since then make it a conflict."
+NOT_LOOKED_UP = "It cannot be looked up in this account."
+
+
+def mirrored(part: Part, arguments: JsonObject, operation: str | None = None) -> Part:
+    """Returns the part that sets the value before again, compared with the value after."""
+    return replace(
+        part,
+        operation=operation or part.operation,
+        arguments=arguments,
+        before=part.after,
+        after=part.before,
+    )
+
+
+def value_restored(part: Part, note: str | None = None) -> PutBack:
+    """Returns the inverse of a part whose arguments are the value that it sets."""
+    assert isinstance(part.before, Mapping)
+    return PutBack(mirrored(part, dict(part.before)), note)

@@ -1,0 +1,127 @@
+"""What only an undo writes, removing a metafield or a redirect; and what has to be looked up for one."""
+
+from collections.abc import Sequence
+
+from steward.connectors.base.connector import PlannedChanges
+from steward.connectors.base.undoing import NOT_LOOKED_UP, mirrored
+from steward.connectors.shopify import current, documents
+from steward.connectors.shopify.answers import Row, gid, list_of, number_of, row_of, text
+from steward.connectors.shopify.operations import ShopifyOperation
+from steward.connectors.shopify.paging import StoreQueries
+from steward.connectors.shopify.requests import HOLD_HANDLE
+from steward.model.change import Action, Part
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject, JsonValue
+from steward.model.undo import CHANGED_SINCE, GONE, Found, Inverse, PutBack, Sought
+from steward.outbound.errors import RemoteNotFound
+
+_NO_HOLD = "It is not held by this service any more."
+_OTHER_HOLDS = "Somebody else holds it too, so its hold is left as it is."
+
+
+class _DeletionOperation(ShopifyOperation[object]):
+    """What the removals share: only an undo asks for them."""
+
+    __slots__ = ()
+
+    def plan(self, commands: Sequence[object], *, integration_id: IntegrationId) -> PlannedChanges:
+        """Plans nothing: no template and no import removes these."""
+        return PlannedChanges((), ())
+
+
+class _MetafieldDeletion(_DeletionOperation):
+    """`metafield.delete`: removes a metafield that a run made."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"value": None}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that makes the metafield again with what it held."""
+        return PutBack(mirrored(part, {**part.arguments, "digest": None}, "metafield.set"))
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by the metafield, whichever operation sets it."""
+        return f"metafield|{part.target}"
+
+
+class _RedirectDeletion(_DeletionOperation):
+    """`redirect.delete`: removes a redirect that a run made."""
+
+    __slots__ = ()
+
+    def _after(self, before: JsonValue, arguments: JsonObject) -> JsonValue:
+        return {"target": None}
+
+    def inverse(self, part: Part) -> Inverse:
+        """Returns the part that makes the redirect again."""
+        return PutBack(mirrored(part, {"target": part.arguments["target"]}, "redirect.create"))
+
+    def value_key(self, part: Part) -> str:
+        """Names the value by the path, whichever operation sets it."""
+        return f"redirect|{part.target}"
+
+
+async def seek(queries: StoreQueries, part: Part) -> Sought:
+    """Looks up the parts that put one part back, or why there are none. Raises CallError."""
+    match part.operation:
+        case "metafield.set":
+            return await _metafield_before(queries, part)
+        case "redirect.create":
+            return await _redirect_removed(queries, part)
+        case "fulfillment.hold":
+            return await _hold_ended(queries, part)
+        case _:
+            return NOT_LOOKED_UP
+
+
+async def _metafield_before(queries: StoreQueries, part: Part) -> Sought:
+    try:
+        stored = await current.metafield_of_part(queries, part)
+    except RemoteNotFound:
+        return GONE
+    if stored is None:
+        return GONE
+    if part.after != {"value": stored.value}:
+        return CHANGED_SINCE
+    before = part.before["value"] if isinstance(part.before, dict) else None
+    named: JsonObject = {name: part.arguments[name] for name in ("owner", "namespace", "key")}
+    if before is None:
+        held: JsonObject = {"type": stored.type, "value": stored.value}
+        return Found((mirrored(part, {**named, **held}, "metafield.delete"),))
+    again = {"type": stored.type, "value": before, "digest": stored.digest}
+    return Found((mirrored(part, {**named, **again}),))
+
+
+async def _redirect_removed(queries: StoreQueries, part: Part) -> Sought:
+    stored = await current.redirect(queries, part.target)
+    if stored is None:
+        return GONE
+    if part.after != {"target": stored.target}:
+        return CHANGED_SINCE
+    named: JsonObject = {"id": stored.id, "target": stored.target}
+    return Found((mirrored(part, named, "redirect.delete"),))
+
+
+async def _hold_ended(queries: StoreQueries, part: Part) -> Sought:
+    async for rows in queries.nodes(documents.HOLDS, [gid("FulfillmentOrder", part.target)], 1):
+        for row in rows:
+            holds = [row_of(hold) for hold in list_of(row, "fulfillmentHolds")]
+            ours = [hold for hold in holds if _is_ours(hold)]
+            if not ours:
+                return _NO_HOLD
+            if len(holds) > 1:
+                return _OTHER_HOLDS
+            named: JsonObject = {"holds": [number_of(ours[0].get("id"))]}
+            operation, integration = "fulfillment.release", part.integration_id
+            return Found((Part(operation, integration, part.target, named, named, {"holds": []}),))
+    return GONE
+
+
+def _is_ours(hold: Row) -> bool:
+    return hold.get("heldByRequestingApp") is True and text(hold, "handle") == HOLD_HANDLE
+
+
+DELETE_METAFIELD = _MetafieldDeletion("metafield.delete", action=Action.DELETE)
+DELETE_REDIRECT = _RedirectDeletion("redirect.delete", action=Action.DELETE)

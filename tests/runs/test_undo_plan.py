@@ -1,0 +1,201 @@
+"""What an undo does with each change of a run, against a plain dictionary that stands for the store."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from steward.model.change import Part
+from steward.model.ids import IntegrationId
+from steward.model.json import JsonValue
+from steward.model.undo import (
+    CHANGED_BETWEEN,
+    CHANGED_SINCE,
+    GONE,
+    NEWER_LEFT,
+    TWICE,
+    ChangeVerdict,
+    Found,
+    Never,
+    Nothing,
+    PutBack,
+    Seek,
+    ValueNow,
+    WrittenPart,
+    chains,
+    verdicts,
+)
+
+STORE = IntegrationId(1)
+CASES = 1_000
+_NEVER_SET = -1
+
+
+def written(
+    change: int, number: int, name: str, before: int, after: int, *, looked_up: bool = False
+) -> WrittenPart:
+    """A part that set the value `name`."""
+    part = Part("set", STORE, name, {}, before, after)
+    back = Part("set", STORE, name, {}, after, before)
+    return WrittenPart(change, number, part, Seek() if looked_up else PutBack(back), name)
+
+
+def equal(_: Part, expected: JsonValue, actual: JsonValue) -> bool:
+    """Values are equal as they are."""
+    return expected == actual
+
+
+def judged(parts: Sequence[WrittenPart], store: Mapping[str, int]) -> dict[int, ChangeVerdict]:
+    """The verdicts, each chain's newest part read from `store`."""
+    newest = [chain[0] for chain in chains(parts)]
+    now = {
+        (each.change, each.number): ValueNow(
+            store.get(each.part.target), is_gone=each.part.target not in store
+        )
+        for each in newest
+    }
+    return verdicts(parts, now, {}, equal)
+
+
+@dataclass
+class Played:
+    """A random run: what it wrote, and the store afterwards."""
+
+    before: dict[str, int]
+    parts: list[WrittenPart]
+    store: dict[str, int]
+    edited: set[str]
+
+
+def played(random_: random.Random, *, foreign: bool) -> Played:
+    """A run of several changes on a few values, no value written twice alike."""
+    store = {name: index for index, name in enumerate("abcd")}
+    before, parts, edited, fresh = dict(store), [], set(), 100
+    for change in range(random_.randrange(1, 7)):
+        for number in range(1, random_.randrange(2, 5)):
+            name, fresh = random_.choice("abcd"), fresh + 1
+            if foreign and random_.random() < 0.1:
+                store[name] = -fresh  # somebody else changed it while the run went on
+                edited.add(name)
+            parts.append(written(change, number, name, store[name], fresh))
+            if random_.random() < 0.9:  # else it is unknown whether it was written, and it was not
+                store[name] = fresh
+    if foreign:
+        for name in "abcd":
+            if random_.random() < 0.2:
+                store[name] = _NEVER_SET
+                edited.add(name)
+    return Played(before, parts, store, edited)
+
+
+def oracle(parts: Sequence[WrittenPart], store: dict[str, int]) -> dict[int, str]:
+    """Undoes on a copy, newest change first: a change that finds another value is left as a whole."""
+    found: dict[int, str] = {}
+    for change in sorted({each.change for each in parts}, reverse=True):
+        tried, kind = dict(store), "unchanged"
+        for each in sorted((each for each in parts if each.change == change), key=lambda x: -x.number):
+            if tried[each.part.target] == each.part.after:
+                tried[each.part.target] = int(str(each.part.before))
+                kind = "put_back"
+            elif tried[each.part.target] != each.part.before:
+                kind = "left"
+                break
+        if kind != "left":
+            store.update(tried)
+        found[change] = kind
+    return found
+
+
+def put_back(found: Mapping[int, ChangeVerdict], store: dict[str, int]) -> None:
+    """Writes what is put back, newest change first, each value compared before."""
+    for change in sorted(found, reverse=True):
+        for part in found[change].parts:
+            assert store[part.target] == part.before, part
+            store[part.target] = int(str(part.after))
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+def test_random_runs_are_undone_as_a_plain_dictionary_is(foreign: bool) -> None:
+    """Each change is put back, back already or left, and no write finds another value than expected."""
+    random_ = random.Random(f"undo {foreign}")
+    for _ in range(CASES):
+        run = played(random_, foreign=foreign)
+        chosen = {each.change for each in run.parts if random_.random() < 0.8}
+        parts = [each for each in run.parts if each.change in chosen]
+        verdict_of = judged(parts, run.store)
+        expected = oracle(parts, dict(run.store))
+        if not foreign:
+            assert {change: each.kind for change, each in verdict_of.items()} == expected
+        possible = {change for change, kind in expected.items() if kind == "put_back"}
+        assert possible <= {change for change, each in verdict_of.items() if each.kind == "put_back"}
+        edited = {name: run.store[name] for name in run.edited if run.store[name] == _NEVER_SET}
+        put_back(verdict_of, run.store)
+        assert {name: run.store[name] for name in edited} == edited
+
+
+def test_a_whole_undo_without_foreign_edits_brings_back_every_value() -> None:
+    """The store is as it was before the run, and a second undo finds everything back already."""
+    random_ = random.Random("whole")
+    for _ in range(CASES):
+        run = played(random_, foreign=False)
+        put_back(judged(run.parts, run.store), run.store)
+        assert run.store == run.before
+        assert {each.kind for each in judged(run.parts, run.store).values()} == {"unchanged"}
+
+
+def test_parts_of_a_change_keep_their_order_and_one_value_is_put_back_newest_first() -> None:
+    """A stopped undo leaves an object as a template can find it again."""
+    parts = [
+        written(0, 1, "visible", 1, 2),
+        written(0, 2, "tags", 10, 11),
+        written(0, 3, "visible", 2, 3),
+    ]
+    [verdict] = judged(parts, {"visible": 3, "tags": 11}).values()
+    assert [(part.target, part.after) for part in verdict.parts] == [
+        ("visible", 2),
+        ("tags", 10),
+        ("visible", 1),
+    ]
+
+
+def test_a_change_is_left_with_the_reason() -> None:
+    """Gone, changed since, changed in between, and what hangs on a later change that is left."""
+    one = [written(0, 1, "a", 1, 2)]
+    assert judged(one, {})[0] == ChangeVerdict("left", words=GONE)
+    assert judged(one, {"a": 9})[0] == ChangeVerdict("left", words=CHANGED_SINCE)
+    between = [written(0, 1, "a", 1, 2), written(1, 1, "a", 5, 6)]
+    assert judged(between, {"a": 6})[0] == ChangeVerdict("left", words=CHANGED_BETWEEN)
+    assert judged(between, {"a": 6})[1].kind == "put_back"
+    hanging = [written(0, 1, "a", 1, 2), written(1, 1, "a", 2, 3), written(1, 2, "b", 1, 2)]
+    found = judged(hanging, {"a": 3, "b": 9})
+    assert (found[1].words, found[0].words) == (CHANGED_SINCE, NEWER_LEFT)
+
+
+def test_part_of_a_change_that_is_back_already_is_not_written_again() -> None:
+    """Only what still is as the run wrote it is put back."""
+    parts = [written(0, 1, "a", 1, 2), written(0, 2, "b", 1, 2)]
+    [verdict] = judged(parts, {"a": 1, "b": 2}).values()
+    assert [part.target for part in verdict.parts] == ["b"]
+
+
+def test_what_is_looked_up_is_put_back_with_what_was_found() -> None:
+    """A look-up gives parts and a note, or the reason why it gives none; an older part has no look-up."""
+    parts = [written(0, 1, "a", 1, 2, looked_up=True), written(1, 1, "a", 2, 3, looked_up=True)]
+    back = Part("delete", STORE, "a", {"id": "5"}, 3, 2)
+    now = {(1, 1): ValueNow(3)}
+    found = verdicts(parts, now, {(1, 1): Found((back,), "1 row stays.")}, equal)
+    assert found[1] == ChangeVerdict("put_back", (back,), "1 row stays.")
+    assert found[0] == ChangeVerdict("left", words=TWICE)
+    assert verdicts(parts, now, {(1, 1): "It is held by others."}, equal)[1].words == "It is held by others."
+
+
+def test_what_leaves_nothing_is_no_part_of_an_undo_and_what_never_comes_back_leaves_its_change() -> None:
+    """A tag that was made stays in the shop; a refund keeps its whole change."""
+    made = WrittenPart(0, 1, Part("tag", STORE, "sale", {}, None, None), Nothing("It stays."), "tag")
+    tagged = written(0, 2, "tags", 1, 2)
+    [verdict] = judged([made, tagged], {"tags": 2}).values()
+    assert [part.target for part in verdict.parts] == ["tags"]
+    refund = WrittenPart(0, 1, Part("refund", STORE, "order", {}, 0, 1), Never("It stays."), "order")
+    [verdict] = judged([refund, tagged], {"tags": 2, "order": 1}).values()
+    assert verdict == ChangeVerdict("left", words="It stays.")
