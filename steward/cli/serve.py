@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import uvicorn
 
 from steward import app, worker
+from steward.api.v1 import status
 from steward.cli.confining import log_missing_isolation
 from steward.cli.descriptors import LONGEST_QUEUE, MOST_CONNECTIONS, Descriptors, raise_limit, share
 from steward.cli.edge import ConnectionLimits, protocol
@@ -117,7 +118,10 @@ async def run_service(
         proxies=service.settings.trusted_proxies,
         metrics=service.metrics,
     )
-    servers = [bounded(service.gate, edge, queue=descriptors.queue), *_figures(service, descriptors)]
+    servers = [
+        bounded(service.gate, edge, queue=descriptors.queue),
+        *_metrics_servers(service, descriptors.queue),
+    ]
     service.share_hints(listens=with_worker)
     own_worker = await _registered(service) if with_worker else None
     sockets: list[list[socket.socket] | None] = [[listening], None]
@@ -181,8 +185,11 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
 
     try:
         tick = timedelta(seconds=settings.tick_seconds)
-        async with supervised(os.environ, stop, is_well=holds_lease) as supervisor:
-            supervisor.ready()
+        async with (
+            _metrics_beside(service, log),
+            supervised(os.environ, stop, is_well=holds_lease) as manager,
+        ):
+            manager.ready()
             await worker.run(own_worker, worker.periodic_tasks(own_worker, dispatch_every=tick), stop)
     finally:
         await service.close()
@@ -268,22 +275,53 @@ def bounded(application: Any, edge: ConnectionLimits, *, queue: int = LONGEST_QU
     return _Server(config)
 
 
-def _figures(service: app.Wired, descriptors: Descriptors) -> list[uvicorn.Server]:
-    """The server of /metrics, on its own address alone."""
-    address = service.settings.metrics_listen
-    if address is None:
-        return []
+def _metrics_server(service: app.Wired, queue: int) -> uvicorn.Server:
+    """The server of /metrics; whether the service is ready is looked at with each request."""
 
     async def answer(scope: Mapping[str, Any], receive: Any, send: Any) -> None:
         is_metrics = scope["type"] == "http" and scope["path"] == "/metrics"
-        body = service.metrics.text().encode() if is_metrics else b""
+        body = b""
+        if is_metrics:
+            is_ready = status.is_ready(await status.readiness(service.context))
+            service.metrics.set("steward_ready", float(is_ready))
+            body = service.metrics.text().encode()
         headers = [(b"content-type", b"text/plain; version=0.0.4; charset=utf-8")]
         await send({"type": "http.response.start", "status": 200 if is_metrics else 404, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    server = bounded(answer, ConnectionLimits(max_connections=descriptors.queue), queue=descriptors.queue)
+    return bounded(answer, ConnectionLimits(max_connections=queue), queue=queue)
+
+
+def _metrics_servers(service: app.Wired, queue: int) -> list[uvicorn.Server]:
+    """The server of /metrics on its own address, unless that is switched off."""
+    address = service.settings.metrics_listen
+    if address is None:
+        return []
+    server = _metrics_server(service, queue)
     server.config.host, server.config.port = address.host, address.port
     return [server]
+
+
+@contextlib.asynccontextmanager
+async def _metrics_beside(service: app.Wired, log: Log) -> AsyncIterator[None]:
+    """Serves /metrics beside a worker; an address in use is logged, since its runs matter more."""
+    address = service.settings.metrics_listen
+    if address is None:
+        yield
+        return
+    try:
+        bound = listen(address.host, address.port)
+    except CannotServe as error:
+        log.warning("metrics_not_served", why=str(error))
+        yield
+        return
+    server = _metrics_server(service, LONGEST_QUEUE)
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await serving
 
 
 def stop_on_signals() -> asyncio.Event:

@@ -20,6 +20,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_leases_lost_total": "Times this worker was declared dead while it lived.",
     "steward_queue_oldest_seconds": "Age of the oldest run in a state of the queue.",
     "steward_queue_runs": "Runs in a state of the queue.",
+    "steward_ready": "1 while database, migrations and keys are as /readyz requires, else 0.",
     "steward_request_seconds": "From a request's head to the end of its answer.",
     "steward_requests_total": "Requests answered, by status.",
     "steward_rows_deferred_total": "Rows a periodic task failed on and deferred.",

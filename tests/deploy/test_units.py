@@ -75,7 +75,7 @@ def test_units_and_the_sample_name_settings_that_exist(tmp_path: Path) -> None:
     key.write_text("local:" + "A" * 43 + "=\n")
     for unit in SERVICES:
         lines = re.findall(r"^Environment=(\w+)=(.+)$", (UNITS / unit).read_text(), re.M)
-        variables = {name: value.replace("%S", "/var/lib") for name, value in lines}
+        variables = {name: value.replace("%S", "/var/lib").replace("%i", "1") for name, value in lines}
         assert variables.pop("STEWARD_MASTER_KEYS_FILE") == "%d/master.keys"
         settings = read({**sample, **variables, "STEWARD_MASTER_KEYS_FILE": str(key)})
         assert str(settings.data_dir) == "/var/lib/steward"

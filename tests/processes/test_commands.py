@@ -104,8 +104,14 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
         path = f"/v1/automations/{automation}/runs"
         run = (await site.call("POST", path, {"idempotency_key": "one", "mode": "test"}))["run"]
         assert run["status"] == "queued"
-        workers = [await start("worker", "--concurrency", "3", env=site.env) for _ in range(2)]
+        figures = f"127.0.0.1:{free_port()}"
+        env = {**site.env, "STEWARD_METRICS_LISTEN": figures}
+        # The second finds its address taken: it works without figures.
+        workers = [await start("worker", "--concurrency", "3", env=env) for _ in range(2)]
         try:
+            async with httpx.AsyncClient() as scraper:
+                text = (await scraper.get(f"http://{figures}/metrics")).text
+            assert "\nsteward_ready 1.0\n" in text
             assert {worker.facts["concurrency"] for worker in workers} == {3}
             assert len({worker.facts["worker_id"] for worker in workers}) == 2
             assert (await site.reaches(run["id"], "succeeded", "failed"))["status"] == "succeeded"

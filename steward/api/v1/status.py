@@ -1,5 +1,6 @@
 """Status of the service, and whether it lives and is ready."""
 
+from collections.abc import Mapping
 from datetime import timedelta
 from itertools import accumulate
 
@@ -21,6 +22,7 @@ from steward.scheduling.zones import tzdata_version
 _DUE_FOR = timedelta(seconds=60)
 _SILENT_FOR = timedelta(seconds=60)
 _SHARE = 0.95
+_OK = "ok"
 
 
 class OrganizationCounts(msgspec.Struct):
@@ -83,13 +85,12 @@ async def healthz(raw_request: RawRequest, context: AppContext) -> Reply:
     return Reply(200, b'{"status": "ok"}')
 
 
-async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
-    """Answers 200 when database, migrations and keys are ready, else 503 with the failing check."""
-    checks = {"database": "ok", "migrations": "ok", "keys": "ok"}
-    dialect = context.engine.dialect
+async def readiness(context: AppContext) -> dict[str, str]:
+    """Checks database, migrations and keys; each is `ok` or says what is wrong."""
+    checks = dict.fromkeys(("database", "migrations", "keys"), _OK)
     try:
         applied = await context.engine.read(context.clock.now(), stats.applied_migrations, small=True)
-        carried = {migration.version: migration.sha256 for migration in migrations(dialect)}
+        carried = {migration.version: migration.sha256 for migration in migrations(context.engine.dialect)}
         if not carried.items() <= applied.items():  # a newer release may have added to it
             checks["migrations"] = "The database is of another release. Run: steward migrate."
     except Unavailable:
@@ -97,7 +98,18 @@ async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
         checks["migrations"] = "Not known: the database cannot be reached."
     if not context.keys.is_usable:
         checks["keys"] = "The service's own keys are missing or cannot be opened."
-    if all(words == "ok" for words in checks.values()):
+    return checks
+
+
+def is_ready(checks: Mapping[str, str]) -> bool:
+    """Returns whether every check of `readiness` is passed."""
+    return all(words == _OK for words in checks.values())
+
+
+async def readyz(raw_request: RawRequest, context: AppContext) -> Reply:
+    """Answers 200 when database, migrations and keys are ready, else 503 with the failing check."""
+    checks = await readiness(context)
+    if is_ready(checks):
         return Reply(200, ENCODER.encode({"status": "ready", "checks": checks}))
     return Reply(503, ENCODER.encode({"status": "not_ready", "checks": checks}), ((b"retry-after", b"5"),))
 
