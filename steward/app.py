@@ -88,10 +88,12 @@ async def build(
     transport: Any = None,
     write_log: Callable[[str], object] = sys.stderr.write,
     log: Log | None = None,
+    sandbox_pool: SandboxPool | None = None,
 ) -> Wired:
     """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
 
-    For tests in process, `transport` replaces the sockets of outgoing calls. Without `log`, creates one.
+    For tests in process, `transport` replaces the sockets of outgoing calls. Without `log` or `sandbox_pool`,
+    creates one.
     """
     zones.use_packaged_zones()
     log = log or make_log(settings, clock, write_log)
@@ -105,7 +107,7 @@ async def build(
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
     hints = Hints()
-    sandbox_pool = _sandbox_pool(settings)
+    sandbox_pool = sandbox_pool or _sandbox_pool(settings)
     context = AppContext(
         engine=edge,
         space=space,

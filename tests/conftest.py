@@ -20,6 +20,7 @@ from tests.databases import Clones, copy_migrated_sqlite, migrate_template
 from tests.fake_clock import FakeClock
 from tests.postgres_server import NoPostgres, shared_server, stop_shared, temporary_folder
 from tests.service import approver, member, nobody, owner, service, stranger
+from tests.shared_sandbox import shared_sandbox
 
 __all__ = ["approver", "member", "nobody", "owner", "service", "stranger"]  # fixtures for every test
 
@@ -87,6 +88,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def anyio_backend() -> str:
     """Async tests run on asyncio, as the service does."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sandbox_of_session() -> Iterator[None]:
+    """Ends the children that tests share, if there were any."""
+    yield
+    if shared_sandbox.cache_info().currsize:
+        shared_sandbox().shut_down()
 
 
 @pytest.fixture

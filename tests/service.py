@@ -30,6 +30,7 @@ from steward.telemetry.redact import Register
 from steward.templates import ALL as TEMPLATES
 from tests.fake_clock import FakeClock
 from tests.people import PASSWORD, Caller, Heard, Member
+from tests.shared_sandbox import shared_sandbox
 
 BASE_URL = "http://127.0.0.1:8400"
 MASTERS = (MasterKey("test", bytes(range(32))),)
@@ -144,7 +145,6 @@ class Service:
         for client in self._clients:
             await client.aclose()
         self.context.hashing.close()
-        await self.context.sandbox_pool.close()
 
 
 async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Service:
@@ -158,6 +158,7 @@ async def make_service(engine: Engine, clock: FakeClock, **context: Any) -> Serv
         "vault": Vault(MASTERS, {}, Outbound(HttpTransport(clock, register, log)), register),
         "templates": {template.facts.template_id: template for template in TEMPLATES},
         "wake": told.append,
+        "sandbox_pool": shared_sandbox(),
         **context,
     }
     made = AppContext(

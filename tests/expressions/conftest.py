@@ -1,24 +1,20 @@
 """An evaluator with children of its own, and the plainest world."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.views import ExpressionContext, ExpressionVariables
 from tests.expressions.cases import NOW
+from tests.shared_sandbox import shared_sandbox
 
 
 @pytest.fixture
-async def evaluator() -> AsyncIterator[Evaluator]:
-    """One run's evaluator; its children end with the test."""
-    children = SandboxPool(2)
-    try:
-        yield Evaluator(children, "org", "run")
-    finally:
-        await children.close()
+def evaluator() -> Evaluator:
+    """One run's evaluator."""
+    return Evaluator(shared_sandbox(), "org", "run")
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from tests.crash.killing import KINDS, Killer, judge, play
 from tests.imports.exports import automated, calling, chain, code, drafted, listed, node, told, wires
 from tests.runs.shop import HOST, Shop
 from tests.runs.test_limits import rules
+from tests.shared_sandbox import shared_sandbox
 
 ELSEWHERE = "elsewhere.example"
 # Where the database has no part in what is tested.
@@ -43,6 +44,15 @@ async def test_pure_steps_run_to_the_end(shop: Shop) -> None:
     assert run.status is RunStatus.SUCCEEDED, run
     rows = await shop.steps(run)
     assert [row["name"] for row in rows if not row["name"].startswith("@")] == ["Three", "Pass"]
+
+
+@on_one_engine
+async def test_each_run_asks_for_a_sandbox_of_its_own(shop: Shop) -> None:
+    """A child serves one run of one organization. See docs/design/sandbox.md#child-processes."""
+    automation = await automated(shop, chain(code("Code", "return items")))
+    before = set(shared_sandbox().owners)
+    runs = [await shop.drained(automation) for _ in range(2)]
+    assert shared_sandbox().owners - before == {(str(shop.owner.org), str(run.id)) for run in runs}
 
 
 async def test_a_change_waits_for_approval_and_is_applied_once(shop: Shop) -> None:

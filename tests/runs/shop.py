@@ -35,6 +35,7 @@ from steward.runs.approval import ApproveCommand, DecidedApproval, RejectCommand
 from steward.runs.start import RunNow, StartedRun
 from steward.worker import Worker
 from tests.fake_clock import FakeClock
+from tests.shared_sandbox import shared_sandbox
 
 T = TypeVar("T")
 
@@ -362,7 +363,12 @@ async def _built(
     environ: Mapping[str, str], clock: FakeClock, world: FakePlatforms, *, serve: bool = False
 ) -> app.Wired:
     return await app.build(
-        read(dict(environ)), clock=clock, serve=serve, transport=world.transport(), write_log=print
+        read(dict(environ)),
+        clock=clock,
+        serve=serve,
+        transport=world.transport(),
+        write_log=print,
+        sandbox_pool=shared_sandbox(),
     )
 
 

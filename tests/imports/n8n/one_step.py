@@ -6,7 +6,6 @@ from typing import Any
 from steward.imports.n8n.read import read_value
 from steward.model.finding import Finding, FindingLevel
 from steward.model.run import Mode
-from steward.sandbox.pool import SandboxPool
 from steward.steps.base import RunFiles
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -14,6 +13,7 @@ from steward.steps.workflow.items import Items, Outputs, trigger_items
 from steward.steps.workflow.step_types import RunEnvironment
 from steward.steps.workflow.walk import WalkContext, walk
 from tests.imports.cases import NOW, Recording
+from tests.shared_sandbox import shared_sandbox
 
 STEP = "Step"
 
@@ -84,20 +84,16 @@ async def _run_in(
     workflow: Mapping[str, Any], items: Items, *, run: int = 0, files: RunFiles | None = None
 ) -> Outputs | str:
     read = read_value(workflow)
-    children = SandboxPool(1)
     scene = RunEnvironment(zone="Europe/Berlin", now=NOW, seed="one", mode=Mode.LIVE, files=files)
-    try:
-        means = WalkContext(
-            evaluator=Evaluator(children, "tests", "one"),
-            environment=scene,
-            types=BY_TYPE,
-            sleep=_no_sleep,
-            clock=lambda: NOW,
-        )
-        journal = Recording()
-        walked = await walk(read.plan, "Start", items, context=means, journal=journal)
-    finally:
-        await children.close()
+    means = WalkContext(
+        evaluator=Evaluator(shared_sandbox(), "tests", "one"),
+        environment=scene,
+        types=BY_TYPE,
+        sleep=_no_sleep,
+        clock=lambda: NOW,
+    )
+    journal = Recording()
+    walked = await walk(read.plan, "Start", items, context=means, journal=journal)
     if walked.failure is not None:
         return walked.failure.error or "failed"
     return journal.given[STEP][run].outputs or []

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from steward.sandbox.pool import SandboxPool
 from tests.case_data import case_data
 from tests.imports.cases import cases_of, run_case
 from tests.imports.exports import calling, chain, node
+from tests.shared_sandbox import shared_sandbox
 
 ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8"))
 
@@ -14,11 +14,8 @@ ACCEPTED = json.loads((Path(__file__).parent / "accepted.json").read_text("utf-8
 async def test_every_recorded_case_is_equal_but_those_accepted() -> None:
     """Each accepted difference is named with its reason. See docs/design/imports-n8n.md#recorded-cases."""
     paths = cases_of(case_data("n8n_cases"))
-    children = SandboxPool(2)
-    try:
-        verdicts = [await run_case(json.loads(path.read_text("utf-8")), children) for path in paths]
-    finally:
-        await children.close()
+    children = shared_sandbox()
+    verdicts = [await run_case(json.loads(path.read_text("utf-8")), children) for path in paths]
     differing = {one.name: one.differences for one in verdicts if one.differences}
     assert {name: told for name, told in differing.items() if name not in ACCEPTED} == {}
     assert len(verdicts) > 0
@@ -46,9 +43,5 @@ async def test_a_called_workflow_gives_back_what_ran_last_not_what_first_ran_las
         "stopped": None,
         "unstable": [],
     }
-    children = SandboxPool(1)
-    try:
-        verdict = await run_case(case, children)
-    finally:
-        await children.close()
+    verdict = await run_case(case, shared_sandbox())
     assert verdict.differences == ()

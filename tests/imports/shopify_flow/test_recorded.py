@@ -8,9 +8,9 @@ from steward.imports.content import content_of
 from steward.imports.keep import needs_of
 from steward.imports.reading import ImportReading, read_export
 from steward.model.plan import DataMode
-from steward.sandbox.pool import SandboxPool
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from tests.case_data import case_data
+from tests.shared_sandbox import shared_sandbox
 
 CONDITION, LOOP = "Check if condition is met", "For each loop"
 TAG_ORDER, TAG_PRODUCT, MAIL = "Add order tags", "Add product tags", "Send internal email"
@@ -142,14 +142,10 @@ async def test_each_recorded_flow_is_read_as_written_by_hand() -> None:
 
 async def check_flows(files: Mapping[Path, Expected]) -> None:
     """Reads each file and compares its plan and findings with what is expected."""
-    children = SandboxPool(1)
-    try:
-        evaluator = Evaluator(children, "report", "report")
-        for path, expected in files.items():
-            content = content_of(path.read_bytes().decode("utf-8"))
-            reading = await read_export("store_flow", content, None, evaluator)
-            assert (path.stem, _of(reading)) == (path.stem, expected)
-            errors = [finding for finding in expected.findings if finding[1] == "error"]
-            assert (reading.plan.mode, reading.report.supported) == (DataMode.ENVIRONMENT, not errors)
-    finally:
-        await children.close()
+    evaluator = Evaluator(shared_sandbox(), "report", "report")
+    for path, expected in files.items():
+        content = content_of(path.read_bytes().decode("utf-8"))
+        reading = await read_export("store_flow", content, None, evaluator)
+        assert (path.stem, _of(reading)) == (path.stem, expected)
+        errors = [finding for finding in expected.findings if finding[1] == "error"]
+        assert (reading.plan.mode, reading.report.supported) == (DataMode.ENVIRONMENT, not errors)

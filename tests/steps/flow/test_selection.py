@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steward.model.json import JsonValue
-from steward.sandbox.pool import SandboxPool
 from steward.steps.shopify_flow.environment import FlowVariables, follow
 from steward.steps.shopify_flow.selection import (
     MAX_DEPTH,
@@ -27,6 +26,7 @@ from steward.steps.shopify_flow.selection import (
 from steward.steps.workflow.expressions.evaluate import Evaluator
 from steward.steps.workflow.expressions.template import read_liquid
 from steward.steps.workflow.step_types import UnknownInTest
+from tests.shared_sandbox import shared_sandbox
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ORDER = {
@@ -158,10 +158,6 @@ async def test_paths_here_and_in_liquid_lead_to_the_same() -> None:
             shown[f"{{{{ {path} | join: ',' }}}}"] = ",".join(map(str, value))
         elif not isinstance(value, dict | list):
             shown[f"{{{{ {path} }}}}"] = "" if value is None else str(value)
-    children = SandboxPool(1)
-    try:
-        evaluator = Evaluator(children, "org", "run")
-        answers = await evaluator.render([read_liquid(text) for text in shown], {"order": ORDER}, NOW)
-    finally:
-        await children.close()
+    evaluator = Evaluator(shared_sandbox(), "org", "run")
+    answers = await evaluator.render([read_liquid(text) for text in shown], {"order": ORDER}, NOW)
     assert dict(zip(shown, answers, strict=True)) == shown
