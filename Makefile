@@ -25,6 +25,10 @@ NODE := web/node_modules/.installed
 TYPES := web/src/api/schema.d.ts
 WEB_FILES := $(shell find web/src -type f ! -name schema.d.ts) web/index.html web/vite.config.ts web/svelte.config.js
 
+# A test run starts some hundred processes: each reads what the first has compiled, also where the
+# surroundings say that nothing compiled is to be kept.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 # What is made in one go here makes further things itself, beside the installing; `-j` would make them twice.
 .NOTPARALLEL:
