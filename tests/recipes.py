@@ -70,11 +70,13 @@ def _block(match: re.Match[str]) -> Block:
 
 
 def copy_repository(folder: Path) -> None:
-    """Copies every kept file to `folder` and links what set-up made."""
+    """Copies every kept file to `folder`, with what Python compiled of it, and links what set-up made."""
     for path in kept_files():
-        target = folder / name_of(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
+        compiled = path.parent.glob(f"__pycache__/{path.stem}.*.pyc") if path.suffix == ".py" else ()
+        for source in (path, *compiled):
+            target = folder / name_of(source)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)  # with its time, by which Python knows that it is the same
     for name in _MADE:
         if (ROOT / name).is_dir():
             (folder / name).symlink_to(ROOT / name)
