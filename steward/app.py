@@ -92,8 +92,7 @@ async def build(
 ) -> Wired:
     """Wires a process. With `serve`, takes an SQLite file's lock: raises AlreadyServed.
 
-    For tests in process, `transport` replaces the sockets of outgoing calls. Without `log` or `sandbox_pool`,
-    creates one.
+    For tests in process, `transport` and `sandbox_pool` replace what works outside of it.
     """
     zones.use_packaged_zones()
     log = log or make_log(settings, clock, write_log)
@@ -106,8 +105,7 @@ async def build(
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
-    hints = Hints()
-    sandbox_pool = sandbox_pool or _sandbox_pool(settings)
+    hints, sandbox_pool = Hints(), sandbox_pool or _sandbox_pool(settings)
     context = AppContext(
         engine=edge,
         space=space,
