@@ -54,13 +54,16 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str], float]] = {
         {'steward_requests_total{status="503"}': "0+2x20", 'steward_requests_total{status="200"}': "0+98x20"},
         {
             'steward_requests_total{status="503"}': "0+1x20",
-            'steward_requests_total{status="200"}': "0+101x20",
+            'steward_requests_total{status="200"}': "0+99x20",
         },
         0.25,
     ),
     "StewardDefects": (
         {'steward_requests_total{status="500"}': "0x10 1x5"},
-        {'steward_requests_total{status="503"}': "0+5x15", 'steward_requests_total{status="404"}': "0+5x15"},
+        {
+            'steward_requests_total{status="503"}': "0+1x15",
+            'steward_requests_total{status="404"}': "0+500x15",
+        },
         0.25,
     ),
     "StewardQueueOld": (
