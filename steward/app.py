@@ -27,6 +27,8 @@ from steward.database.engine.disk_space import Space, Spared
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import Intake
+from steward.notifications.context import NotificationContext, NotificationRules
+from steward.notifications.wiring import mail_channel
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options
@@ -36,7 +38,7 @@ from steward.sandbox.pool import SandboxPool
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
-from steward.startup import master_keys, open_engine
+from steward.startup import mail_server, master_keys, open_engine
 from steward.telemetry.log import Log, LogLevel
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
@@ -59,6 +61,7 @@ class Wired:
     outbound: Outbound
     context: AppContext
     worker_context: WorkerContext
+    notifications: NotificationContext
     hints: Hints
     gate: RequestHandler
     wakeups: Wakeups | None = None
@@ -101,7 +104,8 @@ async def build(
     space = _space(settings) if serve else None
     edge = engine if space is None else Spared(engine, space, finishes=False)
     masters = master_keys(settings)
-    outbound = _outbound(settings, clock, log, transport)
+    http = _transport(settings, clock, log, transport)
+    outbound = Outbound(http)
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
@@ -121,25 +125,61 @@ async def build(
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.announce,
     )
-    ctx = WorkerContext(
-        engine=engine if space is None else Spared(engine, space, finishes=True),
-        space=space,
-        clock=clock,
-        log=log,
-        metrics=metrics,
-        rules=_run_rules(settings),
-        automation_rules=_automation_rules(settings, offered, connectors_by_kind),
-        templates=offered,
-        access=RunAccess(engine, clock, vault),
-        vault=vault,
-        retention=_keeping(settings),
-        sandbox_pool=sandbox_pool,
-        wake=hints.wake,
-    )
+    ctx = _worker_context(settings, engine, context, metrics, wake=hints.wake)
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
     metrics.add_counter("steward_requests_total", status=gate.answered)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
-    return Wired(settings, clock, engine, log, metrics, outbound, context, ctx, hints, gate, shared)
+    notifications = _notifications(settings, ctx, http, wake=hints.wake)
+    return Wired(
+        settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, gate, shared
+    )
+
+
+def _worker_context(
+    settings: Settings,
+    engine: Engine,
+    context: AppContext,
+    metrics: Metrics,
+    *,
+    wake: Callable[[str], None],
+) -> WorkerContext:
+    """Returns what runs need, with the parts of the API that they share."""
+    return WorkerContext(
+        engine=engine if context.space is None else Spared(engine, context.space, finishes=True),
+        space=context.space,
+        clock=context.clock,
+        log=context.log,
+        metrics=metrics,
+        rules=_run_rules(settings),
+        automation_rules=_automation_rules(settings, context.templates, context.connectors),
+        templates=context.templates,
+        access=RunAccess(engine, context.clock, context.vault),
+        vault=context.vault,
+        retention=_keeping(settings),
+        sandbox_pool=context.sandbox_pool,
+        wake=wake,
+    )
+
+
+def _notifications(
+    settings: Settings, ctx: WorkerContext, http: HttpTransport, *, wake: Callable[[str], None]
+) -> NotificationContext:
+    """Returns what tells people, with the channels that are set up."""
+    rules = NotificationRules(
+        window=timedelta(minutes=settings.notify_window_minutes),
+        quiet_periods=settings.quiet_periods,
+        mail_per_day=settings.mail_per_day,
+    )
+    channels = mail_channel(
+        ctx.engine,
+        ctx.clock,
+        ctx.vault,
+        http.mail,
+        server=None if settings.smtp_url is None else mail_server(settings.smtp_url),
+        sender=settings.mail_from,
+        web_origin=settings.web_origin,
+    )
+    return NotificationContext(ctx.engine, ctx.clock, ctx.log, ctx.metrics, channels, rules, wake=wake)
 
 
 def _sandbox_pool(settings: Settings) -> SandboxPool:
@@ -147,9 +187,9 @@ def _sandbox_pool(settings: Settings) -> SandboxPool:
     return SandboxPool(settings.confined_processes, must_confine=must_confine)
 
 
-def _outbound(settings: Settings, clock: Clock, log: Log, transport: Any) -> Outbound:
+def _transport(settings: Settings, clock: Clock, log: Log, transport: Any) -> HttpTransport:
     hosts = frozenset(settings.allow_private_hosts)
-    return Outbound(HttpTransport(clock, log.register, log, private_hosts=hosts, transport=transport))
+    return HttpTransport(clock, log.register, log, private_hosts=hosts, transport=transport)
 
 
 async def _ring(settings: Settings, engine: Engine, clock: Clock, masters: list[MasterKey]) -> keys.KeyRing:
@@ -182,6 +222,8 @@ def _secrets(settings: Settings) -> list[str]:
     """Returns passwords and keys among the settings, in the form they were given."""
     password = urlsplit(settings.database_url).password
     keys_given = [base64.b64encode(key).decode("ascii") for _, key in settings.master_keys]
+    if settings.smtp_url is not None and settings.smtp_url.password:
+        keys_given.append(settings.smtp_url.password)
     return [
         secret
         for secret in (

@@ -10,7 +10,7 @@ from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 PREFIX = "STEWARD_"
 T = TypeVar("T")
@@ -153,6 +153,34 @@ def _slack_host(text: str) -> str:
     return _teams_host(text)
 
 
+class MailAddress(NamedTuple):
+    """A mail server's address without sign-in, and the sign-in."""
+
+    url: str
+    user: str | None
+    password: str | None
+
+
+def _smtp(text: str) -> MailAddress:
+    parts = urlsplit(_text(text))
+    if parts.scheme not in ("smtp", "smtps") or not parts.hostname or not parts.port:
+        raise ValueError
+    if parts.path or parts.query or parts.fragment or (parts.username is None) != (parts.password is None):
+        raise ValueError
+    user = None if parts.username is None else unquote(parts.username)
+    password = None if parts.password is None else unquote(parts.password)
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return MailAddress(f"{parts.scheme}://{host}:{parts.port}", user, password)
+
+
+def _sender(text: str) -> str:
+    if not re.fullmatch(
+        r"(?:[^<>@,;\"\\]{1,100} <[^<>@\s,;\"]+@[^<>@\s,;\"]+>|[^<>@\s,;\"]+@[^<>@\s,;\"]+)", _text(text)
+    ):
+        raise ValueError
+    return text
+
+
 def _database(text: str) -> str:
     if text.startswith("sqlite:///"):
         if text == "sqlite:///" or "?" in text or "\0" in text:
@@ -207,6 +235,10 @@ _KEYS = Form("a comma separated list of id:base64 of 32 bytes, each id once", _m
 _HOSTS = _list_of("host:port", _entry)
 _TEAMS = _list_of("host suffixes that begin with a dot, or host:port", _teams_host)
 _SLACK = _list_of("hosts, host suffixes that begin with a dot, or host:port", _slack_host)
+_SMTP = Form(
+    "smtp://USER:PASSWORD@HOST:PORT (STARTTLS) or smtps://…, user and password both or neither", _smtp
+)
+_SENDER = Form("an e-mail address, or a name and an address in angle brackets", _sender)
 _NETWORKS = _list_of("networks such as 10.0.0.0/8", ipaddress.ip_network)
 _LEVEL = _choice("debug", "info", "warning", "error")
 _MONTH = r"20[0-9]{2}-(0[1-9]|1[0-2])"
@@ -350,6 +382,19 @@ class Settings:
         "hooks.slack.com, slack.com",
         "Where a Slack address may lead; the API is at the first that is no webhook's",
     )
+    smtp_url: MailAddress | None = _setting(
+        _SMTP, None, "The mail server that people are told by; without it no mail is sent", secret=True
+    )
+    mail_from: str | None = _setting(_SENDER, None, "The sender of mail; required with the mail server")
+    mail_per_day: int = _setting(
+        _whole(1, 1_000_000), "5000", "Mails of one organisation a day; further ones wait for the next"
+    )
+    notify_window_minutes: int = _setting(
+        _whole(1, 60, test_floor=0), "15", "At most one message a person or chat in this time"
+    )
+    quiet_periods: int = _setting(
+        _whole(1, 50), "3", "After so many of its periods without a success an automation is told of"
+    )
     shopify_api_version: str = _setting(Form("YYYY-MM", _month), "2026-10", "The version asked for")
     shopify_url: str | None = _setting(_URL, None, "Replaces `https://{shop_domain}`; refused in production")
 
@@ -439,6 +484,8 @@ def _rules(settings: Settings) -> list[str]:
     problems = []
     if settings.approval_seconds is not None and settings.env is not Environment.TEST:
         problems.append("STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test.")
+    if settings.smtp_url is not None and settings.mail_from is None:
+        problems.append("STEWARD_MAIL_FROM is required with STEWARD_SMTP_URL.")
     if settings.processes > 1 and not settings.database_url.startswith("postgresql://"):
         problems.append("STEWARD_PROCESSES must be 1 on SQLite; more than 1 needs PostgreSQL.")
     return problems

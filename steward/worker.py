@@ -17,8 +17,11 @@ from steward.database.runs import approvals, fairness, transitions, workers, wri
 from steward.database.runs import records as runs
 from steward.events import catch_up, listen, match
 from steward.model.ids import ApprovalId, OrgId, RunId, WorkerId
+from steward.model.notice import ChannelName
 from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
+from steward.notifications import close, deliver, fan_out, status
+from steward.notifications.context import NotificationContext
 from steward.occurrences import audit, zone_change
 from steward.run_queue import ending
 from steward.runs import approval, claim, dispatch, maintenance, reconcile, recover, retention, walk
@@ -28,7 +31,16 @@ from steward.version import __version__
 _HEARTBEATS_A_LEASE = 3
 _RECOVERIES_A_LEASE = 5
 _CONFIRMED_SHARE = 0.8
-_NOT_DRAINED = ("heartbeat", "recover", "check_connections", "retention", "partitions", "space", "gauges")
+_NOT_DRAINED = (
+    "heartbeat",
+    "recover",
+    "check_connections",
+    "retention",
+    "partitions",
+    "space",
+    "gauges",
+    "notice_gauges",
+)
 _SHOW_AFTER = timedelta(seconds=1)
 
 
@@ -67,6 +79,7 @@ class Worker:
     full: list[OrgId] = field(default_factory=list)
     delays: list[timedelta] = field(default_factory=list)
     claiming: bool = False
+    notifications: NotificationContext | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +92,16 @@ class _PeriodicTask:
     hint: str | None = None
 
 
-async def register(ctx: WorkerContext, hints: Hints, *, poll: timedelta) -> Worker:
-    """Makes this process a worker; frees at once the runs of this host's workers that are gone."""
+async def register(
+    ctx: WorkerContext, hints: Hints, *, poll: timedelta, notifications: NotificationContext | None = None
+) -> Worker:
+    """Makes this process a worker; frees at once the runs of this host's workers that are gone.
+
+    Without `notifications` its periodic tasks leave telling people to others.
+    """
     now = ctx.clock.now()
     await ctx.engine.write(now, recover.expire_own_host)
-    worker = Worker(ctx, hints, WorkerId(0), poll, now)
+    worker = Worker(ctx, hints, WorkerId(0), poll, now, notifications=notifications)
     await _register(worker)
     await recover.recover(ctx.engine, now, worker.id)
     await zone_change.follow_package(ctx.engine, now)
@@ -136,12 +154,32 @@ def periodic_tasks(
         _PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
         _PeriodicTask("wake", second, lambda: wake_sleeping(worker)),
         _PeriodicTask("expire_approvals", half_minute, lambda: expire_approvals(worker)),
+        _PeriodicTask("warn", 15 * second, lambda: warn_of_approvals(worker)),
         _PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
         _PeriodicTask("settle", half_minute, lambda: settle_finished(worker)),
         _PeriodicTask("progress", timedelta(seconds=2), lambda: note_progress(worker)),
         _PeriodicTask("retention", minute, lambda: apply_retention(worker)),
         _PeriodicTask("space", timedelta(seconds=RETRY_SECONDS), lambda: maintenance.watch_space(worker.ctx)),
         _PeriodicTask("partitions", timedelta(hours=1), lambda: maintenance.rotate_partitions(worker.ctx)),
+        *_notification_tasks(worker.notifications),
+    ]
+
+
+def _notification_tasks(ctx: NotificationContext | None) -> list[_PeriodicTask]:
+    """Returns the tasks that tell people; each channel has its own, so that a slow one delays no other."""
+    if ctx is None:
+        return []
+    second = timedelta(seconds=1)
+
+    def deliver_by(channel: ChannelName) -> _PeriodicTask:
+        run = partial(deliver.deliver_due, ctx, channel)
+        return _PeriodicTask(f"deliver_{channel}", second, run, hint=f"deliver_{channel}")
+
+    return [
+        _PeriodicTask("fan_out", second, partial(fan_out.fan_out_due, ctx), hint="notice"),
+        _PeriodicTask("close_messages", second, partial(close.close_due, ctx), hint="message"),
+        _PeriodicTask("notice_gauges", 15 * second, partial(status.export_gauges, ctx)),
+        *(deliver_by(channel) for channel in ctx.channels),
     ]
 
 
@@ -307,6 +345,20 @@ async def expire_approvals(worker: Worker) -> bool:
     ended = await _process_rows(worker, "expire_approvals", rows, _in_tx(worker, expire))
     worker.hints.wake("ready")
     return ended == approvals.EXPIRED_BATCH
+
+
+async def warn_of_approvals(worker: Worker) -> bool:
+    """Tells of approvals whose time is passing; returns True when more are likely to wait."""
+    ctx = worker.ctx
+    rows = await ctx.engine.read(ctx.clock.now(), approvals.to_warn)
+
+    async def warn(tx: Tx, *, org: OrgId, key: ApprovalId) -> None:
+        await approval.warn(tx, org=org, approval=key)
+
+    done = await _process_rows(worker, "warn", rows, _in_tx(worker, warn))
+    if done:
+        worker.hints.wake("notice")
+    return done == approvals.WARN_BATCH
 
 
 async def expire_unstarted(worker: Worker) -> bool:

@@ -19,7 +19,7 @@ from steward.config import (
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER = base64.b64encode(bytes(32)).decode()
-SECRETS = ("database_url", "master_keys", "google_client_secret", "microsoft_client_secret")
+SECRETS = ("database_url", "master_keys", "google_client_secret", "microsoft_client_secret", "smtp_url")
 PRODUCTION = {"STEWARD_MASTER_KEYS": f"k1:{KEY}"}
 
 # name, lowest, highest, test floor, default: the table of  once more, by hand.
@@ -49,6 +49,9 @@ NUMBERS = [
     ("SESSION_HOURS", 1, 168, 1, 12),
     ("OUTBOUND_TIMEOUT_SECONDS", 1, 120, 1, 20),
     ("SETTLE_QUIET_SECONDS", 30, 3600, 0, 120),
+    ("MAIL_PER_DAY", 1, 1_000_000, 1, 5000),
+    ("NOTIFY_WINDOW_MINUTES", 1, 60, 0, 15),
+    ("QUIET_PERIODS", 1, 50, 1, 3),
 ]
 
 
@@ -100,7 +103,7 @@ def test_every_setting_of_the_table_is_tested_here_or_below() -> None:
         "google_drive_url", "google_gmail_url", "google_sheets_url", "google_token_url",
         "google_authorize_url", "microsoft_client_id", "microsoft_client_secret", "microsoft_graph_url",
         "microsoft_token_url", "microsoft_authorize_url", "teams_hosts",
-        "slack_hosts", "shopify_api_version", "shopify_url", "unconfined_scripts",
+        "slack_hosts", "shopify_api_version", "shopify_url", "unconfined_scripts", "smtp_url", "mail_from",
     }  # fmt: skip
     assert {field.name for field in fields(Settings)} == others | {name.lower() for name, *_ in NUMBERS}
 
@@ -126,6 +129,7 @@ def test_the_defaults_are_those_of_the_contract() -> None:
     unset = (settings.approval_seconds, settings.shopify_url, settings.google_client_id)
     assert unset == (None, None, None)
     assert settings.google_client_secret is None
+    assert settings.smtp_url is settings.mail_from is None
 
 
 @pytest.mark.parametrize(
@@ -272,6 +276,43 @@ def test_an_approval_of_seconds_is_for_tests() -> None:
     for environment in ("production", "demo"):
         words = refused({"STEWARD_ENV": environment, "STEWARD_APPROVAL_SECONDS": "5"})
         assert "STEWARD_APPROVAL_SECONDS may be set only with STEWARD_ENV=test" in words
+
+
+MAIL_FROM = {"STEWARD_MAIL_FROM": "Steward <steward@tea.example>"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("smtp://mail.example:587", ("smtp://mail.example:587", None, None)),
+        ("smtps://u%40tea:p%3Aw@mail.example:465", ("smtps://mail.example:465", "u@tea", "p:w")),
+    ],
+)
+def test_a_mail_server_is_an_address_with_its_sign_in(text: str, expected: tuple[str | None, ...]) -> None:
+    """See docs/design/notifications.md#e-mail."""
+    settings = read(PRODUCTION | MAIL_FROM | {"STEWARD_SMTP_URL": text})
+    assert settings.smtp_url == expected
+    assert settings.mail_from == "Steward <steward@tea.example>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "mail.example:587", "https://mail.example:587", "smtp://mail.example", "smtp://u@mail.example:25",
+     "smtp://mail.example:25/x", "smtp://mail.example:25?x", "smtp://:25", "smtp://mail.example:99999"],
+)  # fmt: skip
+def test_another_form_of_a_mail_server_is_refused(text: str) -> None:
+    """The address is not repeated, for it holds a password."""
+    words = refused(MAIL_FROM | {"STEWARD_SMTP_URL": text})
+    assert words.startswith("STEWARD_SMTP_URL must be smtp://")
+
+
+def test_a_mail_server_needs_a_sender() -> None:
+    """And a sender is an address, or a name and an address."""
+    words = refused({"STEWARD_SMTP_URL": "smtp://mail.example:587"})
+    assert words == "STEWARD_MAIL_FROM is required with STEWARD_SMTP_URL."
+    assert read(PRODUCTION | {"STEWARD_MAIL_FROM": "steward@tea.example"}).mail_from
+    for text in ("", "Steward", "Steward <>", "a@b, c@d", "Tea <a@b> x", "Tea\r\nBcc: x@y <a@b>"):
+        assert "STEWARD_MAIL_FROM must be" in refused({"STEWARD_MAIL_FROM": text})
 
 
 def test_several_processes_need_postgresql() -> None:

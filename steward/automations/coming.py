@@ -6,6 +6,7 @@ from steward.automations.due import Locked
 from steward.database.automations import occurrences
 from steward.database.automations.occurrences import StoredSlot
 from steward.database.engine.base import Tx
+from steward.database.notifications import facts
 from steward.model.automation import Automation
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.scheduling.skips import skips_after_change
@@ -78,6 +79,7 @@ async def close_missed(tx: Tx, locked: Locked) -> None:
     await occurrences.skip_pending(
         tx, locked.automation.org, locked.automation.id, slots=missed, reason=SkipReason.TOO_LATE
     )
+    await facts.slots_too_late(tx, locked.automation.org, locked.automation.id, missed)
 
 
 async def _rows(tx: Tx, locked: Locked) -> list[StoredSlot]:

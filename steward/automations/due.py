@@ -13,6 +13,7 @@ from steward.database.automations import records as automations
 from steward.database.automations.occurrences import Decided, StoredSlot
 from steward.database.automations.schedules import Timing
 from steward.database.engine.base import Tx
+from steward.database.notifications import facts
 from steward.database.runs import active_run
 from steward.model.account import BY_SERVICE
 from steward.model.automation import Automation, AutomationState
@@ -141,9 +142,11 @@ async def _decide_of_org(
         obstacles = await readiness.obstacles(tx, org, list(startable.values()), templates=rules.templates)
     decided: list[Decided] = []
     offers: list[RunRequest] = []
+    missed: dict[AutomationId, list[datetime]] = {}
     for key, due_work in works.items():
-        # D2
-        decided += [_skip(key, slot, SkipReason.TOO_LATE) for slot in due_work.due if slot.run_at < late]
+        too_late = [slot for slot in due_work.due if slot.run_at < late]  # D2
+        decided += [_skip(key, slot, SkipReason.TOO_LATE) for slot in too_late]
+        missed[key] = [slot.slot_at for slot in too_late]
         automation = startable.get(key)
         if automation is not None:
             decided += await _start(
@@ -158,6 +161,8 @@ async def _decide_of_org(
         await run_queue.enqueue_slots(tx, org, offers)
     if decided:
         await occurrences.decide(tx, org, decided)
+    for key, slots_missed in missed.items():
+        await facts.slots_too_late(tx, org, key, slots_missed)
     return decided
 
 

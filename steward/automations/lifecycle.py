@@ -13,6 +13,7 @@ from steward.database.automations import schedules, streaks
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
 from steward.database.events import subscriptions
+from steward.database.notifications import facts
 from steward.database.runs import active_run
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState, PausedBy
@@ -55,7 +56,9 @@ async def pause_by_service(
     locked = await due.lock(tx, org, automation)
     if locked.automation.state is not AutomationState.ACTIVE:
         return None
-    return await _pause(tx, None, locked, by=PausedBy.SYSTEM, reason=reason, rules=rules)
+    paused = await _pause(tx, None, locked, by=PausedBy.SYSTEM, reason=reason, rules=rules)
+    await facts.automation_paused(tx, org, automation, version=paused.version)
+    return paused
 
 
 async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
@@ -82,6 +85,7 @@ async def pause_broken(tx: Tx, org: OrgId, automation: AutomationId) -> bool:
         reason=BROKEN,
         fields=[],
     )
+    await facts.automation_paused(tx, org, automation, version=version)
     return True
 
 

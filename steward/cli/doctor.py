@@ -11,6 +11,8 @@ from pathlib import Path
 from steward.accounts import keys
 from steward.cli.command import CliArgs, Command, CommandFailed, Facts
 from steward.cli.confining import ISOLATION_REMEDY, missing_isolation
+from steward.cli.mail import NOT_SET_UP, check_server, transport_of
+from steward.clock import SystemClock
 from steward.config import Settings
 from steward.connections import rotation
 from steward.connectors.shopify.schema_table import schema_table
@@ -20,15 +22,18 @@ from steward.database.engine.base import Act, Engine, T
 from steward.database.engine.migrate import SchemaDiffers, is_sqlite, migrate, sqlite_path
 from steward.database.engine.private_files import is_open, is_shared
 from steward.database.events import retention as events_kept
+from steward.database.notifications import gauges
 from steward.database.operator import health
 from steward.database.operator import status as stats
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
+from steward.notifications.status import mail_down_since
+from steward.outbound.errors import CallError
 from steward.sandbox.pool import JAVASCRIPT, SandboxPool
 from steward.sandbox.protocol import Stopped
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import KEY_FILE, master_keys, open_engine, own_files
+from steward.startup import KEY_FILE, mail_server, master_keys, open_engine, own_files
 
 LEAST_FREE = 0.10
 _MOST_SKEW = timedelta(seconds=30)
@@ -36,6 +41,7 @@ _LOST_WITHIN = timedelta(days=7)
 _INTERRUPTED_WITHIN = timedelta(days=1)
 GRACE = timedelta(minutes=5)
 _POISONED = 5
+_NOTICE_WITHIN = timedelta(seconds=60)
 PACKAGE = Path(__file__).parents[1]
 BUILT = {
     "sandbox/built/luxon.js": "dates in scripts (expressions of imported workflows fail)",
@@ -58,6 +64,7 @@ class _Patient:
     now: datetime
     masters: list[MasterKey]
     engine: Engine | None
+    clock: SystemClock
     why: str = ""
 
     async def read(self, act: Act[T], org: OrgId | None = None) -> T:
@@ -243,6 +250,37 @@ async def _store_events(patient: _Patient) -> str:
     return "Every store event is matched, or will be."
 
 
+async def _mail(patient: _Patient) -> str:
+    """Connects to the mail server and signs in; sends nothing."""
+    address = patient.settings.smtp_url
+    if address is None:
+        return NOT_SET_UP
+    try:
+        await check_server(transport_of(patient.settings, patient.clock), mail_server(address))
+    except CallError as error:
+        raise Wrong(f"The mail server cannot be used: {error.message}") from error
+    since = await patient.read(mail_down_since)
+    if since is not None:
+        raise Wrong(
+            f"E-mail is not going out since {since:%Y-%m-%d %H:%M} UTC. The log's message_deferred says why."
+        )
+    return "The mail server can be reached and takes sign-ins; `steward mail test --to ADDRESS` sends a mail."
+
+
+async def _notices(patient: _Patient) -> str:
+    found = await patient.read(gauges.notices)
+    if found.poison:
+        raise Wrong(f"{found.poison} notices could not be read and were set aside. The log says why.")
+    if found.oldest_new_at is not None and patient.now - found.oldest_new_at > _NOTICE_WITHIN:
+        raise Wrong(
+            f"A notice waits since {found.oldest_new_at:%Y-%m-%d %H:%M} UTC and nothing hands it on."
+            " Is a worker running?"
+        )
+    if found.broken_routes:
+        return f"Every notice was handed on; {found.broken_routes} routes are broken, as their owners see."
+    return "Every notice was handed on."
+
+
 async def _walls(patient: _Patient) -> str:
     if is_sqlite(patient.settings.database_url):
         return "SQLite has the wall of signatures alone."
@@ -308,6 +346,8 @@ CHECKS: Mapping[str, Callable[[_Patient], Awaitable[str]]] = {
     "private_hosts": _private_hosts,
     "put_off": _put_off,
     "store_events": _store_events,
+    "mail": _mail,
+    "notices": _notices,
     "walls": _walls,
     "confined": _confined,
     "built": _built,
@@ -319,7 +359,7 @@ async def doctor(args: CliArgs) -> Facts:
     settings = args.settings
     engine, why = await _opened(args, settings)
     try:
-        patient = _Patient(settings, args.now(), _masters(settings), engine, why)
+        patient = _Patient(settings, args.now(), _masters(settings), engine, args.clock, why)
         checks = [await _checked(patient, name) for name in CHECKS]
     finally:
         if engine is not None:

@@ -155,7 +155,9 @@ def _raise_first_error(results: Sequence[object]) -> None:
 
 async def _registered(service: app.Wired) -> worker.Worker:
     poll = SECOND if service.engine.dialect == "sqlite" else SECOND / 4
-    return await worker.register(service.worker_context, service.hints, poll=poll)
+    return await worker.register(
+        service.worker_context, service.hints, poll=poll, notifications=service.notifications
+    )
 
 
 async def _work(service: app.Wired, own_worker: worker.Worker, stop: asyncio.Event) -> None:
@@ -175,7 +177,9 @@ async def work(settings: Settings, *, concurrency: int | None, ready: Ready) -> 
     await log_missing_isolation(settings, service.worker_context.sandbox_pool, log)
     stop = stop_on_signals()
     service.share_hints(listens=True)
-    own_worker = await worker.register(service.worker_context, service.hints, poll=SECOND / 4)
+    own_worker = await worker.register(
+        service.worker_context, service.hints, poll=SECOND / 4, notifications=service.notifications
+    )
     spare_collector()
     ready({"worker_id": own_worker.id, "concurrency": settings.worker_concurrency, "pid": os.getpid()})
     context = service.worker_context

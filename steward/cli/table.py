@@ -18,6 +18,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "init": ("init",),
     "copies": ("backup", "restore"),
     "doctor": ("doctor",),
+    "mail": ("mail",),
     "running": ("serve", "worker", "demo", "sandbox"),
 }
 

@@ -13,6 +13,7 @@ from steward.database.accounts import audit, connections
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.database.events import endpoints, subscriptions
+from steward.database.notifications import facts
 from steward.model.account import Actor
 from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
@@ -268,6 +269,8 @@ async def record_check(
     if after.state is not before.state:
         await subscriptions.schedule_check_if_listening(tx, org, integration)
     await _save(tx, after, was=before.version)
+    if after.state is ConnectionState.NEEDS_RECONNECTING and after.state is not before.state:
+        await facts.connection_lost(tx, after)
     await connections.check_next(tx, org, integration, tx.now + CHECK_EVERY)
     return Connected(after, report(health, tx.now))
 

@@ -95,13 +95,13 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class StoredNotice:
-    """A notice as stored."""
+    """A notice as stored; `inbox_only`: messages about it may have been sent before a restore."""
 
     org: OrgId
     id: NoticeId
     notice: Notice
     created_at: datetime
-    failures: int = 0
+    inbox_only: bool = False
 
 
 def facts_of(**values: JsonValue) -> JsonObject:
@@ -150,7 +150,8 @@ class NoticeMessage:
 
     `notices` are at most `LISTED`, the most urgent first; `count` is how many facts it stands for in all.
     `envelope` is fixed when the message is closed: what else its text needs, for example the organization's
-    name and the receiver's address. `sealed` is the content of a transactional message.
+    name. `address` is that of the person, as it is now. `sealed` is the content of a transactional message
+    with the number of its key.
     """
 
     org: OrgId
@@ -164,6 +165,7 @@ class NoticeMessage:
     count: int
     envelope: JsonObject
     notices: tuple[StoredNotice, ...]
+    address: str | None = None
     sealed: tuple[bytes, int] | None = None
 
 

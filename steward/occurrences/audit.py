@@ -13,6 +13,7 @@ from steward.database.automations import occurrences, slot_audits
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import Decided, StoredSlot
 from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import facts
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId
 from steward.model.occurrence import OccurrenceState, SkipReason
@@ -99,7 +100,10 @@ async def _audit_org(
         if start is not None:
             rows = [row for row in stored.get(automation.id, []) if start <= row.slot_at < until]
             expected = list(_slots_of(automation, locked.timing.slots_after, start, until))
-            lost += _compare(automation, rows, expected, findings)
+            missing = _compare(automation, rows, expected, findings)
+            lost += missing
+            slots_missing = [slot.slot_at for slot in missing]
+            await facts.slots_too_late(tx, org, automation.id, slots_missing, missing=True)
     if lost:
         await occurrences.decide(tx, org, lost, by_auditor=True)
     await slot_audits.set_audited(

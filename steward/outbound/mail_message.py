@@ -4,6 +4,7 @@ The rules are in `docs/design/mail.md#message`.
 """
 
 import base64
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -111,7 +112,9 @@ def compose(content: MailContent) -> MailMessage:
         *((_further_header(name), _further_value(name, value)) for name, value in content.headers.items()),
     ]
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers if value or name == "Subject")
-    data = lines.encode("ascii") + _bodies(content).as_bytes()
+    bodies = _bodies(content)
+    _fix_boundaries(bodies, message_id)
+    data = lines.encode("ascii") + bodies.as_bytes()
     if len(data) > MAX_MESSAGE_BYTES:
         raise InvalidMail("message", "The message is larger than 25 MiB.")
     return MailMessage(_checked(content.sender.address), recipients, data, message_id)
@@ -292,6 +295,17 @@ def _bodies(content: MailContent) -> EmailMessage:
         file_name = clean_name(attachment.file_name).replace("?", "_") or "file"
         message.add_attachment(attachment.content, maintype=main, subtype=sub, filename=file_name)
     return message
+
+
+def _fix_boundaries(bodies: EmailMessage, message_id: str) -> None:
+    """Sets the boundaries by the message's id, so that a repeat has the same bytes.
+
+    Neither encoding of a body lets `=_` stand in it, so no text can end a part.
+    """
+    for number, part in enumerate(bodies.walk()):
+        if part.is_multipart():
+            digest = hashlib.sha256(f"{message_id}|{number}".encode()).hexdigest()[:32]
+            part.set_boundary(f"=_{digest}")
 
 
 def _body(text: str) -> str:

@@ -4,12 +4,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from steward.database.engine.base import Tx
+from steward.database.notifications import facts
 from steward.database.runs import active_run, approvals, changes, fairness, transitions
 from steward.model.approval import ApprovalStatus
 from steward.model.change import Outcome
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId
 from steward.model.json import JsonObject
-from steward.model.run import Queue, RunStatus, StartedBy
+from steward.model.run import Mode, Queue, RunStatus, StartedBy
 from steward.run_queue import queue as run_queue
 from steward.run_queue import summaries
 
@@ -65,6 +66,10 @@ async def end(
         summary = record.summary(how.status, how.code, how.message)
     await transitions.set_outcome(tx, org, run, code=how.code, message=how.message, summary=summary)
     await run_queue.promote_next(tx, org, automation)
+    if state.mode is Mode.LIVE:
+        if how is APPROVAL_EXPIRED and state.approval is not None:
+            await facts.approval_expired(tx, org, state.approval, run=run, automation=automation)
+        await facts.run_ended(tx, org, run, automation=automation, status=how.status, code=how.code)
     return True
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import Tx
+from steward.database.notifications import facts
 from steward.database.runs import active_run, fairness, transitions
 from steward.database.runs import records as runs
 from steward.model.account import BY_SERVICE, Maker
@@ -128,7 +129,8 @@ async def enqueue_events(
     room = max_waiting - await active_run.waiting(tx, org, automation.id, max_waiting)
     new: list[runs.NewRun] = []
     is_free = queue_before.active_run is None
-    dropped, ids = 0, RisingIds()  # what waits starts in the order of the events
+    dropped: list[RunId] = []
+    ids = RisingIds()  # what waits starts in the order of the events
     for request in events:
         refused = request.refused
         if refused is None and room <= 0:
@@ -141,11 +143,12 @@ async def enqueue_events(
             if is_free:
                 queue, vt, is_free = Queue.READY, await fairness.stamp(tx, org), False
         elif refused[0] in _DROPPED_CODES:
-            dropped += 1
+            dropped.append(run)
         new.append(_event_run(run, automation, request, refused=refused, queue=queue, vt=vt))
     await runs.insert_many(tx, org, new)
     if dropped:
-        await active_run.count_dropped(tx, org, automation.id, dropped)
+        await active_run.count_dropped(tx, org, automation.id, len(dropped))
+        await facts.events_dropped(tx, org, automation.id, dropped)
     return [
         EnqueuedRun(new_run.id, new_run.status, new_run.refused[0] if new_run.refused else None)
         for new_run in new

@@ -9,6 +9,7 @@ from decimal import Decimal, InvalidOperation
 from steward.database.accounts import audit
 from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
+from steward.database.notifications import facts
 from steward.database.runs import active_run, approvals, changes, fairness, transitions
 from steward.database.runs import records as runs
 from steward.database.runs.transitions import Lease
@@ -25,6 +26,7 @@ from steward.run_queue import ending
 from steward.runs.worker_context import CancelRequested, LeaseLost
 
 LARGE_PERCENT = 20
+LATE_SHARE = 0.9
 MANY_OBJECTS = 200
 REJECTED = ending.RunEnding(
     RunStatus.CANCELLED,
@@ -88,6 +90,7 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
         raise CancelRequested(cancel) if ours and cancel is not None else LeaseLost(lease)
     await approvals.insert(tx, lease.org, record, integration=request.automation.integration_id)
     await transitions.set_outcome(tx, lease.org, lease.run, code=None, message=None, summary=request.summary)
+    await facts.approval_waiting(tx, lease.org, record, integration=request.automation.integration_id)
     return approval
 
 
@@ -269,6 +272,21 @@ async def expire(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
         since=RunStatus.WAITING_APPROVAL,
         how=ending.APPROVAL_EXPIRED,
     )
+
+
+async def warn(tx: Tx, *, org: OrgId, approval: ApprovalId) -> None:
+    """Tells that a pending approval has used up half of its time, or nine tenths.
+
+    After a standstill only the latest step is told. See docs/design/notifications.md#about-to-expire.
+    """
+    current = await approvals.get(tx, org, approval)
+    lifetime = current.expires_at - current.created_at
+    late_at = current.created_at + lifetime * LATE_SHARE
+    step = 2 if tx.now >= late_at else 1
+    if await approvals.warned(tx, org, approval, step=step, next_at=late_at if step == 1 else None):
+        percent = int((LATE_SHARE if step == 2 else approvals.FIRST_WARNING) * 100)
+        integration = (await automations.get(tx, org, current.automation_id)).integration_id
+        await facts.approval_expiring(tx, org, current, integration=integration, percent=percent)
 
 
 def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:

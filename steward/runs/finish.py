@@ -10,6 +10,7 @@ from steward.automations import lifecycle
 from steward.automations.rules import AutomationRules
 from steward.database.automations import streaks
 from steward.database.engine.base import Batchable, Engine, Tx
+from steward.database.notifications import facts
 from steward.database.runs import active_run, checkpoints, fast_runs, transitions
 from steward.database.runs.checkpoints import Point
 from steward.database.runs.fast_runs import FinishResult, RunToFinish
@@ -64,6 +65,7 @@ async def finish(
         return
     await run_queue.promote_next(tx, org, automation)
     await _streak(tx, lease, end, automation, rules=rules)
+    await facts.run_ended(tx, org, lease.run, automation=automation, status=end.status, code=end.code)
 
 
 @dataclass(frozen=True, slots=True)

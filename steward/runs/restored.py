@@ -10,6 +10,7 @@ from typing import Any
 from steward.connectors.base.connector import WriteOperation
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
+from steward.database.notifications import messages
 from steward.database.operator import restored
 from steward.database.runs import changes, write_ledger
 from steward.database.runs import records as runs
@@ -22,10 +23,12 @@ TO_WRITE = (Outcome.APPROVED, Outcome.UNKNOWN)
 
 
 async def check_first(tx: Tx, org: OrgId, operations: Operations) -> int:
-    """Marks what the organization's unfinished runs may have written since the backup.
+    """Marks what the organization's unfinished runs may have written since the backup, and ends messages
+    that may have been sent.
 
     Returns how many such runs.
     """
+    await messages.forget_before_restore(tx, org)
     unfinished_runs = await restored.going_on(tx, org)
     for run, epoch in unfinished_runs:
         await _check_run(tx, org, run, epoch=epoch, operations=operations)

@@ -14,9 +14,10 @@ from steward.database.engine import maintenance
 from steward.database.engine.base import Engine, Tx
 from steward.database.events import own_changes
 from steward.database.events import retention as events_kept
+from steward.database.notifications import retention as notices_kept
 from steward.database.operator import partitions, retention
 from steward.database.runs import file_folder, run_files, workers
-from steward.model.ids import AutomationId, OrgId, RunId
+from steward.model.ids import AutomationId, OrgId, PersonId, RunId
 
 ROWS = 1_000
 # A run takes at least a row of five tables with it; so many a pass keep the writer free for others.
@@ -28,6 +29,8 @@ INVITATIONS_FOR = timedelta(days=30)
 FAILURES_FOR = timedelta(days=1)
 EVENTS_FOR = timedelta(days=30)
 BODIES_FOR = timedelta(days=7)
+NOTICES_FOR = timedelta(days=30)
+INBOX_FOR = timedelta(days=90)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +191,50 @@ async def sweep_own_changes(engine: Engine, now: datetime, keeping: RetentionRul
     return removed
 
 
+async def sweep_notices(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+    """Removes notices after a month."""
+    return await _of_notifications(engine, now, notices_kept.notices_past, notices_kept.remove_notices)
+
+
+async def sweep_messages(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+    """Removes messages that have ended a month after they were begun."""
+    return await _of_notifications(engine, now, notices_kept.messages_past, notices_kept.remove_messages)
+
+
+async def _of_notifications(
+    engine: Engine,
+    now: datetime,
+    past: Callable[[Tx, datetime, int], Awaitable[list[tuple[OrgId, str]]]],
+    remove: Callable[..., Awaitable[int]],
+) -> int:
+    async def pick(tx: Tx) -> list[tuple[OrgId, str]]:
+        return await past(tx, tx.now - NOTICES_FOR, ROWS)
+
+    by_org: dict[OrgId, list[str]] = defaultdict(list)
+    for org, key in await engine.read(now, pick):
+        by_org[org].append(key)
+    return sum(
+        [
+            await engine.write(now, partial(remove, org=org, keys=keys), org=org)
+            for org, keys in by_org.items()
+        ]
+    )
+
+
+async def sweep_inbox(engine: Engine, now: datetime, keeping: RetentionRules) -> int:
+    """Removes entries of inboxes after three months."""
+
+    async def pick(tx: Tx) -> list[tuple[OrgId, PersonId, str]]:
+        return await notices_kept.inbox_past(tx, tx.now - INBOX_FOR, ROWS)
+
+    expired = await engine.read(now, pick)
+
+    async def remove(tx: Tx) -> int:
+        return sum([await notices_kept.remove_entry(tx, org, person, key) for org, person, key in expired])
+
+    return await engine.write(now, remove, org={org for org, _, _ in expired}) if expired else 0
+
+
 # One line adds a table; each in transactions of its own, so that none stops another.
 SWEEPS: Mapping[str, Sweep] = {
     "runs": sweep_runs,
@@ -197,6 +244,9 @@ SWEEPS: Mapping[str, Sweep] = {
     "events": sweep_events,
     "event_bodies": sweep_bodies,
     "own_changes": sweep_own_changes,
+    "notices": sweep_notices,
+    "messages": sweep_messages,
+    "inbox": sweep_inbox,
     "sessions": sweep_sessions,
     "login_attempts": _simple(partial(limits.forget_ended, max_rows=ROWS)),
     "rate_windows": _simple(partial(retention.remove_windows, max_rows=ROWS)),
@@ -212,6 +262,9 @@ FULL: Mapping[str, int] = {
     "occurrences": ROWS,
     "step_values": ROWS,
     "events": ROWS,
+    "notices": ROWS,
+    "messages": ROWS,
+    "inbox": ROWS,
 }
 
 

@@ -450,6 +450,8 @@ async def _end(
 def _report_end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
     failpoint("after_finish")
     ctx.wake("ready")
+    if end.status is not RunStatus.SUCCEEDED:
+        ctx.wake("notice")
     ctx.metrics.count("steward_runs_finished_total", status=str(end.status))
     run, org = claimed.run.id, claimed.lease.org
     ctx.log.info("run_finished", run=run, org=org, status=end.status, code=end.code)

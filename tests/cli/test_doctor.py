@@ -31,6 +31,8 @@ NAMES = [
     "private_hosts",
     "put_off",
     "store_events",
+    "mail",
+    "notices",
     "walls",
     "confined",
     "built",

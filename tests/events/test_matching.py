@@ -3,9 +3,11 @@
 from dataclasses import replace
 from typing import Any, cast
 
+from steward.model.notice import Topic
 from steward.templates.base import Template
 from steward.templates.hide_out_of_stock_products import TEMPLATE as HIDE
 from tests.events.world import Ears, order
+from tests.notifications.telling import told
 
 LIMIT = 256 * 1024
 
@@ -77,6 +79,7 @@ async def test_two_hundred_runs_wait_and_every_further_event_is_counted(ears: Ea
         assert [run["code"] for run in runs[200:]] == ["too_many_waiting"] * 5 + ["event_too_large"]
         trigger = await ears.trigger(automation)
         assert (trigger["events_dropped"], trigger["events_dropped_at"]) == (6, runs[-1]["queued_at"])
+    assert [(row["topic"], row["count"]) for row in await told(ears.shop)] == [(Topic.EVENTS_DROPPED, 6)] * 2
     assert (await ears.token.post(f"/v1/automations/runs/{runs[3]['id']}/cancel")).status == 200
     await ears.deliver("order.created", order(300))
     await ears.tick("match")

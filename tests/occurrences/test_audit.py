@@ -10,7 +10,10 @@ import pytest
 
 from steward.database.automations import occurrences
 from steward.database.automations.occurrences import StoredSlot
+from steward.database.engine.base import Tx
 from steward.model.automation import Automation
+from steward.model.ids import OrgId
+from steward.model.notice import Topic
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.occurrences.audit import audit_slots
 from steward.telemetry.log import Log
@@ -69,6 +72,11 @@ async def lose(world: World, made: Automation, *slots: datetime) -> None:
         assert gone == 1
 
 
+async def _told(tx: Tx, org: OrgId) -> list[tuple[str, int, str]]:
+    rows = await tx.all("SELECT topic, count, automation_id FROM notices WHERE org_id = :org", {"org": org})
+    return [(row["topic"], row["count"], row["automation_id"]) for row in rows]
+
+
 async def days(world: World, made: Automation, last: int) -> None:
     """Dispatches every morning up to the given day of May, each run ending at once."""
     for day in range(1, last + 1):
@@ -118,6 +126,8 @@ async def test_a_missing_slot_is_logged_counted_and_written(world: World, audito
     assert (row.version, row.run_at, row.local_key) == (0, row.slot_at, "2026-05-02T08:00")
     [line] = world.lines
     assert "slot_missing" in line
+    told = await world.write(partial(_told, org=made.org))
+    assert told == [(Topic.SLOT_MISSING, 1, made.id)]
     assert made.id in line
     await world.clock.advance(7200)
     await auditor.tick()

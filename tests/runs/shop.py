@@ -149,7 +149,10 @@ class Shop:
     async def another_worker(self) -> Worker:
         """A worker of the present process."""
         return await worker.register(
-            self.service.worker_context, self.service.hints, poll=timedelta(seconds=1)
+            self.service.worker_context,
+            self.service.hints,
+            poll=timedelta(seconds=1),
+            notifications=self.service.notifications,
         )
 
     async def drain(self) -> None:

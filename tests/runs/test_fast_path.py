@@ -29,7 +29,17 @@ from steward.runs.start import StartedRun
 from steward.runs.worker_context import LeaseLost
 from tests.runs.shop import Shop, neighbour
 
-TABLES = ("runs", "steps", "step_values", "schedules", "occurrences", "automations", "idempotency_keys")
+TABLES = (
+    "runs",
+    "steps",
+    "step_values",
+    "schedules",
+    "occurrences",
+    "automations",
+    "idempotency_keys",
+    "notices",
+)
+FAILURES = ("step_failed", "some_changes_failed", "all_conflicted", "outcome_unknown")
 # Stamps come from one clock of all organizations; runs that start together take theirs in no given order.
 STAMP = "vt"
 HOURLY = {"cadence": "hourly"}
@@ -78,11 +88,15 @@ class Side:
         except Refusal as refusal:
             return type(refusal).__name__
 
-    async def finish(self, number: int, *, with_step: bool, message: str | None) -> str:
-        """Ends a claimed run successfully, with its last step in the same commit or without."""
+    async def finish(
+        self, number: int, *, with_step: bool, message: str | None, failure: str | None = None
+    ) -> str:
+        """Ends a claimed run: successfully with its last step in the same commit or without, or failed."""
         claimed = self.claimed.pop(number)
         ctx, now = self.shop.service.worker_context, self.shop.clock.now()
         end = RunEnd(RunStatus.SUCCEEDED, message=message, summary={"text": "Done."}, result={"seen": 1})
+        if failure is not None:
+            end, with_step = RunEnd(RunStatus.FAILED, failure, "It failed."), False
         run, lease = claimed.run, claimed.lease
         request = FinishRequest(lease, end, run.automation_id, run.mode, ctx.automation_rules)
         try:
@@ -190,6 +204,7 @@ class Both:
                 number=number,
                 with_step=random.random() < 0.5,
                 message=random.choice([None, "Done."]),
+                failure=random.choice(FAILURES) if random.random() < 0.3 else None,
             )
             for number in numbers
         ]
@@ -244,6 +259,11 @@ def _named(column: str, value: object, names: dict[object, str], texts: dict[str
         return value is not None  # one organization and one person a side
     if isinstance(value, str) and value in names:
         return names[value]
+    if column == "id":
+        return "an id"
+    if column == "dedupe":
+        for id_, name in names.items():
+            value = str(value).replace(str(id_), name)
     if column == "integration_id":
         return texts.get(str(value), value)
     if isinstance(value, bytes | str):

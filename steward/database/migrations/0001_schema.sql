@@ -642,7 +642,7 @@ CREATE TABLE service_stats (
 -- Notifications -------------------------------------------------------------------------------------
 
 -- Facts to tell people, written in the transaction that makes the fact; `topic` is one of model/notice.py. `facts`
--- holds what a message says, as it was then.
+-- holds what a message says, as it was then. `inbox_only`: it may have been sent before the database was put back.
 CREATE TABLE notices (
     org_id {int} NOT NULL REFERENCES organizations,
     id {id} NOT NULL,
@@ -660,6 +660,7 @@ CREATE TABLE notices (
     state {text} NOT NULL CHECK (state IN ('new', 'fanned_out', 'poison')),
     failures {int} NOT NULL DEFAULT 0 CHECK (failures BETWEEN 0 AND 5),
     not_before {ms} NOT NULL,
+    inbox_only {bool} NOT NULL DEFAULT FALSE,
     PRIMARY KEY (org_id, id),
     UNIQUE (org_id, dedupe)
 ) {rowless};
@@ -724,7 +725,8 @@ CREATE TABLE messages (
     CHECK ((person_id = 0) <> (route_id = ''))
 ) {rowless};
 CREATE UNIQUE INDEX messages_open ON messages (org_id, person_id, route_id, channel, kind) WHERE state = 'collecting';
-CREATE INDEX messages_due ON messages (next_try_at) WHERE next_try_at IS NOT NULL;
+CREATE INDEX messages_to_close ON messages (next_try_at, id) WHERE state = 'collecting';
+CREATE INDEX messages_due ON messages (channel, next_try_at, id) WHERE state IN ('due', 'sending');
 CREATE INDEX messages_of_receiver ON messages (org_id, person_id, route_id, channel, closed_at);
 CREATE INDEX messages_sent ON messages (org_id, channel, sent_at) WHERE sent_at IS NOT NULL;
 

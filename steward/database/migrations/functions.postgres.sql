@@ -490,9 +490,20 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     ORDER BY n.not_before, n.id LIMIT max_rows
 $$;
 
-CREATE OR REPLACE FUNCTION queue_messages(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+-- Collected messages to close.
+CREATE OR REPLACE FUNCTION queue_messages_to_close(max_rows bigint) RETURNS TABLE (org_id bigint, id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT m.org_id, m.id FROM messages AS m WHERE m.next_try_at <= steward_now()
+    SELECT m.org_id, m.id FROM messages AS m WHERE m.state = 'collecting' AND m.next_try_at <= steward_now()
+      AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
+                      WHERE f.task = 'close_messages' AND f.key = m.id AND f.not_before > steward_now())
+    ORDER BY m.next_try_at, m.id LIMIT max_rows
+$$;
+
+-- Messages of a channel to deliver.
+CREATE OR REPLACE FUNCTION queue_messages(of_channel text, max_rows bigint) RETURNS TABLE (org_id bigint, id text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT m.org_id, m.id FROM messages AS m
+    WHERE m.channel = of_channel AND m.state IN ('due', 'sending') AND m.next_try_at <= steward_now()
       AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
                       WHERE f.task = 'send' AND f.key = m.id AND f.not_before > steward_now())
     ORDER BY m.next_try_at, m.id LIMIT max_rows

@@ -28,7 +28,7 @@ _INSERT = (
 )
 _SELECT = (
     "SELECT org_id, id, topic, dedupe, automation_id, run_id, approval_id, integration_id, route_id,"
-    " person_id, count, facts, created_at, failures FROM notices"
+    " person_id, count, facts, created_at, inbox_only FROM notices"
 )
 
 
@@ -131,5 +131,5 @@ def stored_notice(row: Row) -> StoredNotice:
             count=row["count"],
         ),
         from_ms(row["created_at"]),
-        row["failures"],
+        bool(row["inbox_only"]),
     )

@@ -12,6 +12,9 @@ from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId,
 from steward.model.refusals import NotFound
 
 EXPIRED_BATCH = 100
+WARN_BATCH = 100
+# When people are first told again, as a share of an approval's time.
+FIRST_WARNING = 0.5
 _SELECT = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
     " a.counts, a.warnings, a.follows, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
@@ -26,9 +29,9 @@ async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: Integra
     """Stores a pending approval."""
     await tx.execute(
         "INSERT INTO approvals (org_id, id, run_id, automation_id, integration_id, round, kind, version,"
-        " status, change_hash, counts, warnings, follows, created_at, expires_at)"
+        " status, change_hash, counts, warnings, follows, created_at, expires_at, warn_at)"
         " VALUES (:org, :id, :run, :automation, :integration, :round, :kind, :version, :status, :hash,"
-        " :counts, :warnings, :follows, :created, :expires)",
+        " :counts, :warnings, :follows, :created, :expires, :warn)",
         {
             "org": org,
             "id": approval.id,
@@ -45,6 +48,7 @@ async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: Integra
             "follows": Json(approval.follows.wire()),
             "created": approval.created_at,
             "expires": approval.expires_at,
+            "warn": approval.created_at + (approval.expires_at - approval.created_at) * FIRST_WARNING,
         },
     )
 
@@ -133,6 +137,39 @@ async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, Appro
         {"most": limit},
     )
     return [(OrgId(row["org_id"]), ApprovalId(row["id"])) for row in rows]
+
+
+async def to_warn(tx: Tx) -> list[tuple[OrgId, ApprovalId]]:
+    """Returns approvals to tell people of again, of every organization, without deferred ones."""
+    rows = await tx.all(
+        Both(
+            "SELECT org_id, id FROM approvals WHERE warn_at <= {now}"
+            f"{NOT_DEFERRED.format(tick='warn', key='approvals.id')} ORDER BY warn_at, id LIMIT :most",
+            "SELECT org_id, id FROM queue_warn(:most)",
+        ),
+        {"most": WARN_BATCH},
+    )
+    return [(OrgId(row["org_id"]), ApprovalId(row["id"])) for row in rows]
+
+
+async def warned(tx: Tx, org: OrgId, approval: ApprovalId, *, step: int, next_at: datetime | None) -> bool:
+    """Notes that people are told for the `step`-th time; returns False when they need not be.
+
+    They need not when it was decided, has expired, or somebody else tells them.
+    """
+    touched = await tx.execute(
+        "UPDATE approvals SET warn_at = :next, warned = :step"
+        " WHERE org_id = :org AND id = :approval AND status = 'pending' AND warn_at <= {now}"
+        " AND warned < :step AND expires_at > {now}",
+        {"org": org, "approval": approval, "step": step, "next": next_at},
+    )
+    if not touched:  # its end is near: the task that expires it says the rest
+        await tx.execute(
+            "UPDATE approvals SET warn_at = NULL"
+            " WHERE org_id = :org AND id = :approval AND warn_at <= {now} AND expires_at <= {now}",
+            {"org": org, "approval": approval},
+        )
+    return touched == 1
 
 
 def _approval(row: Row) -> Approval:

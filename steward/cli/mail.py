@@ -1,0 +1,75 @@
+"""mail test: sends a test mail by the service's mail server and says what became of it."""
+
+from typing import Any
+
+from steward.cli.command import CliArgs, Command, CommandFailed, Facts, option
+from steward.config import Settings
+from steward.model.ids import new_id
+from steward.outbound.mail import MailTransport
+from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, compose, mailboxes_of
+from steward.outbound.mail_server import MailResult, MailServer
+from steward.startup import mail_server
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+
+NOT_SET_UP = (
+    "No mail server is set. Give STEWARD_SMTP_URL (smtp://USER:PASSWORD@HOST:PORT) and STEWARD_MAIL_FROM;"
+    " until then people are told in the web app alone."
+)
+
+
+def transport_of(settings: Settings, clock: Any) -> MailTransport:
+    """Returns a client for the mail server of the settings, which logs nothing."""
+    register = Register()
+    if settings.smtp_url is not None and settings.smtp_url.password:
+        register.add(settings.smtp_url.password)
+    log = Log(lambda line: None, clock, register)
+    return MailTransport(clock, register, log, private_hosts=frozenset(settings.allow_private_hosts))
+
+
+async def check_server(transport: MailTransport, server: MailServer) -> None:
+    """Connects, encrypts and signs in without sending a message. Raises CallError."""
+    try:
+        await transport.check(server)
+    finally:
+        await transport.aclose()
+
+
+async def test(args: CliArgs) -> Facts:
+    """Sends one mail; fails with the reason when the server did not accept it."""
+    settings = args.settings
+    if settings.smtp_url is None or settings.mail_from is None:
+        raise CommandFailed("not_configured", NOT_SET_UP)
+    content = MailContent(
+        sender=mailboxes_of(settings.mail_from)[0],
+        to=[Mailbox(args.options.to)],
+        subject="Test mail from Steward",
+        message_id=new_id(args.now()),
+        date=args.now(),
+        text=f"Mail from Steward reaches you.\n\n{settings.web_origin}\n",
+        headers={"Auto-Submitted": "auto-generated"},
+    )
+    try:
+        message = compose(content)
+    except InvalidMail as error:
+        raise CommandFailed("invalid_address", str(error)) from None
+    transport = transport_of(settings, args.clock)
+    try:
+        outcome = await transport.send(mail_server(settings.smtp_url), message)
+    finally:
+        await transport.aclose()
+    facts = {"result": str(outcome.result), "code": outcome.code, "reply": outcome.reply}
+    if outcome.result is not MailResult.ACCEPTED:
+        words = "The mail server did not accept it." if outcome.error is None else outcome.error.message
+        raise CommandFailed("mail_not_accepted", words, facts)
+    return facts
+
+
+COMMANDS = [
+    Command(
+        "mail test",
+        "send a test mail by the service's mail server",
+        test,
+        (option("--to", required=True, metavar="ADDRESS", help="where it goes"),),
+    )
+]

@@ -1,0 +1,140 @@
+"""Who may be told things in an organization: its people with what they prefer, and its routes' filters."""
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from steward.database.engine.base import Row, Tx
+from steward.model.account import Role
+from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId, RouteId, RunId
+from steward.model.notice import ChannelName, Preferences, Topic, preferences_from_json
+
+# So many mails in a row were refused for good that a person gets none until somebody tries again.
+REFUSALS_TO_STOP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PersonToTell:
+    """A member who has joined and is active."""
+
+    person: PersonId
+    role: Role
+    email: str
+    preferences: Preferences
+    mail_refusals: int
+
+    @property
+    def takes_mail(self) -> bool:
+        """Whether the person's mail server takes messages."""
+        return self.mail_refusals < REFUSALS_TO_STOP
+
+
+@dataclass(frozen=True, slots=True)
+class RouteToTell:
+    """A working route with its filter; null stands for all."""
+
+    route: RouteId
+    channel: ChannelName
+    topics: frozenset[Topic]
+    automations: frozenset[AutomationId] | None
+    integrations: frozenset[IntegrationId] | None
+
+
+_PEOPLE = (
+    "SELECT m.person_id, m.role, p.email, n.preferences, coalesce(n.mail_refusals, 0) AS mail_refusals"
+    " FROM members AS m JOIN people AS p ON p.person_id = m.person_id"
+    " LEFT JOIN notification_preferences AS n ON n.org_id = :org AND n.person_id = m.person_id"
+    " WHERE m.org_id = :org AND m.active AND m.account_active AND NOT m.invited AND p.active"
+    " AND NOT p.unclaimed"
+)
+
+
+async def people(tx: Tx, org: OrgId) -> list[PersonToTell]:
+    """Returns the organization's active members who have joined."""
+    return [_person(row) for row in await tx.all(f"{_PEOPLE} ORDER BY m.person_id", {"org": org})]
+
+
+async def person(tx: Tx, org: OrgId, who: PersonId) -> PersonToTell | None:
+    """Returns one member as of now; None when not active, or not joined."""
+    row = await tx.first(f"{_PEOPLE} AND m.person_id = :person", {"org": org, "person": who})
+    return None if row is None else _person(row)
+
+
+def _person(row: Row) -> PersonToTell:
+    stored = json.loads(row["preferences"]) if row["preferences"] else {}
+    return PersonToTell(
+        PersonId(row["person_id"]),
+        Role(row["role"]),
+        row["email"],
+        preferences_from_json(stored),
+        row["mail_refusals"],
+    )
+
+
+async def routes(tx: Tx, org: OrgId) -> list[RouteToTell]:
+    """Returns the organization's routes that are not broken."""
+    rows = await tx.all(
+        "SELECT id, channel, topics, automation_ids, integration_ids FROM notification_routes"
+        " WHERE org_id = :org AND state = 'ok' ORDER BY id",
+        {"org": org},
+    )
+    return [
+        RouteToTell(
+            RouteId(row["id"]),
+            ChannelName(row["channel"]),
+            frozenset(Topic(topic) for topic in json.loads(row["topics"])),
+            frozenset(json.loads(row["automation_ids"])) if row["automation_ids"] else None,
+            frozenset(json.loads(row["integration_ids"])) if row["integration_ids"] else None,
+        )
+        for row in rows
+    ]
+
+
+async def route_is_open(tx: Tx, org: OrgId, route: RouteId) -> bool:
+    """Whether the route is still there and not broken."""
+    row = await tx.first(
+        "SELECT 1 AS found FROM notification_routes WHERE org_id = :org AND id = :route AND state = 'ok'",
+        {"org": org, "route": route},
+    )
+    return row is not None
+
+
+async def makers(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, PersonId | None]:
+    """Returns who made each of the automations."""
+    rows = await tx.all(
+        "SELECT id, created_by FROM automations WHERE org_id = :org AND id IN (:automations)",
+        {"org": org, "automations": list(automations)},
+    )
+    return {AutomationId(row["id"]): row["created_by"] for row in rows}
+
+
+async def starters(tx: Tx, org: OrgId, runs: Collection[RunId]) -> dict[RunId, PersonId | None]:
+    """Returns who started each of the runs by hand."""
+    rows = await tx.all(
+        "SELECT id, created_by FROM runs WHERE org_id = :org AND id IN (:runs)",
+        {"org": org, "runs": list(runs)},
+    )
+    return {RunId(row["id"]): row["created_by"] for row in rows}
+
+
+async def count_refusal(tx: Tx, org: OrgId, who: PersonId) -> int:
+    """Counts a mail that the person's server refused for good; returns how many in a row."""
+    row = await tx.first(
+        "INSERT INTO notification_preferences AS n"
+        " (org_id, person_id, preferences, mail_refusals, updated_at)"
+        " VALUES (:org, :person, '{}', 1, :now) ON CONFLICT (org_id, person_id)"
+        " DO UPDATE SET mail_refusals = n.mail_refusals + 1 RETURNING mail_refusals",
+        {"org": org, "person": who},
+    )
+    return 0 if row is None else int(row["mail_refusals"])
+
+
+async def forget_refusals(tx: Tx, org: OrgId, who: PersonId) -> None:
+    """Notes that the person's mail is accepted, or that it is to be tried again."""
+    await tx.execute(
+        "UPDATE notification_preferences SET mail_refusals = 0"
+        " WHERE org_id = :org AND person_id = :person AND mail_refusals > 0",
+        {"org": org, "person": who},
+    )

@@ -1,0 +1,70 @@
+"""Removes expired notices, messages and entries of inboxes, a bounded number at a time."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from steward.database.engine.base import Both, Tx
+from steward.model.ids import OrgId, PersonId, first_id
+
+
+async def notices_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
+    """Returns the oldest notices made before an instant, of every organization."""
+    rows = await tx.all(
+        Both(
+            "SELECT o.org_id, n.id FROM dir_orgs AS o CROSS JOIN notices AS n"
+            " WHERE n.org_id = o.org_id AND n.id < :border ORDER BY o.org_id, n.id LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_notices(:border, :most)",
+        ),
+        {"border": first_id(before), "most": max_rows},
+    )
+    return [(OrgId(row["org_id"]), row["id"]) for row in rows]
+
+
+async def remove_notices(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
+    """Removes notices; returns how many."""
+    return await tx.execute(
+        "DELETE FROM notices WHERE org_id = :org AND id IN (:keys)", {"org": org, "keys": list(keys)}
+    )
+
+
+async def messages_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, str]]:
+    """Returns the oldest messages made before an instant that have ended, of every organization."""
+    rows = await tx.all(
+        Both(
+            "SELECT o.org_id, m.id FROM dir_orgs AS o CROSS JOIN messages AS m"
+            " WHERE m.org_id = o.org_id AND m.id < :border AND m.next_try_at IS NULL"
+            " ORDER BY o.org_id, m.id LIMIT :most",
+            "SELECT org_id, id FROM queue_retain_messages(:border, :most)",
+        ),
+        {"border": first_id(before), "most": max_rows},
+    )
+    return [(OrgId(row["org_id"]), row["id"]) for row in rows]
+
+
+async def remove_messages(tx: Tx, org: OrgId, keys: Sequence[str]) -> int:
+    """Removes messages that have ended, with the list of what they told; returns how many."""
+    return await tx.execute(
+        "DELETE FROM messages WHERE org_id = :org AND id IN (:keys) AND next_try_at IS NULL",
+        {"org": org, "keys": list(keys)},
+    )
+
+
+async def inbox_past(tx: Tx, before: datetime, max_rows: int) -> list[tuple[OrgId, PersonId, str]]:
+    """Returns entries of inboxes that nothing was added to since an instant, of every organization."""
+    rows = await tx.all(
+        Both(
+            "SELECT i.org_id, i.person_id, i.id FROM inbox AS i WHERE i.last_at < :before"
+            " ORDER BY i.last_at LIMIT :most",
+            "SELECT org_id, person_id, id FROM queue_retain_inbox(:before, :most)",
+        ),
+        {"before": before, "most": max_rows},
+    )
+    return [(OrgId(row["org_id"]), PersonId(row["person_id"]), row["id"]) for row in rows]
+
+
+async def remove_entry(tx: Tx, org: OrgId, person: PersonId, entry: str) -> int:
+    """Removes an entry of a person's inbox."""
+    return await tx.execute(
+        "DELETE FROM inbox WHERE org_id = :org AND person_id = :person AND id = :entry",
+        {"org": org, "person": person, "entry": entry},
+    )

@@ -1,0 +1,48 @@
+"""What the periodic tasks of notifications need."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from steward.clock import Clock
+from steward.database.engine.base import Engine, Tx
+from steward.model.ids import OrgId, RouteId
+from steward.model.notice import ChannelName
+from steward.notifications.channel import Channels, DeliveryOutcome
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+
+# Called in the transaction that stores what became of a delivery to a route.
+RecordRoute = Callable[[Tx, OrgId, RouteId, DeliveryOutcome], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationRules:
+    """The settings of notifications, with their defaults."""
+
+    window: timedelta = timedelta(minutes=15)
+    quiet_periods: int = 3
+    mail_per_day: int = 5000
+
+
+@dataclass(slots=True)
+class ChannelsDown:
+    """Channels that could not be reached by this process: since when, and when they are tried again."""
+
+    since: dict[ChannelName, datetime] = field(default_factory=dict)
+    probe_at: dict[ChannelName, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationContext:
+    """The periodic tasks' view of the process; `channels` are those that are set up."""
+
+    engine: Engine
+    clock: Clock
+    log: Log
+    metrics: Metrics
+    channels: Channels
+    rules: NotificationRules = NotificationRules()
+    record_route: RecordRoute | None = None
+    wake: Callable[[str], None] = lambda kind: None
+    down: ChannelsDown = field(default_factory=ChannelsDown)

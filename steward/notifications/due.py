@@ -1,0 +1,117 @@
+"""When a message is due and tried again: windows, quiet hours, digests and backoff, as pure arithmetic.
+
+See docs/design/notifications.md#when-a-message-is-due.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from steward.model.notice import Digest, MailChoice, QuietHours
+from steward.scheduling.zones import instant_of
+
+# An approval is told of within this share of its own lifetime, but not in less than a minute.
+APPROVAL_SHARE = 0.05
+APPROVAL_SOONEST = timedelta(minutes=1)
+# After which time each failed delivery is repeated, give or take a fifth; the last holds for all that follow.
+BACKOFF = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 7200, 21_600, 43_200))
+TRIED_FOR = timedelta(hours=24)
+_SPREAD = 0.2
+_LONGEST_RETRY_AFTER = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSpan:
+    """An approval that a message tells of: when its fact was, and the span in which it can be decided."""
+
+    told_at: datetime
+    asked_at: datetime
+    expires_at: datetime
+
+    @property
+    def latest(self) -> datetime:
+        """Until when it has to be told of within a window."""
+        share = (self.expires_at - self.asked_at) * APPROVAL_SHARE
+        return self.told_at + max(share, APPROVAL_SOONEST)
+
+
+@dataclass(frozen=True, slots=True)
+class DueRules:
+    """What decides when a message to one receiver by one channel is due; routes have the window alone."""
+
+    window: timedelta
+    last_closed_at: datetime | None
+    choice: MailChoice = MailChoice.NOW
+    quiet_hours: QuietHours | None = None
+    wake_for_expiry: bool = True
+    digest: Digest | None = None
+    zone: ZoneInfo | None = None
+
+
+def due_at(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
+    """Returns when a message is due that is told of at `now`; `approvals` are those it tells of."""
+    if rules.choice is MailChoice.DIGEST and rules.digest is not None and rules.zone is not None:
+        due = next_digest(now, rules.digest, rules.zone)
+    else:
+        due = _end_of_window(now, rules, approvals)
+    if rules.quiet_hours is not None and rules.zone is not None:
+        due = end_of_quiet(due, rules.quiet_hours, rules.zone)
+    if rules.wake_for_expiry and any(now < approval.expires_at < due for approval in approvals):
+        return now
+    return due
+
+
+def _end_of_window(now: datetime, rules: DueRules, approvals: Sequence[ApprovalSpan]) -> datetime:
+    if rules.last_closed_at is None or rules.last_closed_at + rules.window <= now:
+        return now
+    soonest = min([approval.latest for approval in approvals], default=rules.last_closed_at + rules.window)
+    return max(now, min(rules.last_closed_at + rules.window, soonest))
+
+
+def next_digest(now: datetime, digest: Digest, zone: ZoneInfo) -> datetime:
+    """Returns the first digest time after `now`; with no days at all, that of the next day."""
+    day = now.astimezone(zone).date() - _DAY
+    while True:
+        at, _ = instant_of(day, digest.at, zone)
+        if at > now and (not digest.days or day.weekday() in digest.days):
+            return at
+        day += _DAY
+
+
+def end_of_quiet(at: datetime, quiet: QuietHours, zone: ZoneInfo) -> datetime:
+    """Returns `at`, or the end of the quiet hours that hold it; adjoining quiet hours are one.
+
+    Hours that end when they begin are none.
+    """
+    if quiet.start == quiet.end:
+        return at
+    day = at.astimezone(zone).date() - 2 * _DAY
+    for offset in range(11):  # a quiet time of every day ends at most a day before the next begins
+        start, end = _quiet_of(day + offset * _DAY, quiet, zone)
+        if (day + offset * _DAY).weekday() in quiet.days and start <= at < end:
+            at = end
+    return at
+
+
+def _quiet_of(day: date, quiet: QuietHours, zone: ZoneInfo) -> tuple[datetime, datetime]:
+    """Returns start and end of the quiet hours that begin on a day; `end` may be on the next one."""
+    last = day if quiet.end > quiet.start else day + _DAY
+    return instant_of(day, quiet.start, zone)[0], instant_of(last, quiet.end, zone)[0]
+
+
+def next_try(
+    now: datetime, message: str, *, attempt: int, ends_at: datetime, retry_after: timedelta | None
+) -> datetime | None:
+    """Returns when a message is tried again after its failed `attempt`-th delivery; None when it is over.
+
+    What the receiver asked for is honoured up to an hour. The spread is fixed by the message's id.
+    """
+    base = BACKOFF[min(attempt, len(BACKOFF)) - 1]
+    share = zlib.crc32(f"{message}|{attempt}".encode()) / 0xFFFFFFFF
+    wait = base * (1 - _SPREAD + 2 * _SPREAD * share)
+    if retry_after is not None:
+        wait = max(wait, min(retry_after, _LONGEST_RETRY_AFTER))
+    return now + wait if now + wait < ends_at else None

@@ -1,0 +1,97 @@
+"""The channel `email`: one mail to one member by the operator's own mail server."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from steward.model.ids import OrgId, PersonId
+from steward.model.notice import MessageKind, NoticeMessage
+from steward.notifications.account_mail import AccountMail
+from steward.notifications.channel import DeliveryOutcome, DeliveryResult
+from steward.notifications.mail import mail_words
+from steward.outbound.errors import LocalQueueFull
+from steward.outbound.mail import MailTransport
+from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, MailMessage, compose
+from steward.outbound.mail_server import MailOutcome, MailResult, MailServer
+
+_MAX_WAIT_S: Final = 60.0
+_AUTOMATIC: Final = {"Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All"}
+# Answers that are about the server as a whole, and not about one message.
+_SERVER_CODES: Final = frozenset((421, 454, 530, 534, 535, 538))
+
+
+@dataclass(frozen=True, slots=True)
+class EmailChannel:
+    """Sends mails by `server` in the name of `sender`.
+
+    `open_account_mail` opens the sealed content of a mail of one's account; `unsubscribe_url` returns the
+    address that ends a person's digests.
+    """
+
+    transport: MailTransport
+    server: MailServer
+    sender: Mailbox
+    web_origin: str
+    open_account_mail: Callable[[NoticeMessage], Awaitable[AccountMail]] | None = None
+    unsubscribe_url: Callable[[OrgId, PersonId], str] | None = None
+    max_wait_s: float = field(default=_MAX_WAIT_S)
+
+    async def deliver(self, message: NoticeMessage) -> DeliveryOutcome:
+        """Sends one mail. The bytes of a repeat are those of the first, for the message is fixed."""
+        try:
+            mail = await self.composed(message)
+        except InvalidMail as error:
+            return DeliveryOutcome(DeliveryResult.REFUSED, error=str(error))
+        outcome = await self.transport.send(self.server, mail, max_wait_s=self.max_wait_s)
+        return delivery_outcome(outcome)
+
+    async def composed(self, message: NoticeMessage) -> MailMessage:
+        """Returns the mail as it is sent. Raises InvalidMail."""
+        if message.kind is MessageKind.TRANSACTIONAL and self.open_account_mail is not None:
+            mail = await self.open_account_mail(message)
+            said = mail.words()
+            to = Mailbox(mail.to)
+        else:
+            said = mail_words(message, web_origin=self.web_origin)
+            to = Mailbox(message.address or "")
+        content = MailContent(
+            sender=self.sender,
+            to=[to],
+            subject=said.subject,
+            message_id=message.id,
+            date=message.closed_at,
+            text=said.text,
+            html=said.html,
+            headers={**_AUTOMATIC, **self._further_headers(message)},
+        )
+        return compose(content)
+
+    def _further_headers(self, message: NoticeMessage) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        automations = {stored.notice.automation for stored in message.notices}
+        if len(automations) == 1 and (automation := automations.pop()) is not None:
+            domain = self.sender.address.rpartition("@")[2]
+            headers["References"] = f"<automation-{automation}@{domain}>"
+        is_digest = message.kind is MessageKind.DIGEST and message.person is not None
+        if is_digest and self.unsubscribe_url is not None and message.person is not None:
+            headers["List-Unsubscribe"] = f"<{self.unsubscribe_url(message.org, message.person)}>"
+            headers["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+        return headers
+
+
+def delivery_outcome(outcome: MailOutcome) -> DeliveryOutcome:
+    """Returns what the server's answer means for a message.
+
+    What failed before the server said anything about the message is the server's own: the channel is down.
+    """
+    words = None if outcome.error is None else outcome.error.message
+    if outcome.result is MailResult.ACCEPTED:
+        return DeliveryOutcome(DeliveryResult.ACCEPTED, outcome.code)
+    if outcome.result is MailResult.REFUSED:
+        return DeliveryOutcome(DeliveryResult.REFUSED, outcome.code, words)
+    is_down = (
+        outcome.result is MailResult.DEFERRED
+        and not isinstance(outcome.error, LocalQueueFull)
+        and (outcome.code is None or outcome.code in _SERVER_CODES)
+    )
+    return DeliveryOutcome(DeliveryResult.TRY_AGAIN, outcome.code, words, is_down=is_down)

@@ -1,0 +1,172 @@
+"""Every fact has its notice, written with it: one a fact, and none for what went well."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward import worker
+from steward.connections import connect
+from steward.connectors.base.connector import Health
+from steward.database.engine.base import Tx
+from steward.model.approval import ApprovalStatus
+from steward.model.connection import ConnectionState
+from steward.model.json import JsonObject
+from steward.model.notice import Topic
+from steward.model.run import Mode, Run, RunStatus
+from steward.outbound.errors import Unauthorized
+from steward.runs import approval, claim, finish
+from steward.runs.finish import FinishRequest, RunEnd
+from tests.automations.world import DAILY, World, make_world
+from tests.fake_clock import FakeClock
+from tests.notifications.telling import told
+from tests.runs.shop import Shop, connect_all, open_shop
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service beside the fake shop."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def _topics(shop: Shop) -> list[str]:
+    return [row["topic"] for row in await told(shop)]
+
+
+async def test_an_approval_is_told_of_at_its_start_half_and_nine_tenths_of_its_time(shop: Shop) -> None:
+    """Within half a minute of each, and never again after the decision."""
+    run = await shop.waiting(await shop.hiding())
+    [waiting] = await told(shop)
+    asked = await shop.approval(run)
+    assert (waiting["topic"], waiting["approval_id"], waiting["run_id"]) == (
+        Topic.APPROVAL_WAITING, asked.id, run.id,
+    )  # fmt: skip
+    assert waiting["facts"]["changes"] == asked.counts["total"]
+    await shop.pass_time(hours=35, minutes=59)
+    assert len(await told(shop)) == 1
+    await shop.pass_time(minutes=1)
+    assert [row["facts"].get("percent") for row in await told(shop)] == [None, 50]
+    await shop.pass_time(hours=28, minutes=48)
+    assert [row["facts"].get("percent") for row in await told(shop)] == [None, 50, 90]
+    await shop.approve(run)
+    await shop.pass_time(hours=4)
+    assert len(await told(shop)) == 3
+
+
+async def test_a_decided_approval_is_not_told_of_again(shop: Shop) -> None:
+    """Its time to be told at goes with the decision."""
+    run = await shop.waiting(await shop.hiding())
+    await shop.reject(run)
+    await shop.pass_time(hours=71)
+    assert await _topics(shop) == [Topic.APPROVAL_WAITING]
+
+
+async def test_after_a_standstill_only_the_latest_step_is_told(shop: Shop) -> None:
+    """Nobody is told of the half when nine tenths have passed, and of nothing when all has."""
+    first = await shop.waiting(await shop.hiding())
+    await shop.clock.advance(timedelta(hours=70).total_seconds())
+    asked = await shop.approval(first)
+    for _ in range(2):
+        await shop.write(partial(approval.warn, org=shop.owner.org, approval=asked.id))
+    assert [row["facts"].get("percent") for row in await told(shop)] == [None, 90]
+    await shop.clock.advance(timedelta(hours=2).total_seconds())
+    await shop.write(partial(approval.warn, org=shop.owner.org, approval=asked.id))
+    assert len(await told(shop)) == 2
+
+
+async def test_an_approval_that_nobody_gave_is_told_of_once(shop: Shop) -> None:
+    """Its run ends expired, which is no further notice."""
+    run = await shop.waiting(await shop.hiding())
+    await shop.pass_time(hours=73)
+    assert (await shop.approval(run)).status is ApprovalStatus.EXPIRED
+    assert (await _topics(shop))[-1] == Topic.APPROVAL_EXPIRED
+    assert (await _topics(shop)).count(Topic.RUN_FAILED) == 0
+
+
+async def _end(shop: Shop, run: Run, end: RunEnd) -> None:
+    hired = await shop.hired()
+    ctx = shop.service.worker_context
+    [lease] = await claim.claim(ctx, hired.id, free=1, full=())
+    assert lease.run == run.id
+    assert await claim.start_claimed(ctx, lease) is not None
+    request = FinishRequest(lease, end, run.automation_id, run.mode, ctx.automation_rules)
+    await finish.end_run(ctx.engine, shop.clock.now(), request)
+
+
+@pytest.mark.parametrize(
+    ("end", "topic"),
+    [
+        (RunEnd(RunStatus.FAILED, "step_failed", "No"), Topic.RUN_FAILED),
+        (RunEnd(RunStatus.FAILED, "some_changes_failed", "No"), Topic.RUN_PARTLY_FAILED),
+        (RunEnd(RunStatus.FAILED, "all_conflicted", "No"), Topic.RUN_PARTLY_FAILED),
+        (RunEnd(RunStatus.FAILED, "outcome_unknown", "No"), Topic.RUN_OUTCOME_UNKNOWN),
+        (RunEnd(RunStatus.SUCCEEDED), None),
+        (RunEnd(RunStatus.CANCELLED, "by_person", "No"), None),
+    ],
+)
+async def test_a_failed_run_is_told_by_what_failed(shop: Shop, end: RunEnd, topic: Topic | None) -> None:
+    """Of a run that succeeded or was cancelled nothing is told, nor of any test run."""
+    automation = await shop.hiding()
+    await _end(shop, await shop.run_now(automation), end)
+    await _end(shop, await shop.run_now(automation, Mode.TEST), end)
+    rows = await told(shop)
+    assert [row["topic"] for row in rows] == ([topic] if topic else [])
+    for row in rows:
+        assert row["facts"] == {
+            "automation": automation.name,
+            "store": automation.store_label,
+            "code": end.code,
+        }
+
+
+async def test_a_run_that_no_worker_started_is_told_of(shop: Shop) -> None:
+    """It expired as `not_started`."""
+    await shop.run_now(await shop.hiding())
+    await shop.clock.advance(timedelta(hours=25).total_seconds())
+    hired = await shop.hired()
+    await worker.expire_unstarted(hired)
+    [row] = await told(shop)
+    assert (row["topic"], row["facts"]["code"]) == (Topic.RUN_FAILED, "not_started")
+
+
+async def test_an_automation_that_the_service_pauses_is_told_of(shop: Shop) -> None:
+    """After five failures in a row, beside the five."""
+    automation = await shop.set_up("hide-out-of-stock-products", {}, {"cadence": "daily", "run_at": "08:00"})
+    for _ in range(5):
+        await _end(shop, await shop.run_now(automation), RunEnd(RunStatus.FAILED, "step_failed", "No"))
+    topics = await _topics(shop)
+    assert topics.count(Topic.RUN_FAILED) == 5
+    assert topics.count(Topic.AUTOMATION_PAUSED) == 1
+
+
+async def test_a_lost_connection_is_told_of_once(shop: Shop) -> None:
+    """Not with every check that finds it lost."""
+    lost = shop.connections["woocommerce"]
+    health = Health(ok=False, error=Unauthorized())
+    for _ in range(2):
+        check = partial(connect.record_check, org=lost.org, integration=lost.integration_id, health=health)
+        assert (await shop.write(check)).connection.state is ConnectionState.NEEDS_RECONNECTING
+    [row] = await told(shop)
+    assert (row["topic"], row["integration_id"]) == (Topic.CONNECTION_LOST, lost.integration_id)
+
+
+async def test_slots_that_were_too_late_are_one_notice_a_pass(engine: object, clock: FakeClock) -> None:
+    """It says how many they were."""
+    world: World = await make_world(engine, clock)  # type: ignore[arg-type]
+    made = await world.create(schedule=DAILY)
+    await clock.advance(timedelta(days=3).total_seconds())
+    await world.dispatch()
+
+    async def rows(tx: Tx) -> list[JsonObject]:
+        query = "SELECT topic, count FROM notices WHERE org_id = :org"
+        return [dict(row) for row in await tx.all(query, {"org": made.org})]
+
+    [row] = await world.engine.read(clock.now(), rows, org=made.org)
+    late = [slot for slot in await world.rows(made) if slot.reason is not None]
+    assert row == {"topic": Topic.SLOT_TOO_LATE, "count": len(late)}
+    assert len(late) >= 2

@@ -1,0 +1,341 @@
+"""Mail to members: sent once, tried again, given up; by a mail server that does what a test says."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import time, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from steward.database.engine.base import Engine
+from steward.database.notifications import messages
+from steward.model.account import Person
+from steward.model.notice import ChannelName, MailChoice, NoticeGroup, Preferences, QuietHours
+from steward.notifications import account_mail, close, deliver, fan_out
+from steward.notifications.account_mail import AccountMail
+from steward.notifications.context import NotificationContext
+from tests.fake_clock import FakeClock
+from tests.notifications.telling import failed, join, prefer, rows_of, tell
+from tests.outbound.mail_server import MailScript, mail_server
+from tests.runs.shop import HOST, Shop, connect_all, open_shop
+
+RUNS_DIGEST = {**Preferences().email, NoticeGroup.RUNS: MailChoice.DIGEST}
+
+
+@dataclass
+class Office:
+    """A shop whose people have a mail server, and one owner."""
+
+    shop: Shop
+    script: MailScript
+    ada: Person
+
+    @property
+    def ctx(self) -> NotificationContext:
+        """What the periodic tasks have."""
+        return self.shop.service.notifications
+
+    async def turn(self) -> None:
+        """One pass of every task of notifications."""
+        await fan_out.fan_out_due(self.ctx)
+        await close.close_due(self.ctx)
+        while await deliver.deliver_due(self.ctx, ChannelName.EMAIL):
+            pass
+
+    async def later(self, **time_passed: float) -> None:
+        """The clock goes on; then one pass."""
+        await self.shop.clock.advance(timedelta(**time_passed).total_seconds())
+        await self.turn()
+
+    async def states(self) -> list[str]:
+        """The states of the messages, oldest first."""
+        rows = await rows_of(self.shop, "messages")
+        return [row["state"] for row in sorted(rows, key=lambda row: (row["created_at"], row["id"]))]
+
+
+@asynccontextmanager
+async def _opened(url: str, clock: FakeClock, folder: Path, script: MailScript) -> AsyncIterator[Office]:
+    async with mail_server(script) as port:
+        shop = await open_shop(
+            url,
+            clock,
+            folder,
+            STEWARD_SMTP_URL=f"smtp://127.0.0.1:{port}",
+            STEWARD_MAIL_FROM="Steward <steward@tea.example>",
+            STEWARD_ALLOW_PRIVATE_HOSTS=f"{HOST},127.0.0.1:{port}",
+        )
+        try:
+            await connect_all(shop)
+            yield Office(shop, script, await join(shop, "ada"))
+        finally:
+            await shop.service.close()
+
+
+@pytest.fixture
+async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
+    """An office whose mail server takes everything."""
+    async with _opened(database_url, clock, tmp_path, MailScript()) as opened:
+        yield opened
+
+
+async def test_a_waiting_approval_reaches_its_people(office: Office) -> None:
+    """From the run to the mail; it has one recipient, and its only link leads to the approval's page."""
+    run = await office.shop.waiting(await office.shop.hiding())
+    [mail] = office.script.received
+    asked = await office.shop.approval(run)
+    assert mail.recipients == ["ada@tea.example"]
+    headers = mail.message
+    named = f"“{asked.automation_name}” on “{asked.store_label}”"
+    assert headers["Subject"] == f"[test] {named} asks for approval of {asked.counts['total']} changes"
+    assert headers["From"] == "Steward <steward@tea.example>"
+    assert headers["Auto-Submitted"] == "auto-generated"
+    assert headers["X-Auto-Response-Suppress"] == "All"
+    assert headers["References"] == f"<automation-{asked.automation_id}@tea.example>"
+    [row] = await rows_of(office.shop, "messages")
+    assert headers["Message-ID"] == f"<{row['id']}@tea.example>"
+    text = headers.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    origin = office.shop.service.settings.web_origin
+    assert f"{origin}/approvals/{asked.id}" in text
+    assert set(re.findall(r"https?://\S+", text)) == {
+        f"{origin}/approvals/{asked.id}", f"{origin}/account/notifications",
+    }  # fmt: skip
+    assert await office.states() == ["sent"]
+
+
+async def test_a_flood_is_one_mail_a_window_and_counts_all(office: Office) -> None:
+    """The first comes at once, everything after it with the end of the window."""
+    await tell(office.shop, failed(0))
+    await office.turn()
+    for batch in range(4):
+        numbers = range(1 + batch * 300, 301 + batch * 300)
+        await tell(office.shop, *(failed(number, automation=f"a{number % 7}") for number in numbers))
+        await office.later(minutes=2)
+        while await fan_out.fan_out_due(office.ctx):
+            pass
+    assert len(office.script.received) == 1
+    await office.later(minutes=8)
+    assert [row["count"] for row in await rows_of(office.shop, "messages")].count(1200) == 1
+    [_, flood] = office.script.received
+    text = flood.message.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+    assert "1,200 notices about runs" in flood.message["Subject"] or "1,200 runs" in flood.message["Subject"]
+    assert "and 1,180 more" in text
+    assert text.count("/runs/run") == 20
+
+
+async def test_what_no_longer_holds_is_not_sent(office: Office) -> None:
+    """A decided approval leaves its message; a message that has nothing left is not sent."""
+    run = await office.shop.waiting(await office.shop.hiding())
+    again = await office.shop.waiting(await office.shop.hiding())
+    assert len(office.script.received) == 1
+    await office.shop.reject(again)
+    await office.later(minutes=15)
+    assert len(office.script.received) == 1
+    assert sorted(await office.states()) == ["obsolete", "sent"]
+    await office.shop.reject(run)
+
+
+async def test_nobody_is_sent_to_who_has_left_or_turned_it_off(office: Office) -> None:
+    """Judged when the message is closed."""
+    await tell(office.shop, failed(1))
+    await office.turn()
+    await tell(office.shop, failed(2))
+    await office.turn()
+    await office.shop.tamper("UPDATE members SET active = FALSE WHERE org_id = :org")
+    await office.later(minutes=15)
+    assert sorted(await office.states()) == ["obsolete", "sent"]
+    bea = await join(office.shop, "bea")
+    off = {**Preferences().email, NoticeGroup.RUNS: MailChoice.OFF}
+    await prefer(office.shop, bea, Preferences(email=off))
+    await tell(office.shop, failed(3))
+    await office.turn()
+    assert len(office.script.received) == 1
+    assert {row["person_id"] for row in await rows_of(office.shop, "inbox")} >= {bea.id}
+
+
+async def test_a_digest_waits_for_its_time(office: Office) -> None:
+    """08:00 in the organization's zone on a working day, everything in one."""
+    await prefer(office.shop, office.ada, Preferences(email=RUNS_DIGEST, timezone="Europe/Berlin"))
+    await tell(office.shop, failed(1))  # Friday, 08:00 in Berlin
+    await office.turn()
+    await office.later(days=2, hours=23, minutes=59)
+    await tell(office.shop, failed(2))
+    await office.turn()
+    assert office.script.received == []
+    await office.later(minutes=1)
+    [mail] = office.script.received
+    assert mail.message["Subject"] == "[test] Digest: “Automation a1” on “Shop”: 2 runs failed"
+
+
+async def test_quiet_hours_hold_everything_but_an_approval_that_would_expire(office: Office) -> None:
+    """What is urgent wakes; the rest comes with the end."""
+    night = QuietHours(time(0), time(12), frozenset(range(7)))
+    await prefer(office.shop, office.ada, Preferences(quiet_hours=night, timezone="UTC"))
+    await tell(office.shop, failed(1))
+    await office.turn()
+    assert office.script.received == []
+    await office.later(hours=6)
+    assert len(office.script.received) == 1
+
+
+async def test_a_message_that_a_lost_worker_had_is_sent_again_with_the_same_bytes(office: Office) -> None:
+    """The outcome of the first was never stored: the repeat has its id, so that a reader can tell."""
+    await tell(office.shop, failed(1))
+    await fan_out.fan_out_due(office.ctx)
+    await close.close_due(office.ctx)
+    broken = replace(office.ctx, engine=cast("Engine", _Dying(office.ctx.engine)))
+    with pytest.raises(ConnectionError):
+        await deliver.deliver_due(broken, ChannelName.EMAIL)
+    assert await office.states() == ["sending"]
+    await office.later(minutes=2)
+    assert len(office.script.received) == 1
+    await office.later(minutes=2)
+    first, second = office.script.received
+    assert first.content == second.content
+    assert await office.states() == ["sent"]
+    assert [row["attempt"] for row in await rows_of(office.shop, "messages")] == [2]
+
+
+class _Dying:
+    """A database that is lost after the first write: the lease is stored, its outcome is not."""
+
+    def __init__(self, engine: Any) -> None:
+        self.engine, self.writes = engine, 0
+        self.dialect = engine.dialect
+
+    async def read(self, *args: Any, **more: Any) -> Any:
+        return await self.engine.read(*args, **more)
+
+    async def write(self, *args: Any, **more: Any) -> Any:
+        self.writes += 1
+        if self.writes > 1:
+            raise ConnectionError("the process is gone")
+        return await self.engine.write(*args, **more)
+
+
+async def test_a_temporary_refusal_is_tried_again_later_each_time(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """After 5 s, 1, 5 and 30 minutes, 2, 6 and 12 hours, give or take a fifth; after a day it is given up."""
+    script = MailScript(recipients={"ada@tea.example": "451 4.7.1 Greylisted, try again later"})
+    async with _opened(sqlite_url, clock, tmp_path, script) as office:
+        await tell(office.shop, failed(1))
+        await office.turn()
+        waits = []
+        while await office.states() == ["due"]:
+            [row] = await rows_of(office.shop, "messages")
+            assert row["last_status"] == 451
+            waits.append(row["next_try_at"] / 1000 - clock.now().timestamp())
+            await office.later(seconds=waits[-1])
+        assert await office.states() == ["expired"]
+        bases = (5, 60, 300, 1800, 7200, 21_600, 43_200)
+        assert all(0.79 * base <= wait <= 1.21 * base for wait, base in zip(waits, bases, strict=False))
+        assert 6 <= len(waits) <= 7
+        assert script.received == []
+
+
+async def test_a_person_whose_mail_is_refused_three_times_gets_the_inbox_alone(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """A mail that is accepted begins the count anew."""
+    script = MailScript(recipients={"ada@tea.example": "550 5.1.1 No such user"})
+    async with _opened(sqlite_url, clock, tmp_path, script) as office:
+        for number in range(2):
+            await tell(office.shop, failed(number))
+            await office.later(minutes=15)
+        script.recipients.clear()
+        await tell(office.shop, failed(2))
+        await office.later(minutes=15)
+        script.recipients["ada@tea.example"] = "550 5.1.1 No such user"
+        for number in range(3, 8):
+            await tell(office.shop, failed(number))
+            await office.later(minutes=15)
+        states = await office.states()
+        assert states == ["refused", "refused", "sent", "refused", "refused", "refused"]
+        assert [row["mail_refusals"] for row in await rows_of(office.shop, "notification_preferences")] == [3]
+        assert [row["count"] for row in await rows_of(office.shop, "inbox")] == [8]
+
+
+async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """One message a minute tries it; six hours later each is accepted, and once."""
+    script = MailScript()
+    async with _opened(sqlite_url, clock, tmp_path, script) as office:
+        channel: Any = office.ctx.channels[ChannelName.EMAIL]
+        gone = replace(channel, server=replace(channel.server, address="smtp://127.0.0.1:9"))
+        away = replace(office.ctx, channels={ChannelName.EMAIL: gone})
+        people = 40
+        for number in range(people - 1):
+            await join(office.shop, f"p{number}")
+        await tell(office.shop, failed(1))
+        await fan_out.fan_out_due(office.ctx)
+        await close.close_due(office.ctx)
+        for _ in range(10):
+            assert not await deliver.deliver_due(away, ChannelName.EMAIL)
+            await office.shop.clock.advance(36 * 60)
+        rows = await rows_of(office.shop, "messages")
+        assert {row["state"] for row in rows} == {"due"}
+        assert {row["attempt"] for row in rows} == {0}
+        assert office.ctx.metrics.value("steward_messages_total", channel="email", outcome="try_again") <= 14
+        while await deliver.deliver_due(office.ctx, ChannelName.EMAIL):
+            pass
+        await office.later(minutes=1)
+        assert len(script.received) == people
+        assert await office.states() == ["sent"] * people
+
+
+async def test_an_organization_has_so_many_mails_a_day(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """The one beyond the limit waits for the next day, and says so."""
+    async with _opened(sqlite_url, clock, tmp_path, MailScript()) as office:
+        office.shop.service = replace(
+            office.shop.service,
+            notifications=replace(office.ctx, rules=replace(office.ctx.rules, mail_per_day=1)),
+        )
+        await tell(office.shop, failed(1))
+        await office.turn()
+        await tell(office.shop, failed(2))
+        await office.later(minutes=15)
+        assert len(office.script.received) == 1
+        [waiting] = [row for row in await rows_of(office.shop, "messages") if row["state"] == "due"]
+        assert "used up" in waiting["error"]
+        await office.later(hours=18)
+        assert len(office.script.received) == 2
+
+
+async def test_a_mail_of_ones_account_is_sealed_until_it_is_sent(
+    sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Its address and link stand in no column, and after the delivery nowhere."""
+    async with _opened(sqlite_url, clock, tmp_path, MailScript()) as office:
+        shop, link = office.shop, "https://steward.example/invitation#secret"
+        mail = AccountMail("new@tea.example", "You are invited", ["Ada invited you."], link)
+        vault = shop.service.context.vault
+        queue = partial(account_mail.send, vault=vault, org=shop.owner.org, person=office.ada.id, mail=mail)
+        await shop.write(queue)
+        assert b"secret" not in str(await rows_of(shop, "messages")).encode()
+        await office.turn()
+        [received] = office.script.received
+        assert received.recipients == ["new@tea.example"]
+        assert link in received.message.get_body(("plain",)).get_content()  # type: ignore[union-attr]
+        [row] = await rows_of(shop, "messages")
+        assert (row["state"], row["sealed"]) == ("sent", None)
+
+
+async def test_after_a_restore_nothing_that_may_have_been_sent_is_sent(office: Office) -> None:
+    """Unfinished messages are obsolete; new notices reach the inbox alone."""
+    await tell(office.shop, failed(1))
+    await office.turn()
+    await tell(office.shop, failed(2))
+    await fan_out.fan_out_due(office.ctx)
+    await tell(office.shop, failed(3))
+    await office.shop.write(partial(messages.forget_before_restore, org=office.shop.owner.org))
+    await office.later(hours=1)
+    assert len(office.script.received) == 1
+    assert sorted(await office.states()) == ["obsolete", "sent"]
+    assert [row["count"] for row in await rows_of(office.shop, "inbox")] == [3]
