@@ -67,7 +67,7 @@ class MailContent:
     """What a message says: its text, its HTML or both, and whom it goes to.
 
     `headers` are further ones, such as `Auto-Submitted`. `message_id` is the part before the domain of the
-    sender; the same id and date make the same bytes.
+    sender; the same id and date make the same bytes. A draft may have no recipient.
     """
 
     sender: Mailbox
@@ -82,6 +82,7 @@ class MailContent:
     reply_to: Sequence[Mailbox] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
     attachments: Sequence[MailAttachment] = ()
+    is_draft: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ def _mailbox(entry: str) -> Mailbox:
 def _recipients(content: MailContent) -> tuple[str, ...]:
     mailboxes = (*content.to, *content.cc, *content.bcc)
     addresses = tuple(dict.fromkeys(_checked(mailbox.address) for mailbox in mailboxes))
-    if not addresses:
+    if not addresses and not content.is_draft:
         raise InvalidMail("to", "The message has no recipient.")
     if len(addresses) > MAX_RECIPIENTS:
         raise InvalidMail("to", f"A message goes to {MAX_RECIPIENTS} addresses at most.")

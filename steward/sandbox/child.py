@@ -58,7 +58,10 @@ def _operations(kind: str) -> dict[str, Operation]:
     if kind == "files":
         from steward.sandbox.files.operations import FileFormats
 
-        return FileFormats().operations
+        operations = FileFormats().operations
+        # A file may name a codec that is not loaded: it is then unknown, and opens nothing to be looked for.
+        sys.meta_path.clear()
+        return operations
     from pathlib import Path
 
     from steward.sandbox.javascript import JavaScript

@@ -13,7 +13,10 @@ from steward.fake_platforms.world import FakePlatforms
 
 @dataclass(frozen=True)
 class SeenRequest:
-    """One request as it arrived; `body` is decoded JSON, the fields of a form, or the text of parts."""
+    """One request as it arrived; `body` is decoded JSON, the fields of a form, or the text of parts.
+
+    A name that the query has several times has its values with commas between them.
+    """
 
     method: str
     path: str
@@ -49,9 +52,9 @@ class FakeService:
             body = content.decode()
         elif content:
             body = json.loads(content)
-        seen = SeenRequest(
-            request.method, request.url.path, dict(request.url.params), dict(request.headers), body
-        )
+        params = request.url.params
+        query = {name: ",".join(params.get_list(name)) for name in params}
+        seen = SeenRequest(request.method, request.url.path, query, dict(request.headers), body)
         self.seen.append(seen)
         answer = self.answers.pop(0) if self.answers else self.respond(seen)
         if isinstance(answer, Exception):

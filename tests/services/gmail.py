@@ -24,16 +24,41 @@ SESSION = "5" * 64
 ORIGINAL = {
     "id": "m1",
     "threadId": "t1",
+    "labelIds": ["L1"],
+    "snippet": "I wait",
     "payload": {
+        "mimeType": "text/plain",
         "headers": [
             {"name": "From", "value": "Jane <jane@customer.example>"},
             {"name": "To", "value": f"Shop <{ADDRESS}>, bob@customer.example"},
             {"name": "Subject", "value": "Where is it?"},
             {"name": "Message-ID", "value": "<abc@customer.example>"},
             {"name": "References", "value": "<first@customer.example>"},
-        ]
+        ],
     },
 }
+
+RAW = b"""\
+From: =?utf-8?q?Jan=C3=A9?= <jane@customer.example>\r
+To: shop@shop.example\r
+Subject: =?utf-8?q?Wo_ist_es=3F?=\r
+Date: Fri, 1 May 2026 10:00:00 +0200\r
+Message-ID: <abc@customer.example>\r
+MIME-Version: 1.0\r
+Content-Type: multipart/mixed; boundary=b1\r
+\r
+--b1\r
+Content-Type: text/plain; charset=iso-8859-1\r
+\r
+I wait\r
+--b1\r
+Content-Type: image/png\r
+Content-Disposition: attachment; filename=photo.png\r
+Content-Transfer-Encoding: base64\r
+\r
+iVBORw0KGgo=\r
+--b1--\r
+"""
 
 
 @dataclass
@@ -41,6 +66,7 @@ class Mailbox:
     """One mailbox: `sent` has the messages in order, with the thread each belongs to."""
 
     sent: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
+    drafts: list[tuple[EmailMessage, str | None]] = field(default_factory=list)
 
     def respond(self, request: SeenRequest) -> FakeAnswer:
         """Answers one request."""
@@ -48,11 +74,18 @@ class Mailbox:
         if path == "/profile":
             return 200, {"emailAddress": ADDRESS, "messagesTotal": 1}
         if path == "/messages/send":
-            raw = base64.urlsafe_b64decode(request.body["raw"])
-            message = cast("EmailMessage", BytesParser(policy=default).parsebytes(raw))
             thread = request.body.get("threadId")
-            self.sent.append((message, thread))
+            self.sent.append((_parsed(request.body), thread))
             return 200, {"id": f"s{len(self.sent)}", "threadId": thread or "t9", "labelIds": ["SENT"]}
+        if path == "/drafts" and request.method == "POST":
+            asked = request.body["message"]
+            self.drafts.append((_parsed(asked), asked.get("threadId")))
+            return 200, {"id": "d1", "message": {"id": "m9", "threadId": "t9", "labelIds": ["DRAFT"]}}
+        if path == "/messages":
+            return 200, {"messages": [{"id": "m1", "threadId": "t1"}], "resultSizeEstimate": 1}
+        if path == "/messages/m1" and request.query.get("format") == "raw":
+            raw = base64.urlsafe_b64encode(RAW).decode().rstrip("=")
+            return 200, {"id": "m1", "threadId": "t1", "labelIds": ["L1"], "raw": raw}
         if path == "/messages/m1":
             return 200, ORIGINAL
         if path == "/messages/m1/modify":
@@ -61,6 +94,11 @@ class Mailbox:
             return 200, {"labels": [{"id": "INBOX", "name": "INBOX"}, {"id": "L1", "name": "Orders"}]}
         error: Any = {"code": 404, "message": "Requested entity was not found.", "status": "NOT_FOUND"}
         return 404, {"error": error}
+
+
+def _parsed(body: Any) -> EmailMessage:
+    raw = base64.urlsafe_b64decode(body["raw"])
+    return cast("EmailMessage", BytesParser(policy=default).parsebytes(raw))
 
 
 def gmail(mailbox: Mailbox) -> FakeService:

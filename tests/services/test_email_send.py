@@ -102,6 +102,35 @@ async def test_messages_are_sent_once_each_as_the_accounts_sender(
 
 
 @on_one_engine
+async def test_files_of_the_item_go_with_the_message(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Those that the step names, in its order; one that the item lacks fails the item."""
+    script = MailScript()
+    steps = (
+        code("Items", "return [{json: {id: 1, email: 'jane@customer.example'}, binary: {"
+             "one: {data: 'c2t1Cg==', mimeType: 'text/csv', fileName: 'stock.csv'},"
+             "two: {data: 'aGk=', mimeType: 'text/plain', fileName: 'hi.txt'}}}]"),
+        node("Mail", "emailSend", 2.1, {**MAIL, "options": {**MAIL["options"], "attachments": "two, one"}}),
+        code("Back", "return $('Items').all()"),
+        node("Again", "emailSend", 1, {
+            "toEmail": "j@x.example", "subject": "S", "text": "T", "attachments": "three", "options": {},
+        }, onError="continueRegularOutput"),
+    )  # fmt: skip
+    async with mailing(database_url, clock, tmp_path, script) as (shop, form):
+        account = await shop.connect("smtp", form)
+        named = {"integration_id": account.integration_id}
+        more = {"accounts": {"Mail": named, "Again": named}, "send_mode": "send"}
+        run = await shop.until_settled(await shop.drained(await automated(shop, chain(*steps), **more)))
+        assert run.status is RunStatus.SUCCEEDED, run
+        [failed] = await handed_on(shop, run, "Again")
+    assert "no file “three”" in str(failed["error"])
+    [received] = script.received
+    files = [(part.get_filename(), part.get_content()) for part in received.message.iter_attachments()]
+    assert files == [("hi.txt", "hi"), ("stock.csv", "sku\n")]
+
+
+@on_one_engine
 async def test_a_greylisted_message_is_sent_later_and_a_refused_one_fails(
     database_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
@@ -193,8 +222,6 @@ def test_usual_ports_are_taken_where_the_form_names_none() -> None:
     ("version", "parameters", "level", "words"),
     [
         (2.1, {**MAIL, "operation": "sendAndWait"}, "error", "waits for an answer"),
-        (2.1, {**MAIL, "options": {**QUIET, "attachments": "data"}}, "error", "files"),
-        (1, {**MAIL, "emailFormat": "html", "attachments": "data", "options": {}}, "error", "files"),
         (2.1, {**MAIL, "options": {**QUIET, "brandNew": 1}}, "error", "“brandNew”"),
         (2, {**MAIL, "options": {}}, "note", "line about itself"),
         (2.1, {**MAIL, "options": {**QUIET, "allowUnauthorizedCerts": True}}, "warning", "certificate"),

@@ -1,5 +1,6 @@
 """Gmail: a mailbox connected by signing in, and the node gmail."""
 
+import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,79 @@ async def test_a_lost_answer_is_never_sent_again_and_a_mailbox_is_connected_once
     assert mailbox.sent == []
 
 
+FILE = "sku,stock\nT1,4\n"
+CSV = code(
+    "Files",
+    "return [{json: {id: 1}, binary: {data: {mimeType: 'text/csv', fileName: 'stock.csv', data: '"
+    + base64.b64encode(FILE.encode()).decode()
+    + "'}}}]",
+)
+
+
+@on_one_engine
+async def test_files_of_the_item_go_with_a_message_and_a_draft(shop: Shop, mailbox: Mailbox) -> None:
+    """What an approval shows names them; a draft stays in the mailbox, also without recipients."""
+    connection, _ = await signed_in(shop)
+    named = {"integration_id": connection.integration_id}
+    files = {"attachmentsUi": {"attachmentsBinary": [{"property": "data"}]}}
+    send = node("Mail", "gmail", 2.1, {**SEND, "options": {**SEND["options"], **files}})
+    steps = CSV, send, code("Back", "return $('Files').all()"), node("Draft", "gmail", 2.1, {
+        "resource": "draft", "subject": "Later", "message": "Hi", "options": files,
+    })  # fmt: skip
+    automation = await automated(shop, chain(*steps), accounts={"Mail": named, "Draft": named})
+    run = await shop.waiting(automation)
+    [change] = await shop.changes(run)
+    assert ("Files", "stock.csv (15 bytes)") in [
+        (field.label, field.after) for field in change.proposal.fields
+    ]
+    await shop.approve(run)
+    await shop.until_settled(run)
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    (message, _), (draft, _) = mailbox.sent[0], mailbox.drafts[0]
+    for each in (message, draft):
+        [file] = each.iter_attachments()
+        assert (file.get_filename(), file.get_content_type()) == ("stock.csv", "text/csv")
+        assert file.get_content() == FILE
+    assert (draft["To"], draft["Subject"]) == (None, "Later")
+
+
+@on_one_engine
+async def test_messages_are_read_short_or_in_parts_with_their_files(shop: Shop, api: FakeService) -> None:
+    """Short with names of labels and headers; in parts as the message was sent."""
+    connection, _ = await signed_in(shop)
+    named = {"integration_id": connection.integration_id}
+    filters = {"labelIds": ["INBOX", "L1"], "readStatus": "unread", "receivedAfter": "2026-05-01T00:00:00Z"}
+    whole = {"operation": "get", "messageId": "m1", "simple": False, "options": {"downloadAttachments": True}}
+    steps = (
+        node("List", "gmail", 2.1, {"operation": "getAll", "limit": 1, "filters": filters}),
+        node("Whole", "gmail", 2.1, whole),
+        code("Told", "return [{json: {...items[0].json, file: items[0].binary.attachment_0.fileName}}]"),
+    )
+    run = await shop.drained(await automated(shop, chain(*steps), accounts={"List": named, "Whole": named}))
+    assert run.status is RunStatus.SUCCEEDED, (run.code, run.message, await shop.steps(run))
+    [asked] = [seen for seen in api.seen if seen.path.endswith("/messages")]
+    assert asked.query == {"q": "is:unread after:1777593600", "maxResults": "1", "labelIds": "INBOX,L1"}
+    assert await handed_on(shop, run, "List") == [
+        {
+            "id": "m1", "threadId": "t1", "snippet": "I wait", "payload": {"mimeType": "text/plain"},
+            "labels": [{"id": "L1", "name": "Orders"}], "From": "Jane <jane@customer.example>",
+            "To": f"Shop <{ADDRESS}>, bob@customer.example", "Subject": "Where is it?",
+        }
+    ]  # fmt: skip
+    [item] = await handed_on(shop, run, "Told")
+    jane = {"address": "jane@customer.example", "name": "Jané"}
+    assert (item["id"], item["threadId"], item["labelIds"]) == ("m1", "t1", ["L1"])
+    assert (item["subject"], item["from"]["value"], item["from"]["text"]) == (
+        "Wo ist es?", [jane], '"Jané" <jane@customer.example>',
+    )  # fmt: skip
+    assert (item["text"], item["html"], item["textAsHtml"]) == ("I wait", False, "<p>I wait</p>")
+    assert (item["date"], item["messageId"]) == ("2026-05-01T08:00:00.000Z", "<abc@customer.example>")
+    assert item["headers"]["subject"] == "Subject: =?utf-8?q?Wo_ist_es=3F?="
+    assert item["file"] == "photo.png"
+
+
 def test_there_is_no_form_for_a_mailbox() -> None:
     """It is connected by signing in."""
     with pytest.raises(BadSettings, match="signing in"):
@@ -164,11 +238,10 @@ def test_there_is_no_form_for_a_mailbox() -> None:
     ("version", "parameters", "level", "words"),
     [
         (2.1, {**SEND, "operation": "sendAndWait"}, "error", "waits for an answer"),
-        (2.1, {"operation": "getAll", "options": QUIET}, "error", "not carried out"),
-        (1, {"subject": "x"}, "error", "not carried out"),
+        (2.1, {"operation": "delete", "messageId": "m1"}, "error", "not carried out"),
+        (2.1, {"operation": "getAll", "options": {"brandNew": 1}}, "error", "“brandNew”"),
+        (1, {"subject": "x", "additionalFields": {"brandNew": 1}}, "error", "“brandNew”"),
         (2.1, {**SEND, "options": {**QUIET, "brandNew": 1}}, "error", "“brandNew”"),
-        (2.1, {**SEND, "options": {**QUIET, "attachmentsUi": {"attachmentsBinary": [{"property": "data"}]}}},
-         "error", "files"),
         (2, {**SEND, "options": {}}, "note", "line about itself"),
         (2.1, {**SEND, "sendTo": ""}, "warning", "whom it writes to"),
         (2.1, {"operation": "reply", "message": "x", "options": QUIET}, "warning", "which message"),

@@ -12,6 +12,8 @@ from steward.connectors.base.writing import WriteState
 from steward.model.refusals import ValidationFailed
 from steward.model.run import RunStatus
 from steward.outbound.response import PlatformResponse
+from steward.steps.n8n.drive_fields import UPLOAD_BYTES, call_file
+from steward.steps.workflow.step_types import ItemFailed
 from tests.connectors.conformance.test_every_connector import BUILT
 from tests.fake_clock import FakeClock
 from tests.imports.answers.workflows import handed_on
@@ -204,3 +206,45 @@ async def test_a_discord_webhook_takes_webhook_steps_alone(
         if status is RunStatus.SUCCEEDED:
             assert await handed_on(shop, run, "Then") == [{"success": True}]
     assert [request.body for request in service.sent()] == [{"content": "Hi"}] * 2
+
+
+@on_one_engine
+async def test_a_file_of_the_item_goes_to_telegram_with_its_caption(
+    database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """In one form of parts, after an approval that names it; more than 1.5 MiB fails its item."""
+    api = fake("telegram")
+    real = api.respond
+    api.respond = lambda request: (
+        (200, {"ok": True, "result": {"message_id": 8}})
+        if request.path.endswith("/sendDocument")
+        else real(request)
+    )
+    send = node("Say", "telegram", 1.2, {
+        "operation": "sendDocument", "chatId": "42", "binaryData": True, "binaryPropertyName": "data",
+        "additionalFields": {"caption": "Stock", "fileName": "today.csv"},
+    })  # fmt: skip
+    file = "{data: 'c2t1CnRlYQo=', mimeType: 'text/csv', fileName: 'stock.csv'}"
+    steps = code("Files", f"return [{{json: {{}}, binary: {{data: {file}}}}}]"), send
+    async with shop_beside(database_url, clock, tmp_path, api) as shop:
+        account = await shop.connect("telegram", SETTINGS["telegram"])
+        named = {"accounts": {"Say": {"integration_id": account.integration_id}}}
+        run = await shop.waiting(await automated(shop, chain(*steps), **named))
+        [change] = await shop.changes(run)
+        shown = {field.label: field.after for field in change.proposal.fields}
+        await shop.approve(run)
+        ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    assert (shown["To"], shown["Text"], shown["File"]) == ("42", "Stock", "File “today.csv” (8 B)")
+    [sent] = api.sent()
+    head = 'name="document"; filename="today.csv"\r\nContent-Type: text/csv\r\n\r\nsku\ntea\n'
+    assert head in sent.body
+    for field in ('name="chat_id"\r\n\r\n42', 'name="caption"\r\n\r\nStock'):
+        assert field in sent.body
+
+
+def test_a_file_over_its_limit_is_not_sent() -> None:
+    """1.5 MiB is the most; one byte more says so."""
+    assert call_file("a.csv", b"x" * UPLOAD_BYTES, "text/csv").content
+    with pytest.raises(ItemFailed, match=r"1\.5 MiB"):
+        call_file("a.csv", b"x" * (UPLOAD_BYTES + 1), "text/csv")

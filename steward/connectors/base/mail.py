@@ -98,7 +98,14 @@ def mail_content(arguments: JsonObject, sender: Mailbox, *, message_id: str, dat
         reply_to=_mailboxes(arguments, "reply_to"),
         headers={name: str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {},
         attachments=attachments_of(arguments),
+        is_draft=is_draft(arguments),
     )
+
+
+def is_draft(arguments: JsonObject) -> bool:
+    """Whether a planned part makes a draft in the mailbox, which is not sent."""
+    options = arguments.get("options")
+    return isinstance(options, Mapping) and options.get("draft") is True
 
 
 def attachments_of(arguments: JsonObject) -> list[MailAttachment]:

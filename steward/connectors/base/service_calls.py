@@ -20,11 +20,16 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]+={0,2}\s*")
 
 @dataclass(frozen=True, slots=True)
 class CallFile:
-    """A file that goes with a call; `shown` is how an approval names it."""
+    """A file that goes with a call; `shown` is how an approval names it.
+
+    With a `field` the call is a form of parts, in which the file has that name.
+    """
 
     mime_type: str
     content: bytes
     shown: str
+    field: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,10 @@ class SendCallOperation(SendOnceOperation):
         }
         if command.file is not None:
             content = base64.b64encode(command.file.content).decode()
-            arguments = {**arguments, "file": {"mime_type": command.file.mime_type, "content": content}}
+            file: dict[str, JsonValue] = {"mime_type": command.file.mime_type, "content": content}
+            if command.file.field:
+                file |= {"field": command.file.field, "name": command.file.name}
+            arguments = {**arguments, "file": file}
         target = command.recipient or command.path
         part = Part(self.name, integration_id, target[:_LABEL], arguments, None, None)
         label = (command.text.strip().partition("\n")[0] or target)[:_LABEL]

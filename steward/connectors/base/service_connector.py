@@ -1,9 +1,10 @@
 """A base for connectors of services whose API is called with a key."""
 
+import base64
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast
 from urllib.parse import urlencode, urlsplit
@@ -19,6 +20,7 @@ from steward.connectors.base.connector import (
     WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
+from steward.connectors.base.multipart import field_head, file_head, form_of_parts
 from steward.connectors.base.options import Options
 from steward.connectors.base.queries import PATH, PathQuery, ReadOp, RecordPage
 from steward.connectors.base.send_once import SendOnceReader
@@ -196,8 +198,10 @@ class ServiceConnector(ABC):
             hosts=(parts.netloc,),
         )
 
-    def url(self, secrets: ConnectionSecrets, path: str, query: Mapping[str, str]) -> str:
-        """Returns the whole address of a call. Raises BadSettings."""
+    def url(
+        self, secrets: ConnectionSecrets, path: str, query: Mapping[str, str] | Sequence[tuple[str, str]]
+    ) -> str:
+        """Returns the whole address of a call; a name of the query may occur again. Raises BadSettings."""
         return f"{self.address(secrets)}{path}{f'?{urlencode(query)}' if query else ''}"
 
     def refusal(self, path: str, secrets: ConnectionSecrets) -> str | None:
@@ -211,6 +215,10 @@ class ServiceConnector(ABC):
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "ServiceWriter":
         """Returns a writer that makes one call."""
         return ServiceWriter(self, http, secrets)
+
+    def file_bytes(self, query: PathQuery) -> int:
+        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        return 0
 
     def failure(self, response: PlatformResponse) -> CallError | None:
         """Returns why the service refused a call; null for a call that it accepted."""
@@ -294,11 +302,18 @@ class ServiceReader(SendOnceReader):
             raise Invalid([], refusal)
         if query.body is not None and not re.fullmatch(self._connector.query_path, query.path):
             raise CallRefused("a read changes nothing")
-        url = self._connector.url(self._secrets, query.path, dict(query.query))
+        url, file_bytes = self._connector.url(self._secrets, query.path, query.query), 0
+        if query.body is None:
+            file_bytes = self._connector.file_bytes(query)
         content = b"" if query.body is None else msgspec.json.encode(query.body)
         method, headers = ("POST", _JSON) if content else ("GET", {})
         headers = {**headers, **self._connector.headers}
-        failure = self._connector.failure(response := await self._http.fetch(method, url, headers, content))
+        if file_bytes:
+            path = urlsplit(url).path
+            response = await self._http.get(path, dict(query.query), max_bytes=file_bytes)
+        else:
+            response = await self._http.fetch(method, url, headers, content)
+        failure = self._connector.failure(response)
         if failure is not None:
             raise failure
         yield RecordPage((response,), total=1)
@@ -314,6 +329,9 @@ class ServiceWriter:
 
     def encoded(self, arguments: JsonObject) -> tuple[bytes, Mapping[str, str]]:
         """Returns the body of a call and the headers that say how it is written."""
+        file = arguments.get("file")
+        if isinstance(file, Mapping):
+            return _with_file(arguments["body"], file)
         return _encoded(arguments["body"], is_form=bool(arguments["form"]))
 
     async def apply(self, batch: Batch) -> list[WriteOutcome]:
@@ -338,6 +356,17 @@ class ServiceWriter:
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)]
         return [self._connector.outcome(response)]
+
+
+def _with_file(body: JsonValue, file: Mapping[str, JsonValue]) -> tuple[bytes, Mapping[str, str]]:
+    """Returns a form of parts: the fields of the body, what is no text as JSON, and the file."""
+    parts = [
+        (field_head(name), value.encode() if isinstance(value, str) else msgspec.json.encode(value))
+        for name, value in (body.items() if isinstance(body, Mapping) else ())
+    ]
+    head = file_head(str(file["field"]), str(file["name"]), str(file["mime_type"]))
+    content, kind = form_of_parts([*parts, (head, base64.b64decode(str(file["content"])))])
+    return content, {"content-type": kind}
 
 
 def _encoded(body: JsonValue, *, is_form: bool) -> tuple[bytes, Mapping[str, str]]:

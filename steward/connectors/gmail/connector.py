@@ -4,8 +4,9 @@ import base64
 from collections.abc import Mapping
 
 from steward.connectors.base.google_service import GoogleServiceConnector
-from steward.connectors.base.mail import SEND_MAIL, mail_content
+from steward.connectors.base.mail import SEND_MAIL, is_draft, mail_content
 from steward.connectors.base.options import Options
+from steward.connectors.base.queries import PathQuery
 from steward.connectors.base.service_calls import SendCallOperation
 from steward.connectors.base.service_connector import (
     Account,
@@ -15,6 +16,7 @@ from steward.connectors.base.service_connector import (
 from steward.connectors.base.settings import IDENTITY, ConnectionSecrets
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.model.change import Batch
+from steward.model.json import JsonObject
 from steward.outbound.client import WriteClient
 from steward.outbound.errors import Invalid, UnusableResponse, WriteFailed
 from steward.outbound.mail_message import InvalidMail, Mailbox, compose
@@ -23,6 +25,8 @@ from steward.outbound.response import Decoded
 # Reading for replies, labels and sending; not deleting for good.
 SCOPES = "https://www.googleapis.com/auth/gmail.modify"
 _SEND = "/gmail/v1/users/me/messages/send"
+_DRAFTS = "/gmail/v1/users/me/drafts"
+_RAW_BYTES = 28 * 1024 * 1024  # of a message with files of 20 MiB, in Base64
 
 
 class GmailConnector(GoogleServiceConnector):
@@ -41,6 +45,10 @@ class GmailConnector(GoogleServiceConnector):
     def api_url(self, options: Options) -> str:
         """Returns the address of the API as the operator's settings have it."""
         return options.gmail_url
+
+    def file_bytes(self, query: PathQuery) -> int:
+        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        return _RAW_BYTES if ("format", "raw") in query.query else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GmailWriter":
         """Returns a writer that sends as the person who signed in."""
@@ -76,10 +84,12 @@ class GmailWriter(ServiceWriter):
             )
             raw = base64.urlsafe_b64encode(compose(content).content).decode("ascii")
             thread = part.arguments.get("thread")
+            message: JsonObject = {"raw": raw, "threadId": thread} if thread else {"raw": raw}
+            as_draft = is_draft(part.arguments)
             response = await self._http.send(
                 "POST",
-                _SEND,
-                {"raw": raw, "threadId": thread} if thread else {"raw": raw},
+                _DRAFTS if as_draft else _SEND,
+                {"message": message} if as_draft else message,
                 effect_keys=batch.effect_keys,
                 key=batch.key,
                 operation=part.operation,

@@ -2,24 +2,22 @@
 
 import base64
 import hashlib
-from collections.abc import AsyncIterator, Mapping
-from urllib.parse import urlsplit
+from collections.abc import Mapping
 
 import msgspec
 
 from steward.connectors.base.google_service import GoogleServiceConnector
 from steward.connectors.base.options import Options
-from steward.connectors.base.queries import PathQuery, RecordPage
+from steward.connectors.base.queries import PathQuery
 from steward.connectors.base.service_calls import SendCallOperation
 from steward.connectors.base.service_connector import (
     Account,
-    ServiceReader,
     ServiceWriter,
     text_of,
 )
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.model.json import JsonObject
-from steward.outbound.client import ReadClient, WriteClient
+from steward.outbound.client import WriteClient
 from steward.outbound.errors import CallError, Throttled, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
 
@@ -41,9 +39,10 @@ class GoogleDriveConnector(GoogleServiceConnector):
         """Returns the address of the API as the operator's settings have it."""
         return options.drive_url
 
-    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "GoogleDriveReader":
-        """Returns a reader of the API's paths and of files."""
-        return GoogleDriveReader(self, http, secrets)
+    def file_bytes(self, query: PathQuery) -> int:
+        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        is_file = ("alt", "media") in query.query or query.path.endswith("/export")
+        return FILE_BYTES if is_file else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GoogleDriveWriter":
         """Returns a writer that makes one call, with a file where it has one."""
@@ -63,23 +62,6 @@ class GoogleDriveConnector(GoogleServiceConnector):
         if not address:
             raise UnusableResponse("it names no person")
         return Account(address, address.lower())
-
-
-class GoogleDriveReader(ServiceReader):
-    """Reads paths; the content of a file may have up to 20 MiB."""
-
-    async def _path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
-        asked = dict(query.query)
-        if asked.get("alt") != "media" and not query.path.endswith("/export"):
-            async for page in super()._path(query):
-                yield page
-            return
-        path = urlsplit(self._connector.url(self._secrets, query.path, {})).path
-        response = await self._http.get(path, asked, max_bytes=FILE_BYTES)
-        failure = self._connector.failure(response)
-        if failure is not None:
-            raise failure
-        yield RecordPage((response,), total=1)
 
 
 class GoogleDriveWriter(ServiceWriter):

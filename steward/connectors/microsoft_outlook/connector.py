@@ -1,23 +1,23 @@
 """The Outlook connector: reads, changes and sends mail as a person who has signed in, by Microsoft Graph."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from steward.connectors.base.mail import SEND_MAIL, mail_content
 from steward.connectors.base.options import Options, SignInClient
-from steward.connectors.base.queries import PathQuery, RecordPage
+from steward.connectors.base.queries import PathQuery
 from steward.connectors.base.service_calls import SendCallOperation
-from steward.connectors.base.service_connector import Account, ServiceReader, ServiceWriter, text_of
+from steward.connectors.base.service_connector import Account, ServiceWriter, text_of
 from steward.connectors.base.settings import ConnectionSecrets
 from steward.connectors.base.signed_in_service import SignedInServiceConnector
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.connectors.microsoft_outlook.messages import message_of
 from steward.model.change import Batch
 from steward.model.json import JsonObject
-from steward.outbound.client import ReadClient, WriteClient
+from steward.outbound.client import WriteClient
 from steward.outbound.errors import Invalid, UnusableResponse, WriteFailed
 from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent
-from steward.outbound.response import Decoded, PlatformResponse
+from steward.outbound.response import Decoded
 
 _GRAPH = "https://graph.microsoft.com"
 SCOPES = f"offline_access {_GRAPH}/Mail.ReadWrite {_GRAPH}/Mail.Send {_GRAPH}/User.Read"
@@ -53,9 +53,9 @@ class OutlookConnector(SignedInServiceConnector):
         error = answer.get("error")
         return text_of(error, "message") if isinstance(error, dict) else ""
 
-    def reader(self, http: ReadClient, secrets: ConnectionSecrets) -> "OutlookReader":
-        """Returns a reader of the API's paths and of files."""
-        return OutlookReader(self, http, secrets)
+    def file_bytes(self, query: PathQuery) -> int:
+        """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
+        return FILE_BYTES if query.path.endswith("/$value") else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "OutlookWriter":
         """Returns a writer that sends as the person who signed in."""
@@ -68,22 +68,6 @@ class OutlookConnector(SignedInServiceConnector):
         if not identity or not address:
             raise UnusableResponse("it names no mailbox")
         return Account(address, identity)
-
-
-class OutlookReader(ServiceReader):
-    """Reads paths; the content of an attachment or a message may have up to 20 MiB."""
-
-    async def _path(self, query: PathQuery) -> AsyncIterator[RecordPage[PlatformResponse]]:
-        if not query.path.endswith("/$value"):
-            async for page in super()._path(query):
-                yield page
-            return
-        path = urlsplit(self._connector.url(self._secrets, query.path, {})).path
-        response = await self._http.get(path, dict(query.query), max_bytes=FILE_BYTES)
-        failure = self._connector.failure(response)
-        if failure is not None:
-            raise failure
-        yield RecordPage((response,), total=1)
 
 
 class OutlookWriter(ServiceWriter):

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from steward.sandbox.files import archives, tables, texts
+from steward.sandbox.files import archives, mails, tables, texts
 from steward.sandbox.files.problems import FileProblem
 
 Operation = Callable[[dict[str, Any], str], Iterator[object]]
@@ -23,6 +23,10 @@ _LATER_MODULES = (
     "html.entities",
     "zipfile",
     "stringprep",
+    "email.parser",
+    "email.iterators",
+    "encodings.raw_unicode_escape",
+    "quopri",
 )
 _OPTIONAL = ("python_calamine", "xlsxwriter", "pypdf", "pypdf.filters", "pypdf._crypt_providers")
 
@@ -83,6 +87,7 @@ _READERS: dict[str, Callable[[bytes, dict[str, Any]], object]] = {
     "json": texts.read_json,
     "unzip": archives.unzip,
     "gunzip": archives.gunzip,
+    "mail": mails.read_mail,
 }
 _WRITERS: dict[str, Callable[[Any, dict[str, Any]], bytes]] = {
     "csv": tables.write_csv,

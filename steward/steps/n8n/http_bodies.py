@@ -1,11 +1,11 @@
 """The bodies of httpRequest: JSON, forms, forms of parts, files, and raw text."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from steward.connectors.base.multipart import field_head, file_head, form_of_parts
 from steward.steps.n8n import item_files
 from steward.steps.workflow.answers import FORM, JSON, name_value_rows, parse_json_object
 from steward.steps.workflow.items import BinaryReference, readable_size
@@ -132,26 +132,11 @@ def _of_fields(fields: Mapping[str, Any], kind: str, files: Sequence[BodyFile] =
 
 
 def _parts(fields: Mapping[str, Any], files: Sequence[BodyFile]) -> tuple[bytes, str]:
-    """Returns a form of parts (RFC 7578); its boundary follows from its content, so that it is repeatable."""
-    parts = [(f'name="{_quoted(name)}"', _part_text(value).encode()) for name, value in fields.items()]
+    parts = [(field_head(name), _part_text(value).encode()) for name, value in fields.items()]
     for file in files:
-        file_name = _quoted(file.file.file_name or file.name)
-        head = f'name="{_quoted(file.name)}"; filename="{file_name}"\r\nContent-Type: {file.file.mime_type}'
+        head = file_head(file.name, file.file.file_name or file.name, file.file.mime_type)
         parts.append((head, file.content))
-    whole = b"\0".join(part for head, content in parts for part in (head.encode(), content))
-    boundary = f"steward-{hashlib.sha256(whole).hexdigest()[:32]}"
-    lines: list[bytes] = []
-    for head, content in parts:
-        lines += [
-            f"--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n".encode(),
-            content,
-            b"\r\n",
-        ]
-    return b"".join([*lines, f"--{boundary}--\r\n".encode()]), f"multipart/form-data; boundary={boundary}"
-
-
-def _quoted(text: str) -> str:
-    return text.replace('"', "%22").replace("\r", "%0D").replace("\n", "%0A")
+    return form_of_parts(parts)
 
 
 def _part_text(value: Any) -> str:

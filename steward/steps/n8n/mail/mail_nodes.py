@@ -7,6 +7,7 @@ import html
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from steward.connectors.base.mail import SEND_MAIL, SendMail
@@ -15,6 +16,7 @@ from steward.model.json import JsonObject
 from steward.model.plan import StepKind
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
+from steward.steps.n8n.mail.attachments import attached_files
 from steward.steps.n8n.service_fields import ServiceFields
 from steward.steps.workflow.effects import Effects, account_of
 from steward.steps.workflow.items import Item
@@ -33,7 +35,6 @@ from steward.steps.workflow.step_types import (
 
 _TAG = re.compile(r"<[^>]{0,2000}>")
 ATTRIBUTION = "n8n adds a line about itself below the message, which is left out here. Nothing to do."
-FILES = "It sends files along, which is not carried out here. Remove the files, or the step."
 WAITS = (
     "It waits for an answer by e-mail, which cannot be given here."
     " Send a message instead, and let a step wait for approval."
@@ -63,12 +64,18 @@ class MailNode(StepType):
     def command(self, fields: ServiceFields) -> SendMail:
         """Returns the message that the parameters of one item make. Raises ItemFailed, InvalidMail."""
 
+    def file_names(self, fields: ServiceFields) -> list[str]:
+        """Returns the names of the item's files that go with the message."""
+        return []
+
     async def run(self, call: StepCall) -> NodeResult:
         """Proposes one message for each item."""
         account, effects = account_of(call), Effects(call)
         for index in range(len(call.items)):
             try:
-                command = self.command(ServiceFields(call.params(index), call.version, {}))
+                fields = ServiceFields(call.params(index), call.version, {})
+                files = await attached_files(call, index, self.file_names(fields))
+                command = replace(self.command(fields), attachments=files)
             except (ItemFailed, InvalidMail) as failure:
                 effects.fail_item(index, str(failure))
                 continue
@@ -120,17 +127,15 @@ def plain_text_of(markup: str) -> str:
 
 
 def option_problems(
-    node: NodeDefinition, path: str, names: frozenset[str], *, files: str, has_attribution: bool = True
+    node: NodeDefinition, path: str, names: frozenset[str], *, has_attribution: bool = True
 ) -> Iterable[StepProblem]:
-    """Yields unknown options, files that are sent along, and the line that n8n adds."""
+    """Yields unknown options and the line that n8n adds."""
     options = node.get(path)
     chosen = options if isinstance(options, Mapping) else {}
     for name in chosen:
         if name not in names:
             words = f"Its option “{str(name)[:80]}” is not known here. Remove it."
             yield StepProblem("error", "parameter", words)
-    if holds_value(chosen.get(files)):
-        yield StepProblem("error", "parameter", FILES)
     if has_attribution and chosen.get("appendAttribution", True) is not False:
         yield StepProblem("note", "parameter", ATTRIBUTION)
 

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Mapping
 
 from steward.connectors.base.mail import SendMail
 from steward.outbound.mail_message import InvalidMail, mailboxes_of
+from steward.steps.n8n.mail.attachments import names_in
 from steward.steps.n8n.mail.mail_nodes import (
-    FILES,
     WAITS,
     MailNode,
-    holds_value,
     mailboxes,
     needed_problems,
     option_problems,
@@ -48,11 +47,7 @@ class EmailSendNode(MailNode):
         if node.get("operation", "send") != "send" or node.get("resource", "email") != "email":
             yield StepProblem("error", "parameter", WAITS)
             return
-        yield from option_problems(
-            node, "options", _OPTIONS, files="attachments", has_attribution=node.version >= 2
-        )
-        if holds_value(node.get("attachments")):
-            yield StepProblem("error", "parameter", FILES)
+        yield from option_problems(node, "options", _OPTIONS, has_attribution=node.version >= 2)
         yield from needed_problems(node, ("toEmail", "whom it writes to"))
         yield StepProblem("note", "parameter", _SENDER)
         options = node.get("options")
@@ -73,6 +68,10 @@ class EmailSendNode(MailNode):
             reply_to=mailboxes(fields, "options.replyTo", "Reply To"),
             sender_name=_sender_name(fields.text("fromEmail")),
         )
+
+    def file_names(self, fields: ServiceFields) -> list[str]:
+        """Returns the names in the list of the step."""
+        return names_in(fields.text("attachments" if fields.version < 2 else "options.attachments"))
 
 
 def _bodies(fields: ServiceFields) -> tuple[str | None, str | None]:

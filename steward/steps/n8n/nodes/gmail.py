@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from steward.connectors.base.mail import SEND_MAIL, SendMail
@@ -10,6 +12,8 @@ from steward.connectors.base.settings import IDENTITY
 from steward.model.json import JsonObject
 from steward.outbound.mail_message import InvalidMail, Mailbox, mailboxes_of, one_line
 from steward.steps.base import AccountAccess
+from steward.steps.n8n.mail.attachments import attached_files, names_in
+from steward.steps.n8n.mail.gmail_reads import READS, GmailReads
 from steward.steps.n8n.mail.mail_nodes import (
     mailboxes,
     needed_problems,
@@ -29,15 +33,31 @@ from steward.steps.workflow.step_types import (
 )
 
 _MESSAGES, _THREADS = "/gmail/v1/users/me/messages", "/gmail/v1/users/me/threads"
-_LABELS = "/gmail/v1/users/me/labels"
+_LABELS, _DRAFTS = "/gmail/v1/users/me/labels", "/gmail/v1/users/me/drafts"
 _MESSAGE, _THREAD = {"messageId": "which message it means"}, {"threadId": "which thread it means"}
-_SENT = frozenset(("message.send", "message.reply", "thread.reply"))
+_SENT = frozenset(("message.send", "message.reply", "thread.reply", "draft.create"))
 _OPTIONS = frozenset(
     [
         "appendAttribution", "attachmentsUi", "bccList", "ccList", "replyTo", "replyToRecipientsOnly",
         "replyToSenderOnly", "senderName",
     ]
 )  # fmt: skip
+_DRAFT_OPTIONS = frozenset(
+    ("attachmentsUi", "bccList", "ccList", "replyTo", "sendTo", "senderName", "threadId", "toList")
+)
+_READ_OPTIONS = frozenset(
+    [
+        "dataPropertyAttachmentsPrefixName", "downloadAttachments", "format", "includeSpamTrash", "labelIds",
+        "q", "returnOnlyMessages",
+    ]
+)  # fmt: skip
+_FILTERS = {
+    "filters": frozenset(
+        [
+            "includeSpamTrash", "labelIds", "q", "readStatus", "receivedAfter", "receivedBefore", "sender",
+        ]
+    )
+}  # fmt: skip
 # Message ids of a conversation that a reply refers to; the newest ones say where it belongs.
 _MAX_REFERENCES = 10
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,300}>")
@@ -52,14 +72,42 @@ def _mail_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     """Yields what differs when a message is sent."""
     is_first = node.version < 2
     collection = "additionalFields" if is_first else "options"
-    yield from option_problems(
-        node, collection, _OPTIONS, files="attachmentsUi", has_attribution=not is_first
-    )
+    yield from option_problems(node, collection, _OPTIONS, has_attribution=not is_first)
     operation = node.get("operation", "send")
     if operation == "reply":
         yield from needed_problems(node, ("messageId", "which message it answers"))
     else:
         yield from needed_problems(node, ("toList" if is_first else "sendTo", "whom it writes to"))
+
+
+def _draft_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields what a draft cannot hold."""
+    collection = "additionalFields" if node.version < 2 else "options"
+    yield from option_problems(node, collection, _DRAFT_OPTIONS, has_attribution=False)
+
+
+def _read_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    """Yields options of a read that are not known."""
+    yield from option_problems(node, "options", _READ_OPTIONS, has_attribution=False)
+    if node.version < 2:
+        yield from option_problems(node, "additionalFields", _READ_OPTIONS, has_attribution=False)
+
+
+def _reads(path: str, needed: Mapping[str, str] = MappingProxyType({})) -> ServiceOperation:
+    """Returns the entry of a read, which `GmailReads` carries out."""
+    return ServiceOperation("GET", path, needed=needed, check=_read_problems)
+
+
+def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    return [{"success": True}]
+
+
+def _new_label(fields: ServiceFields) -> dict[str, Any]:
+    return {
+        "name": fields.value("name"),
+        "labelListVisibility": fields.text("options.labelListVisibility", "labelShow"),
+        "messageListVisibility": fields.text("options.messageListVisibility", "show"),
+    }
 
 
 def _sends() -> ServiceOperation:
@@ -87,6 +135,22 @@ _OPERATIONS = {
     "thread.removeLabels": _modifies(f"{_THREADS}/{{threadId}}", _THREAD, removeLabelIds=_label_ids),
     "thread.trash": ServiceOperation("POST", f"{_THREADS}/{{threadId}}/trash", needed=_THREAD),
     "thread.untrash": ServiceOperation("POST", f"{_THREADS}/{{threadId}}/untrash", needed=_THREAD),
+    "message.get": _reads(f"{_MESSAGES}/{{messageId}}", _MESSAGE),
+    "message.getAll": _reads(_MESSAGES),
+    "thread.get": _reads(f"{_THREADS}/{{threadId}}", _THREAD),
+    "thread.getAll": _reads(_THREADS),
+    "draft.create": ServiceOperation("POST", _DRAFTS, check=_draft_problems),
+    "draft.get": _reads(f"{_DRAFTS}/{{messageId}}", {"messageId": "which draft it means"}),
+    "draft.getAll": _reads(_DRAFTS),
+    "draft.delete": ServiceOperation(
+        "DELETE", f"{_DRAFTS}/{{messageId}}", needed={"messageId": "which draft it means"}, answered=_success
+    ),
+    "label.create": ServiceOperation(
+        "POST", _LABELS, _new_label, needed={"name": "how the label is called"}, recipient="name"
+    ),
+    "label.delete": ServiceOperation(
+        "DELETE", f"{_LABELS}/{{labelId}}", needed={"labelId": "which label it means"}, answered=_success
+    ),
     "label.getAll": ServiceOperation("GET", _LABELS, items="labels"),
     "label.get": ServiceOperation(
         "GET", f"{_LABELS}/{{labelId}}", needed={"labelId": "which label it means"}
@@ -96,7 +160,7 @@ _DEFAULTS = {"message": "send", "label": "create", "thread": "getAll", "draft": 
 
 
 class GmailNode(ServiceNode):
-    """Sending, answering and labels; reading mail, drafts and deleting for good are not carried out."""
+    """Messages, threads, drafts and labels; deleting for good is not carried out."""
 
     types = ("gmail",)
     versions = (1, 2, 2.1, 2.2)
@@ -112,6 +176,7 @@ class GmailNode(ServiceNode):
         ]
     )  # fmt: skip
     operations = _OPERATIONS
+    collections = _FILTERS
 
     def operation(self, node: NodeDefinition) -> str:
         """Returns mail.send, or the call or read of the connector."""
@@ -127,6 +192,9 @@ class GmailNode(ServiceNode):
         """Proposes one message or call for each item, or reads."""
         node = NodeDefinition(call.step.name, call.version, call.first.tree)
         key = self.operation_key(node)
+        resource, _, name = key.partition(".")
+        if key in READS:
+            return await GmailReads(call, resource).run(many=name == "getAll")
         if key not in _SENT:
             return await super().run(call)
         account, effects = account_of(call), Effects(call)
@@ -134,13 +202,40 @@ class GmailNode(ServiceNode):
         for index in range(len(call.items)):
             fields = ServiceFields(call.params(index), call.version, {})
             try:
-                is_new = key == "message.send"
-                command = mail_command(fields) if is_new else await _reply(fields, account)
+                files = await attached_files(call, index, _file_names(fields))
+                command = await _command(fields, account, key)
             except (ItemFailed, InvalidMail) as failure:
                 effects.fail_item(index, str(failure))
                 continue
-            propose_mail(effects, account, index, command, settings)
+            propose_mail(effects, account, index, replace(command, attachments=files), settings)
         return effects.result()
+
+
+def _file_names(fields: ServiceFields) -> list[str]:
+    collection = "additionalFields" if fields.version < 2 else "options"
+    rows = fields.rows(f"{collection}.attachmentsUi.attachmentsBinary")
+    return [name for row in rows for name in names_in(row.text("property"))]
+
+
+async def _command(fields: ServiceFields, account: AccountAccess, key: str) -> SendMail:
+    """Returns the message that the parameters of one item make. Raises ItemFailed."""
+    if key == "draft.create":
+        return draft_command(fields)
+    return mail_command(fields) if key == "message.send" else await _reply(fields, account)
+
+
+def draft_command(fields: ServiceFields) -> SendMail:
+    """Returns the draft that the parameters of one item make. Raises ItemFailed."""
+    receivers = "additionalFields.toList" if fields.version < 2 else "options.sendTo"
+    command = mail_command(fields)
+    if fields.version >= 2 and not fields.text("emailType"):
+        command = replace(command, text=fields.text("message"), html=None)  # n8n's own default of a draft
+    return replace(
+        command,
+        to=mailboxes(fields, receivers, "To"),
+        thread=fields.text("options.threadId"),
+        options={"draft": True},
+    )
 
 
 def mail_command(fields: ServiceFields) -> SendMail:

@@ -1,11 +1,14 @@
 """The node telegram: messages, chats and answers to callbacks, by the bound bot."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
+from steward.connectors.base.service_calls import SendCall
+from steward.steps.n8n.drive_fields import call_file, file_of_run
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation
-from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+from steward.steps.n8n.service_nodes import ServiceNode, ServiceOperation, ServicePort
+from steward.steps.workflow.step_types import NodeDefinition, StepCall, StepProblem
 
 _CHAT = {"chatId": "which chat it writes to"}
 _MESSAGE = _CHAT | {"messageId": "which message it means"}
@@ -111,12 +114,6 @@ def _administrators(answer: Any, fields: ServiceFields) -> list[Mapping[str, Any
     ]
 
 
-def _file_problems(node: NodeDefinition) -> Iterable[StepProblem]:
-    if node.get("binaryData"):
-        words = "It sends a file of the run, which is not carried out here. Give the address of the file."
-        yield StepProblem("error", "binary", words)
-
-
 def _download_problems(node: NodeDefinition) -> Iterable[StepProblem]:
     if node.get("download", True):
         yield StepProblem("error", "binary", "It downloads a file, which is not carried out here. Remove it.")
@@ -138,10 +135,11 @@ def _sent(method: str, needed: Mapping[str, str], **body: str) -> ServiceOperati
 
 
 def _file(method: str, name: str) -> ServiceOperation:
-    """Returns the operation that sends a file by its address or its id at Telegram."""
+    """Returns the operation that sends a file of the item, or one by its address or its id at Telegram."""
 
     def fields_of(fields: ServiceFields) -> dict[str, Any]:
-        body = {"chat_id": fields.value("chatId"), name: fields.value("file")}
+        is_own = fields.flag("binaryData")  # the file itself is a part of its own
+        body = {"chat_id": fields.value("chatId"), name: None if is_own else fields.value("file")}
         return body | _markup(fields) | _options(fields)
 
     return ServiceOperation(
@@ -151,10 +149,13 @@ def _file(method: str, name: str) -> ServiceOperation:
         recipient="chatId",
         text="additionalFields.caption",
         needed=_CHAT,
-        check=_file_problems,
     )
 
 
+_FILES = {
+    f"message.send{name.capitalize()}": name
+    for name in ("photo", "document", "video", "audio", "animation", "sticker")
+}
 _OPERATIONS = {
     "message.sendMessage": ServiceOperation(
         "POST", "/sendMessage", _text, recipient="chatId", text="text", needed=_CHAT, check=_text_problems
@@ -162,12 +163,7 @@ _OPERATIONS = {
     "message.editMessageText": ServiceOperation(
         "POST", "/editMessageText", _edited, recipient="chatId", text="text"
     ),
-    "message.sendPhoto": _file("sendPhoto", "photo"),
-    "message.sendDocument": _file("sendDocument", "document"),
-    "message.sendVideo": _file("sendVideo", "video"),
-    "message.sendAudio": _file("sendAudio", "audio"),
-    "message.sendAnimation": _file("sendAnimation", "animation"),
-    "message.sendSticker": _file("sendSticker", "sticker"),
+    **{key: _file(key.partition(".")[2], name) for key, name in _FILES.items()},
     "message.sendMediaGroup": ServiceOperation(
         "POST", "/sendMediaGroup", _media_group, recipient="chatId", needed=_CHAT
     ),
@@ -204,7 +200,7 @@ _COLLECTIONS = {"additionalFields": _ADDITIONAL}
 
 
 class TelegramNode(ServiceNode):
-    """Messages and files by their address; files of the run are not carried out."""
+    """Messages, and files of the item or by their address."""
 
     types = ("telegram",)
     versions = (1, 1.1, 1.2)
@@ -215,3 +211,14 @@ class TelegramNode(ServiceNode):
     default_resource = "message"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
+
+    async def prepared(
+        self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
+    ) -> SendCall:
+        """Returns the call of one item, with the file of the item that it sends. Raises ItemFailed."""
+        prepared = self.operations[key].call(fields)
+        if key not in _FILES or not fields.flag("binaryData"):
+            return prepared
+        name, content, kind = await file_of_run(call, index, fields, fields.text("binaryPropertyName"))
+        name = fields.text("additionalFields.fileName") or name or _FILES[key]
+        return replace(prepared, file=replace(call_file(name, content, kind), field=_FILES[key], name=name))

@@ -1,0 +1,72 @@
+"""Messages read in the sandbox: parts, encodings, and messages that mean harm."""
+
+import base64
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from steward.sandbox.files.mails import MAX_PARTS
+from steward.sandbox.pool import SandboxPool
+from steward.steps.workflow.expressions.evaluate import Evaluator
+from steward.steps.workflow.expressions.views import FileFailed
+
+
+@pytest.fixture
+async def evaluator() -> AsyncIterator[Evaluator]:
+    """One run's evaluator; its children end with the test."""
+    children = SandboxPool(1)
+    try:
+        yield Evaluator(children, "org", "run")
+    finally:
+        await children.close()
+
+
+async def read(evaluator: Evaluator, content: bytes) -> Any:
+    """Returns what a message holds, read in a child."""
+    return await evaluator.read_file("mail", content, {})
+
+
+async def test_parts_become_text_html_and_files(evaluator: Evaluator) -> None:
+    """A text is made of HTML where there is none; a part with a name is a file."""
+    content = (
+        b'Subject: =?iso-8859-1?q?Gr=FC=DFe?=\r\nFrom: "Doe,\r\n Jane" <jane@a.example>\r\n'
+        b"References: <1@a> <2@a>\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n"
+        b"--b\r\nContent-Type: text/html; charset=koi8-r\r\n\r\n<p>\xc1<script>x</script></p><p>b</p>\r\n"
+        b"--b\r\nContent-Type: text/plain\r\nContent-Disposition: inline; filename=a.txt\r\n\r\n"
+        b"file\r\n--b--\r\n"
+    )
+    answer = await read(evaluator, content)
+    fields = answer["fields"]
+    assert (fields["subject"], fields["references"]) == ("Grüße", ["<1@a>", "<2@a>"])
+    assert fields["from"]["value"] == [{"address": "jane@a.example", "name": "Doe, Jane"}]
+    assert (fields["text"], fields["textAsHtml"]) == ("а\nb", "<p>а<br/>b</p>")
+    assert answer["files"] == [["a.txt", "text/plain", base64.b64encode(b"file").decode()]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\xff\xfe\x00",
+        b"Subject: =?x-nope?b?QQ==?=\r\nContent-Type: text/plain; charset=x-nope\r\nDate: x\r\n\r\n\xff",
+        b"Content-Type: text/plain; charset=idna\r\n\r\nhi",
+        b"Content-Type: a/b\r\nContent-Disposition: attachment; filename*=x-nope''%C1\r\n\r\nx",
+        b"Content-Type: text/plain\r\nContent-Transfer-Encoding: x-uuencode\r\n\r\nbegin 6 a\n#0V%T\n`\n",
+        b"Content-Type: multipart/mixed\r\n\r\nno boundary",
+        b"Date: Fri, 99 May 2026 10:00:00 +9999\r\nTo: undisclosed:;\r\n\r\nhi",
+    ],
+)
+async def test_a_damaged_message_is_read_as_far_as_it_can_be(evaluator: Evaluator, content: bytes) -> None:
+    """Neither an unknown encoding nor a wrong date ends the process that reads it."""
+    assert set(await read(evaluator, content)) == {"fields", "files"}
+
+
+async def test_a_message_of_too_many_parts_is_refused(evaluator: Evaluator) -> None:
+    """The whole message and its parts count; one more than the limit is an error in words."""
+    part = b"--b\r\nContent-Type: a/b; name=x\r\n\r\nx\r\n"
+    head = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n"
+    answer = await read(evaluator, head + part * (MAX_PARTS - 1) + b"--b--\r\n")
+    assert len(answer["files"]) == MAX_PARTS - 1
+    with pytest.raises(FileFailed, match="more than 1000 parts"):
+        await read(evaluator, head + part * MAX_PARTS + b"--b--\r\n")
