@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Collection, Iterable
+from functools import cache
 from typing import Any
 
 import certifi
@@ -216,6 +217,12 @@ def certificate_problem(error: BaseException | None) -> str | None:
             return _VERIFY_ERRORS.get(error.verify_code, error.verify_message[:200])
         error = error.__cause__ or error.__context__
     return None
+
+
+@cache
+def public_tls_context() -> ssl.SSLContext:
+    """Returns the context of all connections to public servers, whose authorities are read once a process."""
+    return tls_context()
 
 
 def tls_context(authorities: str | None = None) -> ssl.SSLContext:

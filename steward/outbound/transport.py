@@ -57,7 +57,7 @@ from steward.outbound.sockets import (
     GuardedTransport,
     SendTracker,
     certificate_problem,
-    tls_context,
+    public_tls_context,
 )
 from steward.outbound.tokens import TokenCache
 from steward.telemetry.log import Log
@@ -152,8 +152,7 @@ class HttpTransport:
         self.private_hosts = frozenset(private_hosts)
         self._log = log
         self._resolver = resolver or SystemResolver()
-        # A replaced transport opens no socket, and loading the authorities is slow.
-        self._tls = tls if tls is not None or transport is not None else tls_context()
+        self._tls = tls or public_tls_context()
         self._fixed_transport = transport
         self.mail = MailTransport(
             clock, register, log, private_hosts=private_hosts, resolver=resolver, tls=tls
@@ -432,7 +431,7 @@ class HttpTransport:
         pool = self._pools.get(pool_key)
         if pool is None:
             backend = GuardedBackend(self._resolver, target.private_hosts)
-            pool = self._pools[pool_key] = GuardedTransport(backend, self._tls or tls_context())
+            pool = self._pools[pool_key] = GuardedTransport(backend, self._tls)
         self._pools.move_to_end(pool_key)
         if len(self._pools) > _POOLS:
             unused = next(
