@@ -14,7 +14,16 @@ from typing import Any
 
 import httpx
 
+from steward.accounts import organizations, people
+from steward.accounts.organizations import CreateOrganization
+from steward.accounts.people import CreatePerson
 from steward.clock import SystemClock
+from steward.config import read
+from steward.database.engine.base import Tx
+from steward.database.engine.migrate import migrate
+from steward.model.account import Role
+from steward.security.passwords import SMALL, hash_password
+from steward.startup import open_engine
 from tests.processes.proxy import Proxy, line_to
 
 CLOCK = SystemClock()
@@ -164,7 +173,9 @@ class Site:
 @contextlib.asynccontextmanager
 async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIterator[Site]:
     """Sandbox, database, accounts, service and a connected shop; all ended afterwards."""
-    sandbox = await start("sandbox", "--port", "0", env={})
+    _, sandbox = await asyncio.gather(
+        migrate(database_url, CLOCK.now()), start("sandbox", "--port", "0", env={})
+    )
     address = sandbox.facts["url"].removeprefix("http://")
     host, _, port = address.rpartition(":")
     env = {
@@ -200,7 +211,7 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
 
 @contextlib.asynccontextmanager
 async def _served(env: dict[str, str], sandbox: Running, line: Proxy) -> AsyncIterator[Site]:
-    await _accounts(env)
+    await add_organization(env, "Test Shop", "owner")
     env["STEWARD_LISTEN"] = f"127.0.0.1:{free_port()}"
     env["STEWARD_BASE_URL"] = f"http://{env['STEWARD_LISTEN']}"
     service = await start("serve", env=env)
@@ -224,12 +235,27 @@ def free_port() -> int:
     return port
 
 
-async def _accounts(env: Mapping[str, str]) -> None:
-    await steward("migrate", env=env)
-    await steward("org", "create", "--name", "Test Shop", env=env)
-    words = ["--email", "owner@shop.example", "--first-name", "The", "--last-name", "Owner"]
-    place = ["--org", "Test Shop", "--role", "owner", "--password-stdin"]
-    await steward("user", "create", *words, *place, env=env, stdin=PASSWORD + "\n")
+async def add_organization(env: Mapping[str, str], name: str, owner: str) -> None:
+    """An organization and its owner in a migrated database, as the operator's commands make them.
+
+    The commands have tests of their own; a process for each would cost more than most tests that need one.
+    """
+    settings = read(dict(env))
+    engine = await open_engine(settings, CLOCK, serve=False)
+    person = CreatePerson(
+        email=f"{owner}@shop.example",
+        first_name="The",
+        last_name=owner.title(),
+        password_hash=hash_password(PASSWORD, SMALL),
+    )
+
+    async def settle(tx: Tx) -> None:
+        organization = await organizations.create(tx, CreateOrganization(name))
+        made = await people.create(tx, person)
+        await people.add_to_organization(tx, made, organization.id, Role.OWNER)
+
+    await engine.write(CLOCK.now(), settle)
+    await engine.close()
 
 
 async def _connect(site: Site) -> None:

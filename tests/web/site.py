@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from tests.processes.running import PASSWORD, Site, open_site, steward
+from tests.processes.running import PASSWORD, Site, add_organization, open_site
 
 OWN, OTHER, THIRD = "Test Shop", "Other Shop", "Third Shop"
 # Beside the owner: `visitor` signs in and out, so that nobody else's session ends.
@@ -76,7 +76,7 @@ class WebSite:
         """The session of one of the cast that all tests share; none may end it."""
         if name not in self.kept:
             if name in ELSEWHERE:
-                await _settle(self.site, name)
+                await add_organization(self.site.env, ELSEWHERE[name], name)
             self.kept[name] = await self.sign_in(name)
         return self.kept[name]
 
@@ -156,11 +156,3 @@ async def _join(web: WebSite, name: str, role: str) -> None:
     )
     assert answer.status_code in (200, 201), answer.text
     owner.client.cookies.clear()
-
-
-async def _settle(site: Site, name: str) -> None:
-    """An organisation of this person's own."""
-    await steward("org", "create", "--name", ELSEWHERE[name], env=site.env)
-    words = ["--email", f"{name}@shop.example", "--first-name", "The", "--last-name", name.title()]
-    place = ["--org", ELSEWHERE[name], "--role", "owner", "--password-stdin"]
-    await steward("user", "create", *words, *place, env=site.env, stdin=PASSWORD + "\n")
