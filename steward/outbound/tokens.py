@@ -13,6 +13,7 @@ from steward.clock import Clock
 from steward.outbound.endpoint import ClientCredentials, ServiceAccount, TokenExchange, UserSignIn
 from steward.outbound.errors import CallRefused, PlatformUnavailable, Unauthorized, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
+from steward.security.rsa_keys import load_rsa_key
 from steward.telemetry.redact import Register, Secret
 
 _MAX_TOKENS = 1_000
@@ -124,6 +125,6 @@ class TokenCache:
         }
         headers = {"kid": account.key_id} if account.key_id else None
         try:
-            return jwt.encode(claims, account.private_key.reveal(), algorithm="RS256", headers=headers)
+            return jwt.encode(claims, load_rsa_key(account.private_key.reveal()), "RS256", headers)
         except (ValueError, TypeError, jwt.PyJWTError):
             raise CallRefused("the key of the service account cannot sign") from None

@@ -4,9 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
 from steward.connectors.base.connector import (
     Capabilities,
     ConnectionKind,
@@ -34,6 +31,7 @@ from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, ServiceAccount, Timeouts, UserSignIn
 from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized
+from steward.security.rsa_keys import is_rsa_key
 from steward.telemetry.redact import Secret
 
 _SCOPES = ("https://www.googleapis.com/auth/spreadsheets",)
@@ -106,7 +104,7 @@ class SpreadsheetConnector:
         account = form.get("service_account")
         fields = account if isinstance(account, Mapping) else {}
         email, key, key_id = (fields.get(name) for name in ("client_email", "private_key", "private_key_id"))
-        if not _is_email(email) or not _is_key(key):
+        if not _is_email(email) or not is_rsa_key(key):
             errors["service_account"] = ["Give the JSON key file of a service account, unchanged."]
         if errors:
             raise BadSettings(errors)
@@ -207,17 +205,6 @@ async def _tabs_of(reader: SpreadsheetReader, sheet: str) -> list[Destination]:
 
 def _is_email(text: object) -> bool:
     return isinstance(text, str) and _EMAIL.fullmatch(text) is not None
-
-
-def _is_key(text: object) -> bool:
-    """Returns whether a text is a private key that can sign with RS256."""
-    if not isinstance(text, str) or len(text) > 16_384:
-        return False
-    try:
-        key = load_pem_private_key(text.encode("utf-8"), password=None)
-    except (ValueError, TypeError):
-        return False
-    return isinstance(key, RSAPrivateKey) and key.key_size >= 2048
 
 
 CONNECTOR = SpreadsheetConnector
