@@ -29,7 +29,7 @@ from tests.authz.rows import spelled
 from tests.databases import Clones, copy_migrated_sqlite
 from tests.fuzz.served import Served, described, row_of
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "8"))
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

@@ -17,7 +17,7 @@ from tests.case_data import case_data
 from tests.imports.shopify_flow.examples import EXAMPLES
 from tests.imports.shopify_flow.flows import text_of
 
-ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", "15")) * 10
+ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", "8")) * 10
 _ODD: list[Any] = [
     None,
     True,

@@ -26,7 +26,7 @@ from steward.steps.workflow.expressions.views import (
 )
 from tests.expressions.cases import NOW
 
-ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", "15"))
+ROUNDS = int(os.environ.get("FUZZ_EXAMPLES", "8"))
 BATCH = 25
 SECONDS = 8.0  # a limit of one, the start of a process, and a busy machine
 

@@ -15,7 +15,7 @@ from tests.fuzz.served import Served, row_of
 from tests.fuzz.test_described import CHECKS, OPERATIONS, answered, served
 
 __all__ = ["served"]
-WALKS = 2 * int(os.environ.get("FUZZ_EXAMPLES", "20"))
+WALKS = 2 * int(os.environ.get("FUZZ_EXAMPLES", "8"))
 STEPS = 25
 RECORDS = {
     "automation": "automation_id",
