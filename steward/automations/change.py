@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from steward.automations import checks, coming, due, from_plan, history, topics, workflows
+from steward.automations import calls, checks, coming, due, from_plan, history, topics, workflows
 from steward.automations.bindings import accounts_of, bindings_of, check_bound
 from steward.automations.checks import Faults, TriggerAsk
 from steward.automations.due import Locked
@@ -49,6 +49,7 @@ class UpdateAsk:
     template_version: int | None = None
     bindings: JsonObject | None = None
     accounts: JsonObject | None = None
+    calls: JsonObject | None = None
     send_mode: str | None = None
 
     @property
@@ -76,14 +77,16 @@ async def update(tx: Tx, actor: Actor, ask: UpdateAsk, *, rules: AutomationRules
     if before.state is AutomationState.ARCHIVED:
         raise WrongState("This automation is archived. Restore it before you change it.")
     changed = await _check_world(tx, ask, before, changed, rules=rules)
+    plan = None
     if before.kind is AutomationKind.WORKFLOW:
-        changed = await _check_workflow(tx, ask, before, changed, rules=rules)
-    if changed == before:
+        plan = await _check_calls(tx, ask, before)
+        changed = await _check_workflow(tx, ask, before, changed, plan, rules=rules)
+    if changed == before and plan is None:
         return before
     after = replace(changed, state=_state(before, changed), version=before.version + 1, updated_at=tx.now)
-    if changed.bindings != before.bindings:
+    if changed.bindings != before.bindings or plan is not None:
         after = replace(after, plan_version=after.version)
-    return await _write(tx, actor, locked, after, rules=rules)
+    return await _write(tx, actor, locked, after, plan, rules=rules)
 
 
 def check_version(automation: Automation, version: int | None) -> None:
@@ -93,7 +96,13 @@ def check_version(automation: Automation, version: int | None) -> None:
 
 
 async def _write(
-    tx: Tx, actor: Actor, locked: Locked, after: Automation, *, rules: AutomationRules
+    tx: Tx,
+    actor: Actor,
+    locked: Locked,
+    after: Automation,
+    plan: JsonObject | None,
+    *,
+    rules: AutomationRules,
 ) -> Automation:
     before = locked.automation
     begins_anew = _start_of(before) != _start_of(after)
@@ -105,7 +114,7 @@ async def _write(
         raise StaleVersion(data={"occurrence": None, "automation": current})
     await history.note(tx, actor, after, action=HistoryAction.CHANGED, fields=history.edits(before, after))
     if after.plan_version != before.plan_version:
-        await _supersede(tx, after)
+        await _supersede(tx, after, plan)
     if begins_anew or before.integration_id != after.integration_id:
         await topics.follow(tx, after)
     if begins_anew:
@@ -114,12 +123,12 @@ async def _write(
     return after
 
 
-async def _supersede(tx: Tx, after: Automation) -> None:
-    """The plan as it is bound now; what was asked or queued on an earlier one ends."""
+async def _supersede(tx: Tx, after: Automation, plan: JsonObject | None) -> None:
+    """Stores the plan as it is bound now, `plan` if it is another; what is asked on an earlier one ends."""
     stored_plan = await plans.newest(tx, after.org, after.id)
     if stored_plan is not None and after.plan_version is not None:
-        version = after.plan_version
-        await workflows.keep_plan(tx, after.org, after.id, version, stored_plan.plan, after.bindings)
+        version, fresh_plan = after.plan_version, stored_plan.plan if plan is None else plan
+        await workflows.keep_plan(tx, after.org, after.id, version, fresh_plan, after.bindings)
     await ending.end_queued(tx, after.org, after.id, how=ending.SUPERSEDED)
     await ending.end_waiting(tx, after.org, after.id, how=ending.SUPERSEDED)
 
@@ -150,7 +159,12 @@ def _check_shapes(faults: Faults, ask: UpdateAsk, before: Automation, rules: Aut
         changed = replace(changed, timezone=ask.timezone)
     if before.kind is AutomationKind.WORKFLOW:
         return _check_workflow_shapes(faults, ask, changed)
-    own_fields = (("bindings", ask.bindings), ("accounts", ask.accounts), ("send_mode", ask.send_mode))
+    own_fields = (
+        ("bindings", ask.bindings),
+        ("accounts", ask.accounts),
+        ("calls", ask.calls),
+        ("send_mode", ask.send_mode),
+    )
     for name, field_value in own_fields:
         if field_value is not None:
             faults.add(name, "Only automations of imported workflows have this.")
@@ -287,12 +301,30 @@ async def _check_named(
     return {} if ask.inputs is None else {path: [integration] for path, integration in named.items()}
 
 
+async def _check_calls(tx: Tx, ask: UpdateAsk, before: Automation) -> JsonObject | None:
+    """Returns the plan with other called workflows; None if those stay. Raises ValidationFailed."""
+    stored_plan = await plans.newest(tx, before.org, before.id)
+    if ask.calls is None or stored_plan is None:
+        return None
+    faults = Faults()
+    plan = await calls.choose(tx, before.org, faults, stored_plan.plan, before.import_id, ask.calls)
+    faults.refuse()
+    is_same = workflows.chosen_imports(plan) == workflows.chosen_imports(stored_plan.plan)
+    return None if is_same else plan
+
+
 async def _check_workflow(
-    tx: Tx, ask: UpdateAsk, before: Automation, changed: Automation, *, rules: AutomationRules
+    tx: Tx,
+    ask: UpdateAsk,
+    before: Automation,
+    changed: Automation,
+    stored_plan: JsonObject | None,
+    *,
+    rules: AutomationRules,
 ) -> Automation:
     """Bindings, store, topics and send mode of a workflow. Raises ValidationFailed, NotConnected."""
     faults = Faults()
-    plan = await _newest_plan(tx, before)
+    plan = await _newest_plan(tx, before) if stored_plan is None else kept_plan.from_kept(stored_plan)
     requested = (ask.bindings or {}, ask.accounts or {})
     connections_by_id = await workflows.connections_of(
         tx, before.org, [before.bindings, *requested], changed.integration_id

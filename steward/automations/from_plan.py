@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from steward.automations import checks, setup, workflows
+from steward.automations import calls, checks, setup, workflows
 from steward.automations.bindings import check_bound
 from steward.automations.checks import BY_SCHEDULE, Faults, TriggerAsk
 from steward.automations.platforms import check_platform, lacking, platforms_of
@@ -43,6 +43,7 @@ class WorkflowAsk:
     trigger: TriggerAsk = BY_SCHEDULE
     bindings: Mapping[str, Any] = field(default_factory=dict)
     accounts: Mapping[str, Any] = field(default_factory=dict)
+    calls: Mapping[str, Any] = field(default_factory=dict)
     send_mode: str = "ask"
     idempotency_key: str | None = None
 
@@ -64,6 +65,7 @@ class WorkflowAsk:
                 dict(self.bindings),
                 dict(self.accounts),
                 self.send_mode,
+                *([dict(self.calls)] if self.calls else []),
             ]
         )
         text = json.dumps(fields, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
@@ -83,7 +85,8 @@ async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRul
     trigger = trigger_of(faults, ask.trigger)
     if not faults.found and (replayed := await _replayed(tx, actor, ask)) is not None:
         return replayed
-    plan = kept_plan.from_kept(ask.plan)
+    stored_plan = await calls.choose(tx, actor.org, faults, ask.plan, ask.import_id, ask.calls)
+    plan = kept_plan.from_kept(stored_plan)
     connections_by_id = await workflows.connections_of(
         tx, actor.org, [ask.bindings, ask.accounts], ask.integration_id
     )
@@ -103,7 +106,7 @@ async def create(tx: Tx, actor: Actor, ask: WorkflowAsk, *, rules: AutomationRul
     if (replayed := await _keep_key(tx, actor, ask, automation)) is not None:
         return replayed
     placed = await setup.place_automation(tx, actor, automation)
-    await workflows.keep_plan(tx, actor.org, automation.id, 1, ask.plan, bindings)
+    await workflows.keep_plan(tx, actor.org, automation.id, 1, stored_plan, bindings)
     return Created(placed, replayed=False)
 
 

@@ -8,12 +8,14 @@ from steward.database.automations import plans
 from steward.database.engine.base import Tx
 from steward.model import kept_plan
 from steward.model.automation import Automation
+from steward.model.called import open_calls
 from steward.model.connection import Auth, Connection, ConnectionState
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import STEP_NEEDS, Plan, PlanStep
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
+WORKFLOW = "workflow"  # what a step lacks that calls one, while none is chosen
 MOST_ID = 2**53 - 1  # contract 1.2, Integer
 
 
@@ -56,7 +58,7 @@ def unconfigured(
     store: Connection | None,
     connections_by_id: Mapping[IntegrationId, Connection],
 ) -> list[Unconfigured]:
-    """Steps that cannot reach what they need, in plan order."""
+    """Steps that cannot reach what they need, in plan order; then those without a workflow to call."""
     steps_to_bind: list[Unconfigured] = []
     for step in kept_plan.needed(plan):
         needs = step.origin.needs if step.origin is not None else None
@@ -67,7 +69,7 @@ def unconfigured(
             why = _why(step, bindings.get(step.name), connections_by_id)
         if why is not None:
             steps_to_bind.append(Unconfigured(step.name, str(needs), target, why))
-    return steps_to_bind
+    return steps_to_bind + [Unconfigured(path, WORKFLOW, None, "no_connection") for path in open_calls(plan)]
 
 
 def _is_up(connection: Connection) -> bool:
@@ -140,6 +142,7 @@ class WorkflowState:
     """A workflow automation's plan as it is now, and whether it could run."""
 
     plan: Plan
+    calls: JsonObject
     unconfigured: Sequence[Unconfigured]
     may_send: bool
 
@@ -158,7 +161,12 @@ async def state_of(tx: Tx, automation: Automation) -> WorkflowState | None:
     missing = await _missing(tx, automation, plan)
     organization = await organizations.get(tx, automation.org)
     allowed = organization is not None and organization.send_without_approval
-    return WorkflowState(plan, missing, allowed and not missing)
+    return WorkflowState(plan, chosen_imports(stored_plan.plan), missing, allowed and not missing)
+
+
+def chosen_imports(plan: JsonObject) -> JsonObject:
+    """The imports chosen for the steps of a kept plan that call a workflow, as answered."""
+    return {path: {"import_id": part.import_id} for path, part in kept_plan.chosen_in(plan).items()}
 
 
 async def _missing(tx: Tx, automation: Automation, plan: Plan) -> list[Unconfigured]:
@@ -180,6 +188,9 @@ async def keep_plan(
 
 def words_of(missing: Sequence[Unconfigured]) -> str:
     """Why it is not ready, naming the steps."""
+    if all(step.kind == WORKFLOW for step in missing):
+        paths = ", ".join(f"“{step.step}”" for step in missing[:5])
+        return f"No workflow is chosen for these steps to call: {paths}. Choose one of your imports."
     names = ", ".join(f"“{step.step}”" for step in missing[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     return f"These steps have no usable connection: {names}{more}. Bind them, then run it again."

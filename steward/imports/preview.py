@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from steward.automations import workflows
+from steward.automations import calls, workflows
 from steward.automations.bindable import bindable
 from steward.automations.bindings import check_bound
 from steward.automations.checks import Faults
@@ -12,7 +12,7 @@ from steward.automations.platforms import lacking
 from steward.database.accounts import connections
 from steward.database.engine.base import Tx
 from steward.imports import keep
-from steward.imports.reach import reach_of, running
+from steward.imports.reach import reach_of
 from steward.model import kept_plan
 from steward.model.account import Actor
 from steward.model.connection import Connection
@@ -30,18 +30,21 @@ class PreviewQuery:
     bindings: Mapping[str, Any] | None = None
     accounts: Mapping[str, Any] | None = None
     topics_of: Callable[[Connection], frozenset[str]] | None = None  # what a store can send
+    calls: Mapping[str, Any] | None = None
+    import_id: str | None = None  # of one that is kept
 
 
 async def preview(
     tx: Tx, actor: Actor, plan: JsonObject, issues: Sequence[JsonValue], query: PreviewQuery
 ) -> JsonObject:
     """The fields of Preview. Raises ValidationFailed."""
+    faults = Faults()
+    plan = await calls.choose(tx, actor.org, faults, plan, query.import_id, query.calls or {})
     plan_ = kept_plan.from_kept(plan)
     requested = (query.bindings or {}, query.accounts or {})
     ids = workflows.integrations_in(*requested)
     ids |= set() if query.integration_id is None else {query.integration_id}
     connections_by_id = await connections.among(tx, actor.org, ids) if ids else {}
-    faults = Faults()
     store = None
     if query.integration_id is not None:
         store = connections_by_id.get(query.integration_id)
@@ -59,6 +62,7 @@ async def preview(
     return {
         "plan": keep.shown_plan(plan),
         "bindable": await bindable(tx, actor.org, plan_),
+        "callable": await calls.callable_steps(tx, actor.org, plan),
         "readiness": workflows.readiness_wire(missing, is_ready=not missing),
         "issues": [*elsewhere, *issues],
         "reach": reach_of(plan_).wire(),
@@ -84,7 +88,7 @@ def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[F
 
 def effects_of(plan: Plan) -> tuple[list[str], list[str]]:
     """The steps that would change the store, and those that would send, of what a run can reach."""
-    reached = running(plan)
+    reached = plan.running()
     changes = [step.name for step in reached if step.kind is StepKind.CHANGE]
     sends = [step.name for step in reached if step.kind is StepKind.SEND]
     return changes, sends

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from steward.model.finding import Finding, FindingLevel
 from steward.model.json import JsonObject
-from steward.model.plan import DataMode, Plan, PlanStep, PlanTrigger, StepSource
+from steward.model.plan import DataMode, Plan, PlanTrigger, StepSource
 
 _NAMED = 3  # names in one sentence
 
@@ -25,18 +25,9 @@ class Reach:
 
 def reach_of(plan: Plan) -> Reach:
     """Counts the steps behind the start that are switched on and can run."""
-    runs = sum(step.origin is not None and step.origin.supported for step in running(plan))
+    runs = sum(step.origin is not None and step.origin.supported for step in plan.running())
     entry = plan.entry()
     return Reach(runs, len(plan.steps), None if entry is None else entry.name)
-
-
-def running(plan: Plan) -> list[PlanStep]:
-    """The steps that a run reaches and that are not switched off, whether they can run or not."""
-    return [
-        step
-        for step in plan.steps
-        if step.origin is not None and step.origin.reachable and not step.origin.disabled
-    ]
 
 
 def reach_findings(plan: Plan) -> list[Finding]:
@@ -44,7 +35,7 @@ def reach_findings(plan: Plan) -> list[Finding]:
     entry = plan.entry()
     if entry is None:
         return []
-    if not running(plan):
+    if not plan.running():
         return [Finding(None, FindingLevel.ERROR, "nothing_runs", _why_nothing_runs(plan, entry))]
     unreached = [step.name for step in plan.steps if step.origin is not None and _never_runs(step.origin)]
     if not unreached:

@@ -29,6 +29,7 @@ class RunAsAsk:
     trigger: TriggerAsk = BY_SCHEDULE
     bindings: Mapping[str, Any] = field(default_factory=dict)
     accounts: Mapping[str, Any] = field(default_factory=dict)
+    calls: Mapping[str, Any] = field(default_factory=dict)
     send_mode: str = "ask"
     idempotency_key: str | None = None
 
@@ -50,6 +51,7 @@ async def run_as(tx: Tx, actor: Actor, ask: RunAsAsk, *, rules: AutomationRules)
         trigger=ask.trigger,
         bindings=ask.bindings,
         accounts=ask.accounts,
+        calls=ask.calls,
         send_mode=ask.send_mode,
         idempotency_key=ask.idempotency_key,
     )

@@ -3,8 +3,10 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from steward.model import called
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import (
     DataMode,
@@ -23,6 +25,7 @@ from steward.model.plan import (
 )
 
 FORMAT = 1
+_CHOSEN = "chosen"
 
 
 def to_kept(plan: Plan) -> JsonObject:
@@ -51,6 +54,7 @@ def _trigger(trigger: PlanTrigger) -> JsonObject:
         "replaced": trigger.replaced,
         "place": list(trigger.place),
         "fields": [_field(part) for part in trigger.fields],
+        "picks": None if trigger.picks is None else list(trigger.picks),
     }
 
 
@@ -119,8 +123,42 @@ def _step(step: PlanStep) -> JsonObject:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class ChosenPlan:
+    """The kept plan of an import that a person chose for a step which calls a workflow."""
+
+    import_id: str
+    name: str
+    plan: JsonObject
+
+
+def with_chosen(stored: JsonObject, chosen: Mapping[str, ChosenPlan]) -> JsonObject:
+    """A plan as kept, with the workflows chosen for its steps, by the path of each."""
+    rest = {name: value for name, value in stored.items() if name != _CHOSEN}
+    parts: JsonObject = {
+        path: {"import_id": part.import_id, "name": part.name, "plan": part.plan}
+        for path, part in chosen.items()
+    }
+    return {**rest, _CHOSEN: parts} if chosen else rest
+
+
+def chosen_in(stored: Mapping[str, Any]) -> Mapping[str, ChosenPlan]:
+    """The workflows chosen for a plan's steps, by the path of each."""
+    return {path: ChosenPlan(**part) for path, part in stored.get(_CHOSEN, {}).items()}
+
+
 def from_kept(stored: Mapping[str, Any]) -> Plan:
-    """A plan as it was kept. Raises ValueError for a format this service does not know."""
+    """A plan as it was kept, with the workflows chosen for its steps.
+
+    Raises ValueError for a format this service does not know.
+    """
+    plan, chosen = _from_kept(stored), chosen_in(stored)
+    if not chosen:
+        return plan
+    return called.with_chosen(plan, {path: _from_kept(part.plan) for path, part in chosen.items()})
+
+
+def _from_kept(stored: Mapping[str, Any]) -> Plan:
     if stored.get("plan_format") != FORMAT:
         raise ValueError(f"plan_format {stored.get('plan_format')} is not known")
     return Plan(
@@ -133,7 +171,7 @@ def from_kept(stored: Mapping[str, Any]) -> Plan:
         mode=None if stored["mode"] is None else DataMode(stored["mode"]),
         triggers=tuple(_read_trigger(part) for part in stored["triggers"]),
         variables=tuple(_read_variable(*part) for part in stored["variables"]),
-        inner={name: from_kept(part) for name, part in stored["inner"].items()},
+        inner={name: _from_kept(part) for name, part in stored["inner"].items()},
     )
 
 
@@ -146,6 +184,7 @@ def _read_trigger(stored: Mapping[str, Any]) -> PlanTrigger:
         replaced=stored["replaced"],
         place=(stored["place"][0], stored["place"][1]),
         fields=tuple(_read_field(part) for part in stored.get("fields", ())),
+        picks=None if stored.get("picks") is None else tuple(stored["picks"]),
     )
 
 

@@ -146,6 +146,7 @@ class PlanTrigger:
     replaced: str | None = None
     place: tuple[float, float] = (0.0, 0.0)
     fields: tuple[StartField, ...] = ()
+    picks: tuple[str, ...] | None = None  # the fields that a called workflow takes in; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,7 @@ class Plan:
     triggers: tuple[PlanTrigger, ...] = ()
     variables: tuple[Variable, ...] = ()
     inner: Mapping[str, "Plan"] = field(default_factory=dict)  # called workflows, by the step that calls them
+    is_chosen: bool = False  # a workflow that a person chose for the step which calls it
     _into: Mapping[str, tuple[PlanEdge, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -210,6 +212,14 @@ class Plan:
             if step.name == name:
                 return step
         raise KeyError(name)
+
+    def running(self) -> list[PlanStep]:
+        """The steps that a run reaches and that are not switched off, whether they can run or not."""
+        return [
+            step
+            for step in self.steps
+            if step.origin is not None and step.origin.reachable and not step.origin.disabled
+        ]
 
     def entry(self) -> PlanTrigger | None:
         """The trigger a run begins at: the proposed one, which stands first."""

@@ -99,6 +99,18 @@ ACCOUNTS_SCHEMA: Json = {
     },
 }
 
+# Workflows chosen for steps that call one.
+CALLS_SCHEMA: Json = {
+    "type": "object",
+    "maxProperties": 20,
+    "additionalProperties": {
+        "type": "object",
+        "required": ["import_id"],
+        "properties": {"import_id": {"type": "string"}},
+        "additionalProperties": False,
+    },
+}
+
 # What store events start has no slots.
 BY_EVENTS: Json = {
     "if": {

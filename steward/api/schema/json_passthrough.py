@@ -292,6 +292,25 @@ class StepAccountRecord(msgspec.Struct):
     integration_id: PositiveInt
 
 
+class CalledImportRecord(msgspec.Struct):
+    """The import that a step calls."""
+
+    import_id: UlidStr
+
+
+class CallableStepRecord(msgspec.Struct):
+    """A step that calls a workflow of another file: how its file names it, and what is chosen for it.
+
+    Behind a chosen workflow, `step` is the path of step names. `proposed` is the one import of that name.
+    """
+
+    step: str
+    workflow: str
+    import_id: UlidStr | None
+    name: str | None
+    proposed: UlidStr | None
+
+
 class StepBindingRecord(msgspec.Struct):
     """The connection a step is bound to, and the place in it."""
 
@@ -359,7 +378,17 @@ StepAccounts: TypeAlias = Annotated[
         }
     ),
 ]
+CalledImports: TypeAlias = Annotated[
+    Mapping[str, Any],
+    Meta(
+        extra_json_schema={
+            "additionalProperties": {"$ref": "#/components/schemas/CalledImportRecord"},
+            "maxProperties": 20,
+        }
+    ),
+]
 UsedConnection: TypeAlias = Annotated[Mapping[str, Any], _described(TouchedRecord)]
+CallableStep: TypeAlias = Annotated[Mapping[str, Any], _described(CallableStepRecord)]
 BindableStep: TypeAlias = Annotated[Mapping[str, Any], _described(BindableStepRecord)]
 WorkflowReadiness: TypeAlias = Annotated[Mapping[str, Any], _described(WorkflowReadinessRecord)]
 
@@ -381,6 +410,8 @@ DESCRIBED: tuple[type[msgspec.Struct], ...] = (
     PlanRecord,
     BindableStepRecord,
     StepAccountRecord,
+    CalledImportRecord,
+    CallableStepRecord,
     StepBindingRecord,
     TouchedRecord,
     WorkflowReadinessRecord,

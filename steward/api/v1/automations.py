@@ -28,7 +28,13 @@ from steward.api.schema.answers import (
     UlidStr,
     ViaStr,
 )
-from steward.api.schema.body_rules import ACCOUNTS_SCHEMA, BINDINGS_SCHEMA, BY_EVENTS, SCHEDULE_SCHEMA
+from steward.api.schema.body_rules import (
+    ACCOUNTS_SCHEMA,
+    BINDINGS_SCHEMA,
+    BY_EVENTS,
+    CALLS_SCHEMA,
+    SCHEDULE_SCHEMA,
+)
 from steward.api.schema.fields import (
     CommaList,
     IdempotencyKey,
@@ -49,6 +55,7 @@ from steward.api.schema.fields import (
     wrong,
 )
 from steward.api.schema.json_passthrough import (
+    CalledImports,
     ScheduleWire,
     StepAccounts,
     StepBindings,
@@ -115,6 +122,7 @@ class AutomationRecord(msgspec.Struct):
     plan_version: PositiveInt | UnsetType = UNSET
     send_mode: SendModeStr | UnsetType = UNSET
     accounts: StepAccounts | UnsetType = UNSET
+    calls: CalledImports | UnsetType = UNSET
     readiness: WorkflowReadiness | UnsetType = UNSET
     send_mode_allowed: bool | UnsetType = UNSET
 
@@ -182,6 +190,7 @@ async def whole_record(tx: Tx, automation: Automation, *, is_new: bool = False) 
     is_ready = state is not None and state.is_ready
     answer.readiness = workflows.readiness_wire(missing, is_ready=is_ready)
     answer.accounts = accounts_of(automation.bindings)
+    answer.calls = {} if state is None else state.calls
     if not is_new:
         answer.send_mode_allowed = state is not None and state.may_send
     return answer
@@ -239,6 +248,7 @@ ScheduleJson = Annotated[SentSchedule, PlainValidator(_schedule), WithJsonSchema
 
 Bindings = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(BINDINGS_SCHEMA)]
 Accounts = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(ACCOUNTS_SCHEMA)]
+Calls = Annotated[dict[str, Any], BeforeValidator(check_open_json), WithJsonSchema(CALLS_SCHEMA)]
 
 
 class ConnectionBody(RequestBody):
@@ -296,6 +306,7 @@ class UpdateBody(RequestBody):
     template_version: Positive = Field(default=1)
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
+    calls: Calls = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
 
 
@@ -421,6 +432,7 @@ async def update(tx: Tx, call: ApiCall) -> Answer:
         template_version=body.template_version if "template_version" in sent_fields else None,
         bindings=body.bindings if "bindings" in sent_fields else None,
         accounts=body.accounts if "accounts" in sent_fields else None,
+        calls=body.calls if "calls" in sent_fields else None,
         send_mode=body.send_mode if "send_mode" in sent_fields else None,
     )
     changed = await change.update(tx, call.actor, ask, rules=rules_of(call.context))

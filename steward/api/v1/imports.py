@@ -35,6 +35,7 @@ from steward.api.schema.fields import (
 )
 from steward.api.schema.json_passthrough import (
     BindableStep,
+    CallableStep,
     Finding,
     PlanWire,
     ProposedTrigger,
@@ -46,6 +47,7 @@ from steward.api.v1.automations import (
     Accounts,
     AutomationAnswer,
     Bindings,
+    Calls,
     ScheduleJson,
     ScheduleTriggerBody,
     TriggerBody,
@@ -108,6 +110,7 @@ class ImportPreviewAnswer(msgspec.Struct):
 
     plan: PlanWire
     bindable: list[BindableStep]
+    callable: list[CallableStep]
     readiness: WorkflowReadiness
     issues: list[Finding]
     reach: ReachWire
@@ -144,6 +147,7 @@ class PreviewKeptBody(RequestBody):
     integration_id: Positive | None = None
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
+    calls: Calls = Field(default={})
     inputs: OpenObject = Field(default={})
 
 
@@ -166,6 +170,7 @@ class RunAsBody(RequestBody):
     trigger: TriggerBody = ScheduleTriggerBody(kind="schedule")
     bindings: Bindings = Field(default={})
     accounts: Accounts = Field(default={})
+    calls: Calls = Field(default={})
     send_mode: Literal["ask", "send"] = "ask"
     idempotency_key: IdempotencyKey = Field(default="")
 
@@ -285,7 +290,14 @@ async def preview_kept(tx: Tx, call: ApiCall) -> Answer:
 def _ask(call: ApiCall) -> PreviewQuery:
     body: PreviewKeptBody = call.body
     integration = None if body.integration_id is None else IntegrationId(body.integration_id)
-    return PreviewQuery(integration, body.bindings, body.accounts, rules_of(call.context).topics_of)
+    return PreviewQuery(
+        integration,
+        body.bindings,
+        body.accounts,
+        rules_of(call.context).topics_of,
+        body.calls,
+        call.ids.get("import_id"),
+    )
 
 
 def _preview_answer(preview_wire: Mapping[str, Any]) -> ImportPreviewAnswer:
@@ -304,6 +316,7 @@ async def run_as_automation(tx: Tx, call: ApiCall) -> Answer:
         trigger=automation_answers.trigger_ask(body.trigger),
         bindings=body.bindings,
         accounts=body.accounts,
+        calls=body.calls,
         send_mode=body.send_mode,
         idempotency_key=body.idempotency_key or None,
     )

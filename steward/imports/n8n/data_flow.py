@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from steward.imports.n8n.graph import LOOP
-from steward.imports.reach import running
 from steward.imports.step_templates import templates_of
 from steward.model.json import JsonValue
 from steward.model.plan import Plan, PlanStep, StepKind
@@ -50,7 +49,7 @@ class DataFlow:
     _names: dict[str, frozenset[str] | None] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.steps = {step.name: step for step in running(self.plan)}
+        self.steps = {step.name: step for step in self.plan.running()}
         self._disabled = {step.name: step for step in self.plan.steps if _is_disabled(step)}
         for edge in self.plan.edges:
             self._after.setdefault(edge.source, []).append(edge.target)

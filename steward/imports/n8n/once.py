@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence, Set
 
-from steward.imports.reach import named, running
+from steward.imports.reach import named
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Plan
 from steward.steps.workflow.answers import RUN_DATA_IN_READ
@@ -13,7 +13,7 @@ _ABOUT_THE_FILE = frozenset(("disabled_step", "renamed_step"))
 def said_once(plan: Plan, findings: Iterable[Finding]) -> list[Finding]:
     """Returns the findings without repetitions, in their order."""
     unique = list(dict.fromkeys(findings))
-    return _with_one_for_reads({step.name for step in running(plan)}, _with_one_per_ai_step(unique))
+    return _with_one_for_reads({step.name for step in plan.running()}, _with_one_per_ai_step(unique))
 
 
 def _with_one_per_ai_step(findings: Sequence[Finding]) -> list[Finding]:

@@ -6,7 +6,6 @@ from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, steps, triggers, unwrap
-from steward.imports.n8n.called import with_called
 from steward.imports.n8n.data_flow import DataFlow
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import said_once
@@ -14,6 +13,7 @@ from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
 from steward.imports.n8n.secrets import without_secrets
 from steward.imports.n8n.unwrap import Node, Workflow
 from steward.imports.reach import reach_findings
+from steward.model.called import CannotBeCalled, is_open, open_calls, with_called
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
@@ -167,14 +167,14 @@ class _WorkflowReader:
         """The workflows steps hold inside; one that cannot run makes its step one that cannot."""
         inner_plans: dict[str, Plan] = {}
         for name, step in steps_.items():
-            if not _calls_workflow(step):
+            if not _holds_workflow(step, self.nodes[name]):
                 continue
             try:
                 read = _read_called(self.nodes[name], depth)
                 inner_plans[name] = read.plan
                 _check_inner_errors(read)
                 steps_[name] = with_called(step, read.plan)
-            except Unreadable as error:
+            except (Unreadable, CannotBeCalled) as error:
                 self._refused(steps_, step, error.message)
         return inner_plans
 
@@ -273,19 +273,16 @@ def _targets(outputs: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
                 yield number, target
 
 
-def _calls_workflow(step: PlanStep) -> bool:
-    source = step.origin
-    return source is not None and source.source_type == "executeWorkflow" and source.supported
+def _holds_workflow(step: PlanStep, node: Node) -> bool:
+    """Whether the step calls a workflow that stands in it; a person chooses any other."""
+    return is_open(step, Plan((), ())) and node.parameters.get("source") == "parameter"
 
 
 def _read_called(node: Node, depth: int) -> ReadExport:
     """The workflow a node holds inside. Raises Unreadable."""
     if depth >= MAX_SUB_WORKFLOW_DEPTH:
         raise Unreadable(f"Workflows call each other more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
-    inner_workflow = inline(node.parameters)
-    if _picks_fields(inner_workflow):
-        raise Unreadable("Its trigger takes some fields only. Let it accept all data.")
-    return read_value(inner_workflow, depth=depth + 1)
+    return read_value(inline(node.parameters), depth=depth + 1)
 
 
 def _check_inner_errors(read: ReadExport) -> None:
@@ -293,6 +290,8 @@ def _check_inner_errors(read: ReadExport) -> None:
     for finding in graph.softened(read.plan, read.findings):
         if finding.level is FindingLevel.ERROR:
             raise Unreadable(f"{finding.step or 'The workflow'}: {finding.message}")
+    for path in open_calls(read.plan):
+        raise Unreadable(f"{path}: the workflow it calls is not in the file. Put its JSON into that step.")
 
 
 def _check_has_usable_step(workflow: Workflow) -> None:
@@ -309,19 +308,6 @@ def _check_has_usable_step(workflow: Workflow) -> None:
         raise Unreadable("Every step of this export is disabled. Enable one in n8n and export it again.")
     if not any(node.type and not node.disabled for node in steps):
         raise Unreadable("No enabled step of this export says what type it is. Export it from n8n again.")
-
-
-def _picks_fields(workflow: Any) -> bool:
-    """Whether a called workflow's trigger lets named fields in alone, which its versions from 1.1 on do."""
-    nodes = workflow.get("nodes") if isinstance(workflow, Mapping) else None
-    return any(
-        isinstance(node, Mapping)
-        and unwrap.bare(str(node.get("type", ""))) == "executeWorkflowTrigger"
-        and node.get("typeVersion", 1) not in (1, None)
-        and isinstance(parameters := node.get("parameters"), Mapping)
-        and parameters.get("inputSource", "workflowInputs") != "passthrough"
-        for node in (nodes if isinstance(nodes, list) else ())
-    )
 
 
 _SETTINGS = {

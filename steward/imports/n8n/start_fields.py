@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from steward.imports.reach import running
 from steward.imports.step_templates import templates_of
 from steward.model.plan import DataMode, Plan, PlanStep, PlanTrigger, StartField, StartFieldType
 from steward.steps.n8n.nodes import BY_TYPE
@@ -71,7 +70,7 @@ def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[
     """The fields of the start that running steps read, each with what it must be, in plan order."""
     found: dict[tuple[str, ...], StartFieldType] = {}
     receiving = _receiving(plan, entry)
-    for step in running(plan):
+    for step in plan.running():
         for code in _codes(step):
             for match in _matches(code, entry.name, receives=step.name in receiving):
                 path, field_type = _path(match)

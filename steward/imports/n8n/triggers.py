@@ -1,7 +1,7 @@
 """Triggers of a file and the start proposed for them."""
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from steward.imports.n8n import schedules
@@ -11,6 +11,7 @@ from steward.imports.n8n.schedules import ScheduleReading
 from steward.imports.n8n.unwrap import Node
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanTrigger
+from steward.steps.workflow.javascript import values as js
 
 BY_HAND = frozenset(("manualTrigger", "start", "executeWorkflowTrigger", "errorTrigger"))
 SCHEDULED = frozenset(("scheduleTrigger", "cron", "interval"))
@@ -61,7 +62,8 @@ class Proposed:
 def proposed(node: Node) -> Proposed:
     """The start a trigger node becomes."""
     if node.type in BY_HAND:
-        proposal = Proposed(PlanTrigger(node.name, "manual", place=node.position))
+        trigger = PlanTrigger(node.name, "manual", place=node.position, picks=_picks(node))
+        proposal = Proposed(trigger)
         if node.type in _STARTS:
             proposal.findings.append(_foreign(node, _STARTS[node.type]))
         return proposal
@@ -74,6 +76,24 @@ def proposed(node: Node) -> Proposed:
     proposal = Proposed(trigger)
     proposal.findings.append(_foreign(node, _started_in_n8n(node.type)))
     return proposal
+
+
+def _picks(node: Node) -> tuple[str, ...] | None:
+    """The fields that the trigger of a called workflow takes in; None for all, as before its version 1.1."""
+    if node.type != "executeWorkflowTrigger" or node.version < 1.1:
+        return None
+    source = node.parameters.get("inputSource", "workflowInputs")
+    if source == "workflowInputs":
+        inputs = node.parameters.get("workflowInputs")
+        rows = inputs.get("values") if isinstance(inputs, Mapping) else None
+        names = (
+            [row.get("name") for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+        )
+        return tuple(dict.fromkeys(name for name in names if isinstance(name, str) and name))
+    if source == "jsonExample":
+        example = js.parse_json(str(node.parameters.get("jsonExample", "")))
+        return tuple(example) if isinstance(example, Mapping) else ()
+    return None
 
 
 _STARTS = {

@@ -5,7 +5,7 @@ stored at its first need. What it changes is in the rows of its steps until it e
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -19,6 +19,8 @@ TOO_LARGE: Final = (
     "What the workflow keeps from run to run (static data) is larger than 1 MiB. Delete entries that are no"
     " longer needed in the script, or keep them in a spreadsheet."
 )
+_BELOW: Final = "\n"  # stands in no name
+_EMPTY: Final = b"{}"
 
 
 class StaticDataTooLarge(Exception):
@@ -30,56 +32,68 @@ async def _nothing() -> JsonObject:
 
 
 @dataclass(slots=True)
-class StaticData:
-    """The static data of one automation during one run; objects as JSON, by the key of each.
+class _Objects:
+    """The objects of one automation as JSON, by key."""
 
-    `load` reads what is stored. Objects that a called workflow keeps have the path of its steps in their key.
+    stored: dict[str, bytes] | None = None
+    changed: dict[str, bytes] = field(default_factory=dict)
+    unrecorded: dict[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StaticData:
+    """The static data of one automation during one run. `load` reads what is stored.
+
+    Keys are `global` and `node:<name>`; before those of a called workflow stands the path of its step.
     """
 
     load: Callable[[], Awaitable[JsonObject]] = _nothing
-    _stored: dict[str, bytes] | None = None
-    _changed: dict[str, bytes] = field(default_factory=dict)
-    _unrecorded: dict[str, bytes] = field(default_factory=dict)
+    _objects: _Objects = field(default_factory=_Objects)
+    _path: str = ""
+
+    def of_called(self, step: str) -> "StaticData":
+        """Returns the static data of the workflow that a step calls, kept with its caller's."""
+        return replace(self, _path=f"{self._path}{step}{_BELOW}")
 
     async def read(self, node: str) -> dict[str, JsonObject]:
         """Returns copies of the objects that a node's script can reach: the workflow's and its own."""
-        objects = await self._objects()
-        return {name: _decoded(objects.get(key, b"{}")) for name, key in _keys(node).items()}
+        objects = await self._all()
+        return {name: _decoded(objects.get(key, _EMPTY)) for name, key in self._keys(node).items()}
 
     async def write(self, node: str, objects: Mapping[str, JsonObject]) -> None:
         """Takes over what a script made of them. Raises StaticDataTooLarge."""
-        before = await self._objects()
-        keys = _keys(node)
+        before = await self._all()
+        keys = self._keys(node)
         written = {keys[name]: msgspec.json.encode(value) for name, value in objects.items() if name in keys}
-        changes = {key: value for key, value in written.items() if value != before.get(key, b"{}")}
+        changes = {key: value for key, value in written.items() if value != before.get(key, _EMPTY)}
         if changes and sum(map(len, {**before, **changes}.values())) > MAX_BYTES:
             raise StaticDataTooLarge
-        self._changed |= changes
-        self._unrecorded |= changes
+        self._objects.changed |= changes
+        self._objects.unrecorded |= changes
 
     def take_unrecorded(self) -> JsonObject:
         """Returns what was changed since it was last asked, for the row of the step that ends."""
-        taken, self._unrecorded = self._unrecorded, {}
+        taken, self._objects.unrecorded = self._objects.unrecorded, {}
         return {key: _decoded(value) for key, value in taken.items()}
 
     def restore(self, recorded: JsonObject) -> None:
         """Takes over the changes that the row of a step has, when the step is not run again."""
-        self._changed |= {key: msgspec.json.encode(value) for key, value in recorded.items()}
+        self._objects.changed |= {key: msgspec.json.encode(value) for key, value in recorded.items()}
 
     async def changed(self) -> JsonObject | None:
         """Returns all of it as the run leaves it; None if the run changed nothing."""
-        if not self._changed:
+        if not self._objects.changed:
             return None
-        return {key: _decoded(value) for key, value in (await self._objects()).items() if value != b"{}"}
+        return {key: _decoded(value) for key, value in (await self._all()).items() if value != _EMPTY}
 
-    async def _objects(self) -> dict[str, bytes]:
-        if self._stored is None:
-            self._stored = {key: msgspec.json.encode(value) for key, value in (await self.load()).items()}
-        return {**self._stored, **self._changed}
+    async def _all(self) -> dict[str, bytes]:
+        if self._objects.stored is None:
+            loaded = await self.load()
+            self._objects.stored = {key: msgspec.json.encode(value) for key, value in loaded.items()}
+        return {**self._objects.stored, **self._objects.changed}
 
-
-def _keys(node: str) -> dict[str, str]:
-    return {GLOBAL: GLOBAL, NODE: f"{NODE}:{node}"}
+    def _keys(self, node: str) -> dict[str, str]:
+        return {GLOBAL: self._path + GLOBAL, NODE: f"{self._path}{NODE}:{node}"}
 
 
 def _decoded(encoded: bytes) -> JsonObject:

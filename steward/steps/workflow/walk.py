@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from steward.model.change import Proposal
-from steward.model.plan import Plan, PlanStep
+from steward.model.plan import Plan, PlanStep, PlanTrigger
 from steward.model.run import Counts
 from steward.steps.workflow.execute import ExecutionContext, ExecutionResult, execute, origin_of
 from steward.steps.workflow.expressions.evaluate import Evaluator
@@ -135,7 +135,8 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
             context.environment,
             depth=depth,
             binding=lambda inside: context.environment.binding(name),
-            static_data=StaticData(),  # n8n keeps nothing for a workflow that stands in its caller
+            # n8n keeps nothing for a workflow that stands in its caller.
+            static_data=context.environment.static_data.of_called(name) if called.is_chosen else StaticData(),
         )
         return await run_sub_workflow(called, items_, context=replace(context, environment=environment))
 
@@ -311,12 +312,19 @@ async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) ->
     environment = replace(context.environment, zone=plan.timezone or context.environment.zone)
     within = replace(context, environment=environment, budget=context.budget.for_sub_workflow())
     journal = InMemoryJournal()
-    walked = await walk(plan, entry.name, items, context=within, journal=journal)
+    walked = await walk(plan, entry.name, _taken_in(entry, items), context=within, journal=journal)
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not finish.")
     last = last_ran(walked.history, journal.ran, entry.name)
     return _sub_workflow_result(last, journal.acted)
+
+
+def _taken_in(entry: PlanTrigger, items: Items) -> Items:
+    """Returns the items as the called workflow's trigger hands them on, some with named fields alone."""
+    if entry.picks is None:
+        return items
+    return [replace(item, json={name: item.json.get(name) for name in entry.picks}) for item in items]
 
 
 def _sub_workflow_result(last: PastRun, acted: Sequence[ExecutionResult]) -> SubWorkflowResult:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from steward.imports.n8n.read import read_value
 from tests.imports.n8n.one_step import errors_of, outputs_of, workflow_of
 
 PAGE = (
@@ -184,21 +185,27 @@ def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, para
 
 
 @pytest.mark.parametrize(
-    ("version", "given", "codes"),
+    ("version", "given", "picks"),
     [
-        (1, {}, []),
-        (1.1, {"inputSource": "passthrough"}, []),
-        (1.1, {"workflowInputs": {"values": [{"name": "a"}]}}, ["sub_workflow_missing"]),
-        (1.1, {"inputSource": "jsonExample"}, ["sub_workflow_missing"]),
+        (1, {}, None),
+        (1.1, {"inputSource": "passthrough"}, None),
+        (1.1, {"workflowInputs": {"values": [{"name": "a"}]}}, ("a",)),
+        (1.1, {"inputSource": "jsonExample", "jsonExample": '{"b": 1, "c": {}}'}, ("b", "c")),
+        (1.1, {"inputSource": "jsonExample", "jsonExample": "no JSON"}, ()),
     ],
 )
-def test_a_called_workflow_takes_all_fields_or_none(version: float, given: Any, codes: list[str]) -> None:
-    """Which fields a trigger lets in alone is not carried. See docs/design/imports-n8n.md#rules."""
+def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
+    version: float, given: Any, picks: tuple[str, ...] | None
+) -> None:
+    """All before version 1.1 and when it passes through. See docs/design/imports-n8n.md#called-workflows."""
     within = workflow_of("noOp", 1, {})
     kind = "n8n-nodes-base.executeWorkflowTrigger"
     within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": given}
     parameters = {"source": "parameter", "workflowJson": json.dumps(within)}
-    assert [one.code for one in errors_of("executeWorkflow", 1.2, parameters)] == codes
+    plan = read_value(workflow_of("executeWorkflow", 1.2, parameters)).plan
+    entry = next(iter(plan.inner.values())).entry()
+    assert entry is not None
+    assert entry.picks == picks
 
 
 async def test_lists_are_not_joined_by_a_field_that_is_in_no_item() -> None:

@@ -1,14 +1,17 @@
 """The node executeWorkflow: runs a sub-workflow, once for all items or for each."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from steward.model.plan import OnError
+from steward.steps.n8n.nodes.set_fields import converted
 from steward.steps.workflow.items import Item, Items
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
+    ItemFailed,
     NodeDefinition,
     NodeResult,
     StepCall,
@@ -17,20 +20,30 @@ from steward.steps.workflow.step_types import (
     SubWorkflowResult,
     WorkflowStepFailed,
     error_item,
+    is_expression,
     paired_with,
 )
 
+_ITSELF: Final = re.compile(r"=\s*\{\{\s*\$workflow\.id\s*\}\}\s*")
+# What a field of a called workflow takes, where it says so.
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "string": str,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
 
 class ExecuteWorkflowNode(StepType):
-    """Only a workflow inside the node itself is supported; one called by its id is not in the file.
+    """The workflow stands in the node itself, or a person chooses it of the imports for the node's id.
 
-    Kind and connection are those of the steps inside (imports/n8n/called.py), whose changes and sends it
-    proposes as its own. Returned items are paired by the general rule; if run for each item, with that item.
+    Kind and connection are those of the steps inside (model/called.py), whose changes and sends it proposes
+    as its own. Returned items are paired by the general rule; if run for each item, with that item.
     """
 
     types = ("executeWorkflow",)
     versions = (1, 1.1, 1.2, 1.3, 1.4)
-    per_item = False
     options = frozenset(("waitForSubWorkflow",))
     choices = MappingProxyType(
         {
@@ -52,42 +65,106 @@ class ExecuteWorkflowNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields sub-workflows that are not in the file or not waited for."""
-        if node.get("source", "database") != "parameter":
-            words = "The workflow it calls is not in the file. Put its JSON into this step in n8n."
+        """Yields sub-workflows that cannot be called, are still to be chosen, or are not waited for."""
+        source = node.get("source", "database")
+        if source == "database":
+            yield _to_choose(node)
+        elif source != "parameter":
+            words = "The workflow it calls is read from a file or an address. Put its JSON into this step."
             yield StepProblem("error", "sub_workflow_missing", words)
         elif not isinstance(node.get("workflowJson"), str) or node.literal("workflowJson") is None:
             words = "The workflow it calls is decided by an expression. Put its JSON into this step."
             yield StepProblem("error", "sub_workflow_missing", words)
         if node.get("options.waitForSubWorkflow", True) is not True:
-            words = "It continues without waiting for the called workflow, which does not happen here."
-            yield StepProblem("warning", "parameter", f"{words} It waits; nothing to do.")
+            words = "In n8n it goes on without waiting for the called workflow; here it waits for it."
+            yield StepProblem("warning", "parameter", f"{words} Nothing to do.")
 
     async def run(self, call: StepCall) -> NodeResult:
         """Returns the items of the sub-workflow's last step."""
         plan = call.environment.sub_workflow(call.step.name)
         run_inner = call.environment.run_sub_workflow
         if plan is None or run_inner is None:
-            raise WorkflowStepFailed(
-                "The called workflow is not here. Import it again with the workflow inside."
-            )
+            raise WorkflowStepFailed("No workflow is chosen for this step. Choose one of your imports.")
+        items = [_handed_over(call, index, item) for index, item in enumerate(call.items)]
         result = NodeResult([[]])
         failed: Items = []
         if call.first.text("mode", "once") != "each":
             try:
-                _with(result, await run_inner(call.step.name, plan, _in(call.items)), None)
+                _with(result, await run_inner(call.step.name, plan, items), None)
             except WorkflowStepFailed as failure:
                 _tolerate(call, 0, failure, result.outputs[0], failed)
-            return _with_error_output(call, result, failed)
-        for index, item in enumerate(call.items):
+            return _handed_on(call, result, failed)
+        for index, item in enumerate(items):
             try:
-                called = await run_inner(call.step.name, plan, _in([item]))
+                called = await run_inner(call.step.name, plan, [replace(item, paired=paired_with(0))])
             except WorkflowStepFailed as failure:
                 _tolerate(call, index, failure, result.outputs[0], failed)
                 continue
             call.budget.add(*(item_.json for item_ in called.items))
             _with(result, called, index)
-        return _with_error_output(call, result, failed)
+        return _handed_on(call, result, failed)
+
+
+def _to_choose(node: NodeDefinition) -> StepProblem:
+    """What is said of a step that calls a workflow of n8n's database."""
+    wanted = node.get("workflowId")
+    named = node.get("workflowId.cachedResultName")
+    wanted = node.get("workflowId.value", wanted)
+    if not isinstance(wanted, str) or not wanted.strip():
+        return StepProblem(
+            "error", "sub_workflow_missing", "It names no workflow to call. Choose one in n8n."
+        )
+    if is_expression(wanted):
+        itself = _ITSELF.fullmatch(wanted) is not None
+        what = (
+            "It calls the workflow that it is in"
+            if itself
+            else "An expression decides which workflow it calls"
+        )
+        words = f"{what}, which is not done here. Put the JSON of the called one into this step."
+        return StepProblem("error", "sub_workflow_missing", words)
+    shown = (
+        f"“{named[:80]}”" if isinstance(named, str) and named and not is_expression(named) else "another one"
+    )
+    words = f"It calls the workflow {shown}. Import that one too, and choose it when you set this one up."
+    return StepProblem("warning", "sub_workflow_missing", words)
+
+
+def _handed_over(call: StepCall, index: int, item: Item) -> Item:
+    """An item as the called workflow is given it: with the fields that the step sets for it."""
+    params = call.params(index)
+    values = params.get("workflowInputs.value") if params.text("source", "database") == "database" else None
+    json = js.deep_copy(item.json)
+    if isinstance(values, Mapping):
+        rows = {row.text("displayName", row.text("id")): row for row in params.rows("workflowInputs.schema")}
+        texts = params.flag("workflowInputs.convertFieldsToString")
+        convert = params.flag("workflowInputs.attemptToConvertTypes")
+        for name, value in values.items():
+            kind = rows[name].text("type") if name in rows else ""
+            json[name] = _input(name, js.deep_copy(value), kind, texts=texts, convert=convert)
+        for name, row in rows.items():
+            if row.flag("removed"):
+                json.pop(name, None)
+    return Item(json, paired_with(index), binary=item.binary)
+
+
+def _input(name: str, value: Any, kind: str, *, texts: bool, convert: bool) -> Any:
+    """A value for a field of the called workflow. Raises ItemFailed for one of another type."""
+    if value is None or value is js.UNDEFINED or kind not in _TYPES:
+        return None if value is js.UNDEFINED else value
+    if convert or (texts and kind == "string"):
+        return converted(value, kind, name)
+    if isinstance(value, _TYPES[kind]) and isinstance(value, bool) == (kind == "boolean"):
+        return value
+    raise ItemFailed(f"“{name}” of the called workflow takes a value of type {kind}. Set one, or convert it.")
+
+
+def _handed_on(call: StepCall, result: NodeResult, failed: Items) -> NodeResult:
+    """The result with its error output; the step's own items where it does not wait in n8n."""
+    if call.first.get("options.waitForSubWorkflow", True) is not True:
+        result.outputs[0] = [replace(item, paired=paired_with(at)) for at, item in enumerate(call.items)]
+        result.item_of, result.answers = (-1,) * len(result.item_of), {}
+    return _with_error_output(call, result, failed)
 
 
 def _tolerate(call: StepCall, index: int, failure: WorkflowStepFailed, out: Items, failed: Items) -> None:
@@ -125,12 +202,6 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
     result.answers = {**result.answers, **{shift + at: use for at, use in called.answers.items()}}
     result.counts = result.counts.plus(called.counts)
     return result
-
-
-def _in(items: Items) -> Items:
-    return [
-        Item(js.deep_copy(item.json), ((index, 0),), binary=item.binary) for index, item in enumerate(items)
-    ]
 
 
 def inline(parameters: Any) -> Any:

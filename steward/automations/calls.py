@@ -1,0 +1,135 @@
+"""Workflows that a person chooses for the steps that call one, checked as they are asked for.
+
+What is chosen is copied into the plan of the automation (docs/design/imports-n8n.md#called-workflows).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.automations.checks import Faults
+from steward.database.engine.base import Tx
+from steward.database.imports import records as imports
+from steward.model import kept_plan
+from steward.model.called import BELOW, called_name, chosen_calls, open_calls, with_chosen
+from steward.model.ids import OrgId
+from steward.model.json import JsonObject
+from steward.model.kept_plan import ChosenPlan
+from steward.model.plan import Plan, PlanStep
+from steward.model.refusals import NotFound
+from steward.steps.workflow.step_types import MAX_SUB_WORKFLOW_DEPTH
+
+MAX_CALLS = 20
+_MAX_LISTED = 100
+_SOURCE = "workflow_tool"
+_FIELD = "calls"
+
+
+async def choose(
+    tx: Tx, org: OrgId, faults: Faults, plan: JsonObject, own_import: str | None, requested: Mapping[str, Any]
+) -> JsonObject:
+    """The kept plan with the chosen workflows in it; faults are named by step.
+
+    `requested` has an import for each path: the step's name, below a chosen workflow behind its caller's.
+    """
+    if len(requested) > MAX_CALLS:
+        faults.add(_FIELD, f"Choose at most {MAX_CALLS} workflows.")
+        return plan
+    before, chosen = kept_plan.chosen_in(plan), dict[str, ChosenPlan]()
+    for path in sorted(requested, key=lambda path: path.count(BELOW)):
+        import_id = _import_id(requested[path])
+        words = _why_refused(plan, path, import_id, own_import, chosen)
+        if words is None and import_id is not None:
+            found = before.get(path)
+            if found is None or found.import_id != import_id:
+                found = await _plan_of(tx, org, import_id)
+            words = None if found is not None else "This organisation has no such import of n8n that can run."
+            if found is not None:
+                chosen[path] = found
+        if words is not None:
+            faults.add(f"{_FIELD}.{path}", words)
+    for path, words in _refused(plan, chosen).items():
+        faults.add(f"{_FIELD}.{path}", words)
+    return kept_plan.with_chosen(plan, chosen)
+
+
+def _import_id(choice: Any) -> str | None:
+    if not isinstance(choice, Mapping) or choice.keys() != {"import_id"}:
+        return None
+    return choice["import_id"] if isinstance(choice["import_id"], str) else None
+
+
+def _why_refused(
+    plan: JsonObject,
+    path: str,
+    import_id: str | None,
+    own_import: str | None,
+    chosen: Mapping[str, ChosenPlan],
+) -> str | None:
+    """What is wrong with a choice, whatever the import is; None when nothing is."""
+    if import_id is None:
+        return "Give import_id, and nothing else."
+    if path not in open_calls(kept_plan.from_kept(kept_plan.with_chosen(plan, chosen))):
+        return "This workflow has no step of that name that calls another one."
+    above = [part.import_id for outer, part in chosen.items() if path.startswith(outer + BELOW)]
+    if import_id in (own_import, *above):
+        return "This workflow would call itself, without an end. Choose another one."
+    if path.count(BELOW) >= MAX_SUB_WORKFLOW_DEPTH:
+        return f"Workflows call each other at most {MAX_SUB_WORKFLOW_DEPTH} deep."
+    return None
+
+
+async def _plan_of(tx: Tx, org: OrgId, import_id: str) -> ChosenPlan | None:
+    try:
+        record = await imports.get(tx, org, import_id)
+    except NotFound:
+        return None
+    if record.source != _SOURCE or not record.supported or record.plan is None:
+        return None
+    return ChosenPlan(import_id, record.name, record.plan)
+
+
+def _refused(plan: JsonObject, chosen: Mapping[str, ChosenPlan]) -> Mapping[str, str]:
+    """Why workflows cannot run inside their steps, by path."""
+    refused: dict[str, str] = {}
+    plans = {path: kept_plan.from_kept(part.plan) for path, part in chosen.items()}
+    with_chosen(kept_plan.from_kept(kept_plan.with_chosen(plan, {})), plans, refused=refused)
+    return refused
+
+
+async def callable_steps(tx: Tx, org: OrgId, stored: JsonObject) -> list[JsonObject]:
+    """The steps that call a workflow of another file, with the chosen and the proposed one.
+
+    `proposed` is the one import of the name that the file has for the called workflow; null when none or
+    several have it.
+    """
+    plan, chosen = kept_plan.from_kept(stored), kept_plan.chosen_in(stored)
+    paths = list(chosen_calls(plan))
+    if not paths:
+        return []
+    kept = await imports.listed(tx, org, source=_SOURCE, supported=True, after=None, limit=_MAX_LISTED)
+    shown: list[JsonObject] = []
+    for path in paths:
+        wanted = called_name(_step_at(plan, path))
+        fitting = [record.id for record in kept if record.name.casefold() == wanted.casefold()]
+        part = chosen.get(path)
+        shown.append(
+            {
+                "step": path,
+                "workflow": wanted,
+                "import_id": None if part is None else part.import_id,
+                "name": None if part is None else part.name,
+                "proposed": fitting[0] if len(fitting) == 1 else None,
+            }
+        )
+    return shown
+
+
+def _step_at(plan: Plan, path: str) -> PlanStep:
+    """The step at a path of `chosen_calls`."""
+    for step in plan.steps:
+        if step.name == path:
+            return step
+        called = plan.inner.get(step.name)
+        if called is not None and path.startswith(step.name + BELOW):
+            return _step_at(called, path.removeprefix(step.name + BELOW))
+    raise KeyError(path)

@@ -1,0 +1,224 @@
+"""Workflows that steps call by their id: a person chooses one of the imports for each.
+
+See docs/design/imports-n8n.md#called-workflows.
+"""
+
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.automations import change
+from steward.automations.calls import MAX_CALLS
+from steward.automations.change import UpdateAsk
+from steward.imports import keep
+from steward.imports.preview import PreviewQuery, preview
+from steward.imports.run_as import RunAsAsk, run_as
+from steward.model.json import JsonObject
+from steward.model.refusals import NotReady, ValidationFailed
+from steward.model.run import RunStatus
+from tests.imports.exports import BEGIN, automated, chain, code, kept, listed, node, told
+from tests.imports.test_runs import bound, on_one_engine, store
+from tests.imports.test_static_data import COUNT, stored
+from tests.runs.shop import BY_HAND, Shop
+
+
+def called(*steps: dict[str, Any], name: str = "Called", **trigger: Any) -> dict[str, Any]:
+    """An export that another workflow calls."""
+    export = chain(*steps, name=name)
+    kind = {"type": "n8n-nodes-base.executeWorkflowTrigger", "typeVersion": 1.1, "parameters": trigger}
+    export["nodes"][0] = {**BEGIN, **kind}
+    return export
+
+
+def passed_to(*steps: dict[str, Any], name: str = "Called") -> dict[str, Any]:
+    """An export that another workflow calls, whose trigger takes in every field."""
+    return called(*steps, name=name, inputSource="passthrough")
+
+
+def call_by_id(
+    name: str = "Call", *, wanted: str = "Called", version: float = 1.2, **more: Any
+) -> dict[str, Any]:
+    """A step that calls a workflow by its id."""
+    workflow = {"__rl": True, "mode": "list", "value": "a1", "cachedResultName": wanted}
+    return node(name, "executeWorkflow", version, {"workflowId": workflow, "options": {}, **more})
+
+
+def seen(text: str = "$input.all().map((item) => item.json)") -> dict[str, Any]:
+    """A step that fails with what it is given."""
+    return code("See", f"throw new Error(JSON.stringify({text}))")
+
+
+async def import_of(shop: Shop, export: dict[str, Any]) -> str:
+    """The id of the export as kept."""
+    record = (await kept(shop, export)).record
+    assert record.supported, record.report["issues"]
+    return record.id
+
+
+async def told_by_see(shop: Shop, export: dict[str, Any], calls: JsonObject, **more: Any) -> str:
+    """What the step See failed with."""
+    run = await shop.drained(await automated(shop, export, calls=calls, **more))
+    assert run.status is RunStatus.FAILED, run
+    return str([row["message"] for row in await shop.steps(run) if row["name"] == "See"])
+
+
+TWO = code("Two", "return [{json: {n: 1}}, {json: {n: 2}}]")
+
+
+async def test_a_chosen_import_runs_inside_its_step(shop: Shop) -> None:
+    """Once for all items, or for each of them; its last step's items go on."""
+    chosen = await import_of(shop, passed_to(code("Add", "return [{json: {sum: $input.all().length}}]")))
+    calls = {"Call": {"import_id": chosen}}
+    assert '[{"sum":2}]' in await told_by_see(shop, chain(TWO, call_by_id(), seen()), calls)
+    each = chain(TWO, call_by_id(mode="each"), seen(), name="Each")
+    assert '[{"sum":1},{"sum":1}]' in await told_by_see(shop, each, calls)
+
+
+@on_one_engine
+async def test_an_automation_without_a_choice_is_not_ready(shop: Shop) -> None:
+    """It can be made; runs are refused in words that name the step, until one is chosen."""
+    chosen = await import_of(shop, passed_to(code("Add", "return [{json: {}}]")))
+    automation = await automated(shop, chain(TWO, call_by_id()))
+    with pytest.raises(NotReady, match="“Call”"):
+        await shop.run_now(automation)
+    rules = shop.service.worker_context.automation_rules
+    ask = UpdateAsk(automation.id, automation.version, calls={"Call": {"import_id": chosen}})
+    changed = await shop.write(partial(change.update, actor=shop.owner, ask=ask, rules=rules))
+    assert (changed.version, changed.plan_version) == (2, 2)
+    assert (await shop.drained(changed)).status is RunStatus.SUCCEEDED
+    again = UpdateAsk(automation.id, changed.version, calls={"Call": {"import_id": chosen}})
+    same = await shop.write(partial(change.update, actor=shop.owner, ask=again, rules=rules))
+    assert same.version == 2
+
+
+async def test_what_a_chosen_workflow_sends_is_approved_with_its_step(shop: Shop) -> None:
+    """The message waits for approval and goes once, also when its import is deleted meanwhile."""
+    chosen = await import_of(shop, passed_to(told()))
+    made = code("One", "return [{json: {id: 7}}]")
+    calls, bindings = {"Call": {"import_id": chosen}}, {"Call": bound(shop)}
+    automation = await automated(shop, chain(made, call_by_id()), calls=calls, bindings=bindings)
+    await shop.write(partial(keep.delete, actor=shop.owner, import_id=chosen))
+    run = await shop.waiting(automation)
+    assert shop.writes() == []
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(run)).status is RunStatus.SUCCEEDED
+    assert len(shop.writes()) == 1
+
+
+@on_one_engine
+async def test_a_chosen_workflow_reads_the_automations_store(shop: Shop) -> None:
+    """The step needs what the workflow inside needs."""
+    chosen = await import_of(shop, passed_to(listed(2)))
+    calls, export = {"Call": {"import_id": chosen}}, chain(call_by_id(), seen("$input.all().length"))
+    assert "2" in await told_by_see(shop, export, calls, integration_id=store(shop))
+    with pytest.raises(ValidationFailed) as refused:
+        await automated(shop, export, calls=calls)
+    assert list(refused.value.errors or ()) == ["integration_id"]
+
+
+@on_one_engine
+async def test_the_trigger_of_a_called_workflow_takes_in_the_fields_it_names(shop: Shop) -> None:
+    """Those that are not given are null; values that the step sets come in, those it removes do not."""
+    rows = {"values": [{"name": "n"}, {"name": "who"}, {"name": "absent"}]}
+    hand_back = code("Back", "return $input.all()")
+    chosen = await import_of(shop, called(hand_back, workflowInputs=rows))
+    schema = [
+        {"id": "who", "displayName": "who", "type": "string"},
+        {"id": "n", "displayName": "n", "type": "number", "removed": True},
+    ]
+    value = {"who": "={{ $json.n + 1 }}"}
+    inputs = {"value": value, "schema": schema, "mappingMode": "defineBelow", "convertFieldsToString": True}
+    export = chain(TWO, call_by_id(workflowInputs=inputs), seen())
+    expected = '[{"n":null,"who":"2","absent":null},{"n":null,"who":"3","absent":null}]'
+    assert expected in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
+    strict = {**inputs, "convertFieldsToString": False}
+    export = chain(TWO, call_by_id(workflowInputs=strict), name="Strict")
+    run = await shop.drained(await automated(shop, export, calls={"Call": {"import_id": chosen}}))
+    assert "takes a value of type string" in str((await shop.steps(run))[-1]["message"])
+
+
+@on_one_engine
+async def test_a_call_that_n8n_does_not_wait_for_hands_on_its_own_items(shop: Shop) -> None:
+    """The called workflow runs; what it ends with goes nowhere."""
+    chosen = await import_of(shop, passed_to(code("Other", "return [{json: {other: true}}]")))
+    export = chain(TWO, call_by_id(options={"waitForSubWorkflow": False}), seen())
+    assert '[{"n":1},{"n":2}]' in await told_by_see(shop, export, {"Call": {"import_id": chosen}})
+
+
+@on_one_engine
+async def test_a_chosen_workflow_keeps_static_data_of_its_own(shop: Shop) -> None:
+    """Apart from its caller's, from run to run."""
+    chosen = await import_of(shop, passed_to(COUNT))
+    calls = {"Call": {"import_id": chosen}}
+    automation = await automated(shop, chain(COUNT, call_by_id()), calls=calls)
+    await shop.drained(automation)
+    assert (await shop.drained(automation)).status is RunStatus.SUCCEEDED
+    assert await stored(shop, automation) == {"global": {"n": 2}, "Call\nglobal": {"n": 2}}
+
+
+@on_one_engine
+async def test_workflows_below_a_chosen_one_are_chosen_by_their_path(shop: Shop) -> None:
+    """Their steps are open until then; a chain that comes back to itself, or is too deep, is refused."""
+    last = await import_of(shop, passed_to(code("Last", "return [{json: {last: 1}}]"), name="Last"))
+    middle = await import_of(shop, passed_to(call_by_id("Deeper"), name="Middle"))
+    export = chain(call_by_id(), seen())
+    calls = {"Call": {"import_id": middle}, "Call › Deeper": {"import_id": last}}
+    assert '"last":1' in await told_by_see(shop, export, calls)
+    assert await errors_of(shop, export, {**calls, "Call › Deeper": {"import_id": middle}}) == [
+        "calls.Call › Deeper"
+    ]
+    assert await errors_of(shop, export, {"Call › Deeper": {"import_id": last}}) == ["calls.Call › Deeper"]
+    deep, choices = "Call", {"Call": {"import_id": middle}}
+    for number in range(2, 7):
+        part = await import_of(shop, passed_to(call_by_id("Deeper"), name=f"Part {number}"))
+        deep += " › Deeper"
+        choices[deep] = {"import_id": part}
+    assert await errors_of(shop, export, choices) == [f"calls.{deep}"]
+
+
+async def errors_of(shop: Shop, export: dict[str, Any], calls: JsonObject) -> list[str]:
+    """The fields at which the choices are refused."""
+    record = (await kept(shop, export)).record
+    ask = RunAsAsk(import_id=record.id, name=record.name, schedule=BY_HAND, calls=calls)
+    rules = shop.service.worker_context.automation_rules
+    with pytest.raises(ValidationFailed) as refused:
+        await shop.write(partial(run_as, actor=shop.owner, ask=ask, rules=rules))
+    return sorted(refused.value.errors or ())
+
+
+@on_one_engine
+async def test_a_choice_that_cannot_be_is_refused_at_its_step(shop: Shop) -> None:
+    """No such step, no such import, one that cannot run, the workflow itself, one that waits, too many."""
+    export = chain(call_by_id())
+    own = await import_of(shop, export)
+    good = await import_of(shop, passed_to(code("Good", "return []"), name="Good"))
+    unsupported = (await kept(shop, passed_to(node("Odd", "mySql", 1, {}), name="Odd"))).record.id
+    rest = node("Rest", "wait", 1.1, {"resume": "timeInterval", "amount": 1, "unit": "hours"})
+    waits = await import_of(shop, passed_to(rest, name="Waits"))
+    for choice in (own, unsupported, waits, "nothing"):
+        assert await errors_of(shop, export, {"Call": {"import_id": choice}}) == ["calls.Call"]
+    assert await errors_of(shop, export, {"Else": {"import_id": good}}) == ["calls.Else"]
+    assert await errors_of(shop, export, {"Call": {"id": good}}) == ["calls.Call"]
+    many = {f"Step {number}": {"import_id": good} for number in range(MAX_CALLS)}
+    assert len(await errors_of(shop, export, many)) == MAX_CALLS
+    assert await errors_of(shop, export, {**many, "One more": {"import_id": good}}) == ["calls"]
+
+
+@on_one_engine
+async def test_a_preview_names_the_steps_that_call_and_proposes_the_import_of_that_name(shop: Shop) -> None:
+    """With a choice it shows what the workflow inside would do."""
+    chosen = await import_of(shop, passed_to(told(), name="Called"))
+    record = (await kept(shop, chain(call_by_id(wanted="called")))).record
+    shown = partial(preview, actor=shop.owner, plan=record.plan or {}, issues=[])
+    before = await shop.read(partial(shown, query=PreviewQuery()))
+    assert before["callable"] == [
+        {"step": "Call", "workflow": "called", "import_id": None, "name": None, "proposed": chosen}
+    ]
+    assert before["readiness"]["unbound"] == [{"step": "Call", "kind": "workflow", "why": "no_connection"}]
+    assert before["sends"] == []
+    after = await shop.read(partial(shown, query=PreviewQuery(calls={"Call": {"import_id": chosen}})))
+    assert after["sends"] == ["Call"]
+    assert [row["step"] for row in after["bindable"]] == ["Call"]
+    assert after["callable"][0]["import_id"] == chosen
