@@ -1,6 +1,6 @@
 """Workflows that a person chooses for the steps that call one, checked as they are asked for.
 
-What is chosen is copied into the plan of the automation (docs/design/imports-n8n.md#called-workflows).
+What is chosen is copied into the plan of the automation (docs/design/imports-called.md).
 """
 
 from collections.abc import Mapping

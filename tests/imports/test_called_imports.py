@@ -1,6 +1,6 @@
 """Workflows that steps call by their id: a person chooses one of the imports for each.
 
-See docs/design/imports-n8n.md#called-workflows.
+See docs/design/imports-called.md.
 """
 
 from functools import partial

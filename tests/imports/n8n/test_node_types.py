@@ -197,7 +197,7 @@ def test_what_is_not_known_is_an_error_at_import(kind: str, version: float, para
 def test_a_called_workflow_takes_the_fields_that_its_trigger_names(
     version: float, given: Any, picks: tuple[str, ...] | None
 ) -> None:
-    """All before version 1.1 and when it passes through. See docs/design/imports-n8n.md#called-workflows."""
+    """All before version 1.1 and when it passes through. See docs/design/imports-called.md."""
     within = workflow_of("noOp", 1, {})
     kind = "n8n-nodes-base.executeWorkflowTrigger"
     within["nodes"][0] |= {"type": kind, "typeVersion": version, "parameters": given}

@@ -80,6 +80,15 @@ export function chosenOf(bindings: Readonly<Record<string, unknown>>, accounts: 
   );
 }
 
+/** The import chosen for each step that calls a workflow; null where a person chose none. */
+export type Calls = Readonly<Record<string, string | null>>;
+
+/** As the service takes them: a step without an import is left out, and so is one that is no longer there. */
+export function sentCalls(rows: readonly { step: string }[], chosen: Calls): Record<string, { import_id: string }> {
+  const known = new Set(rows.map(({ step }) => step));
+  return Object.fromEntries(Object.entries(chosen).flatMap(([step, id]) => (id && known.has(step) ? [[step, { import_id: id }]] : [])));
+}
+
 interface BindingWire {
   integration_id: number;
   target?: { spreadsheet_id?: string | null; sheet?: string | null } | null;

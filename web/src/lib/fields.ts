@@ -15,6 +15,7 @@ const NAMES: Readonly<Record<string, string>> = {
   template_version: "Version of the template",
   bindings: "Connections of steps",
   accounts: "Accounts of steps",
+  calls: "Called workflows",
   send_mode: "Sending",
   state: "State",
   paused_by: "Paused by",
@@ -64,7 +65,7 @@ export interface StaleRow {
 }
 
 /** What an update sends, without its version. */
-export type Changes = Readonly<Partial<Record<"name" | "schedule" | "timezone" | "trigger" | "inputs" | "template_version" | "bindings" | "accounts" | "send_mode", unknown>>>;
+export type Changes = Readonly<Partial<Record<"name" | "schedule" | "timezone" | "trigger" | "inputs" | "template_version" | "bindings" | "accounts" | "calls" | "send_mode", unknown>>>;
 
 /** Whether two values are the same, whatever the order of their names. */
 export function same(a: unknown, b: unknown): boolean {
@@ -94,7 +95,7 @@ function spread(changes: Changes): Values {
   return { ...rest, ...Object.fromEntries(parts) };
 }
 
-const WATCHED = ["name", "schedule", "timezone", "trigger", "template_version", "bindings", "accounts", "send_mode", "state"] as const;
+const WATCHED = ["name", "schedule", "timezone", "trigger", "template_version", "bindings", "accounts", "calls", "send_mode", "state"] as const;
 
 /** What this person changed beside what is current, and what others changed besides. */
 export function staleRows(before: AutomationRecord, changes: Changes, current: AutomationRecord) {

@@ -1,9 +1,10 @@
 /** What a person chooses before an import runs as an automation; kept while the import's page is open. */
 
 import { call, Refused } from "../../api/client";
-import type { AutomationRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, TriggerRecord } from "../../api/schema";
+import type { AutomationRecord, CallableStepRecord, ImportPreviewAnswer, ImportRecord, ScheduleRecord, TriggerRecord } from "../../api/schema";
 import { idempotencyKey } from "../../lib/action.svelte";
-import { type Bindings, sent, sentAccounts, type ToBind } from "../../lib/bindings";
+import { type Bindings, type Calls, sent, sentAccounts, sentCalls, type ToBind } from "../../lib/bindings";
+import { same } from "../../lib/fields";
 import { lackingOf } from "./report";
 
 const MANUAL: ScheduleRecord = {
@@ -17,16 +18,21 @@ export function platforms(record: ImportRecord): string[] {
   return [...new Set(steps.map(({ operation }) => operation.split(".")[0]!))].sort();
 }
 
+const steps = (rows: readonly { step: string }[]) => rows.map(({ step }) => step);
+
 export class SetUp {
   name = $state("");
   store = $state<number | null>(null);
   bindings = $state.raw<Bindings>({});
+  calls = $state.raw<Calls>({});
   schedule = $state.raw<ScheduleRecord>(MANUAL);
   timezone = $state("");
   trigger = $state.raw<TriggerRecord>({ kind: "schedule" });
   sendMode = $state<"ask" | "send">("ask");
   /** The steps to bind: what an automation without any binding lacks. */
   rows = $state.raw<readonly ToBind[]>();
+  /** The steps that call a workflow, those of chosen ones among them. */
+  callable = $state.raw<readonly CallableStepRecord[]>([]);
   /** How it would run as it is set up now. */
   answer = $state.raw<ImportPreviewAnswer>();
   refused = $state.raw<Refused>();
@@ -67,10 +73,10 @@ export class SetUp {
   }
 
   #chosen() {
-    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings), accounts: sentAccounts(this.rows ?? [], this.bindings) };
+    return { ...(this.onStore && this.store !== null ? { integration_id: this.store } : {}), bindings: sent(this.rows ?? [], this.bindings), accounts: sentAccounts(this.rows ?? [], this.bindings), calls: sentCalls(this.callable, this.calls) };
   }
 
-  /** Asks how it would run now; the steps to bind are asked for once, without any binding. */
+  /** Asks how it would run now. */
   async preview(signal: AbortSignal): Promise<void> {
     const body = this.#chosen();
     this.busy = true;
@@ -80,7 +86,11 @@ export class SetUp {
       if (signal.aborted) return;
       this.answer = answer;
       this.refused = undefined;
-      this.rows ??= answer.bindable;
+      // A chosen workflow can bring steps to bind and to choose for; others stay the objects they are.
+      const rows = answer.bindable as readonly ToBind[];
+      if (!same(this.rows, rows)) this.rows = rows;
+      const callable = answer.callable as readonly CallableStepRecord[];
+      if (!same(steps(this.callable), steps(callable))) this.callable = callable;
     } catch (fault) {
       if (signal.aborted) return;
       if (!(fault instanceof Refused)) throw fault;
