@@ -19,6 +19,7 @@ OPEN: tuple[tuple[str, str], ...] = (
 SCREENS: tuple[tuple[str, str], ...] = (
     ("overview", "/"),
     ("account", "/account"),
+    ("inbox", "/inbox"),
     ("approvals", "/approvals"),
     ("approval", "/approvals/{approval_id}"),
     ("review", "/approvals/review"),

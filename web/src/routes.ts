@@ -3,6 +3,7 @@
 import Choose from "./screens/choose/Choose.svelte";
 import { startList, startOne } from "./screens/automations/calls";
 import { prefetchOverview } from "./screens/overview/calls";
+import { startPreferences } from "./screens/account/calls";
 import { startApproval, startQueue } from "./screens/approvals/calls";
 import Overview from "./screens/overview/Overview.svelte";
 import { startRuns } from "./screens/runs/calls";
@@ -37,5 +38,7 @@ export const routes: Partial<Record<PageName, Route>> = {
   imports: { screen: () => import("./screens/imports/Imports.svelte"), start: startImports },
   "new-import": { screen: () => import("./screens/imports/NewImport.svelte") },
   import: { screen: () => import("./screens/imports/Import.svelte"), start: startImport },
-  account: { screen: () => import("./screens/account/Account.svelte"), },
+  account: { screen: () => import("./screens/account/Account.svelte") },
+  "account-notifications": { screen: () => import("./screens/account/Notifications.svelte"), start: startPreferences },
+  inbox: { screen: () => import("./screens/inbox/Inbox.svelte") },
 };

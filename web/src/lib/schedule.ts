@@ -103,7 +103,8 @@ function weekday(day: number | null): string {
   return WEEKDAYS[(day ?? 1) - 1] ?? "";
 }
 
-function daysWords(days: readonly number[]): string {
+/** "day", "Monday to Friday", "Monday and Friday", as after "every". */
+export function daysWords(days: readonly number[]): string {
   const rising = [...days].sort((a, b) => a - b);
   if (rising.length === 7) return "day";
   const [first, last] = [rising[0] ?? 1, rising.at(-1) ?? 1];
