@@ -153,7 +153,7 @@ def periodic_tasks(
         _PeriodicTask("stats", 5 * second, lambda: record_delays(worker)),
         _PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
         _PeriodicTask("wake", second, lambda: wake_sleeping(worker)),
-        _PeriodicTask("expire_approvals", half_minute, lambda: expire_approvals(worker)),
+        _PeriodicTask("expire_approvals", 10 * second, lambda: expire_approvals(worker)),
         _PeriodicTask("warn", 15 * second, lambda: warn_of_approvals(worker)),
         _PeriodicTask("queue_limit", minute, lambda: expire_unstarted(worker)),
         _PeriodicTask("settle", half_minute, lambda: settle_finished(worker)),

@@ -135,9 +135,10 @@ async def test_a_run_is_moved_and_skipped_with_the_keyboard_alone(looking: Look,
     await move.press("Enter")
     chip = page.locator(f"[data-run='{key_of(rows[1])}']")
     await expect(chip).to_contain_text("11:45")
+    await expect(dialog).to_be_hidden()
     await becomes(web, rows[1], moved_from=rows[1]["run_at"])
-    await chip.focus()
-    await page.keyboard.press("s")
+    await seen.settled()
+    await chip.press("s")
     await expect(chip).to_have_attribute("aria-label", re.compile("Skipped by a person"))
     await becomes(web, rows[1], reason="by_merchant")
 

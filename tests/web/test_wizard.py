@@ -66,6 +66,7 @@ async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Lo
     """
     seen = await looking("member")
     page = seen.page
+    await page.clock.install()
     await seen.open("/automations/new/tag-orders-by-rule/where")
     await expect(page.get_by_role("radio", name="The shop")).to_be_checked()
     await page.get_by_role("button", name="Next").click()
@@ -98,6 +99,7 @@ async def test_what_the_store_sends_starts_it_once_it_is_switched_on(looking: Lo
 
     await eventually(heard)
     await page.get_by_role("link", name="Schedule", exact=True).click()
+    await page.clock.fast_forward(15_000)  # the page asks again by itself
     await expect(page.get_by_text("The store sends it.")).to_be_visible()
     answer = await web.site.world.post("/sandbox/events", json={"topic": "order.created"})
     assert answer.status_code in (200, 201, 202), answer.text
