@@ -30,6 +30,7 @@ from steward.events.receive import Intake
 from steward.notifications.context import NotificationContext, NotificationRules
 from steward.notifications.wiring import mail_channel
 from steward.outbound.client import Outbound
+from steward.outbound.mail_server import operators_server
 from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options
 from steward.runs.retention import RetentionRules
@@ -38,7 +39,7 @@ from steward.sandbox.pool import SandboxPool
 from steward.scheduling import zones
 from steward.security.envelope import MasterKey
 from steward.security.passwords import PRODUCTION, SMALL
-from steward.startup import mail_server, master_keys, open_engine
+from steward.startup import master_keys, open_engine
 from steward.telemetry.log import Log, LogLevel
 from steward.telemetry.metrics import Metrics
 from steward.telemetry.redact import Register, Secret
@@ -175,7 +176,7 @@ def _notifications(
         ctx.clock,
         ctx.vault,
         http.mail,
-        server=None if settings.smtp_url is None else mail_server(settings.smtp_url),
+        server=None if settings.smtp_url is None else operators_server(*settings.smtp_url),
         sender=settings.mail_from,
         web_origin=settings.web_origin,
     )
@@ -287,6 +288,7 @@ def _rules(settings: Settings) -> Rules:
         max_waiting_hand=settings.max_waiting_hand,
         imports_kept=settings.imports_kept,
         sign_in=_sign_in(settings),
+        mail=settings.smtp_url is not None,
     )
 
 

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from steward.clock import Clock
-from steward.config import Environment, MailAddress, Settings
+from steward.config import Environment, Settings
 from steward.database.engine.base import Engine
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.postgres import PostgresEngine
 from steward.database.engine.private_files import close, is_foreign, make_folder
 from steward.database.engine.sqlite import SqliteEngine
-from steward.outbound.mail_server import MailServer
 from steward.security.envelope import MasterKey
-from steward.telemetry.redact import Secret
 
 KEY_FILE = "master.keys"
 
@@ -56,12 +54,6 @@ def master_keys(settings: Settings) -> list[MasterKey]:
         write_private(file, f"local:{new_key}\n")
     key_id, _, text = file.read_text("ascii").strip().partition(":")
     return [MasterKey(key_id, base64.b64decode(text))]
-
-
-def mail_server(address: MailAddress) -> MailServer:
-    """Returns the operator's mail server of the settings."""
-    password = None if address.password is None else Secret(address.password)
-    return MailServer(address.url, address.user, password)
 
 
 def own_files(settings: Settings) -> list[Path]:

@@ -305,6 +305,9 @@ async def audit_slots(worker: Worker) -> bool:
         late_limit=ctx.automation_rules.late_limit,
         log=ctx.log,
         metrics=ctx.metrics,
+        quiet_periods=(
+            audit.QUIET_PERIODS if worker.notifications is None else worker.notifications.rules.quiet_periods
+        ),
     )
 
 

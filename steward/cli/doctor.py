@@ -29,11 +29,12 @@ from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 from steward.notifications.status import mail_down_since
 from steward.outbound.errors import CallError
+from steward.outbound.mail_server import operators_server
 from steward.sandbox.pool import JAVASCRIPT, SandboxPool
 from steward.sandbox.protocol import Stopped
 from steward.scheduling.zones import tzdata_version, use_packaged_zones
 from steward.security.envelope import CannotOpen, MasterKey
-from steward.startup import KEY_FILE, mail_server, master_keys, open_engine, own_files
+from steward.startup import KEY_FILE, master_keys, open_engine, own_files
 
 LEAST_FREE = 0.10
 _MOST_SKEW = timedelta(seconds=30)
@@ -256,7 +257,7 @@ async def _mail(patient: _Patient) -> str:
     if address is None:
         return NOT_SET_UP
     try:
-        await check_server(transport_of(patient.settings, patient.clock), mail_server(address))
+        await check_server(transport_of(patient.settings, patient.clock), operators_server(*address))
     except CallError as error:
         raise Wrong(f"The mail server cannot be used: {error.message}") from error
     since = await patient.read(mail_down_since)

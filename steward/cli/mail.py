@@ -7,8 +7,7 @@ from steward.config import Settings
 from steward.model.ids import new_id
 from steward.outbound.mail import MailTransport
 from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent, compose, mailboxes_of
-from steward.outbound.mail_server import MailResult, MailServer
-from steward.startup import mail_server
+from steward.outbound.mail_server import MailResult, MailServer, operators_server
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 
@@ -55,7 +54,7 @@ async def test(args: CliArgs) -> Facts:
         raise CommandFailed("invalid_address", str(error)) from None
     transport = transport_of(settings, args.clock)
     try:
-        outcome = await transport.send(mail_server(settings.smtp_url), message)
+        outcome = await transport.send(operators_server(*settings.smtp_url), message)
     finally:
         await transport.aclose()
     facts = {"result": str(outcome.result), "code": outcome.code, "reply": outcome.reply}

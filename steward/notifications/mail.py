@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Final
 
 from steward.model.json import JsonObject
-from steward.model.notice import GROUPS, MessageKind, NoticeGroup, NoticeMessage, StoredNotice, Topic
+from steward.model.notice import (
+    GROUPS,
+    NAME_CHARACTERS,
+    MessageKind,
+    NoticeGroup,
+    NoticeMessage,
+    StoredNotice,
+    Topic,
+)
 from steward.notifications import words
 from steward.notifications.words import NoticeIds
 from steward.outbound.mail_message import one_line
@@ -43,7 +51,7 @@ def mail_words(message: NoticeMessage, *, web_origin: str) -> MailWords:
 
     Every link leads to a page behind sign-in, and opening it changes nothing.
     """
-    organization = one_line(str(message.envelope.get("organization", "")))
+    organization = one_line(str(message.envelope.get("organization", ""))[:NAME_CHARACTERS])
     lines = [_line(stored, message.envelope, web_origin) for stored in message.notices]
     heading = _heading(message)
     more = message.count - sum(stored.notice.count for stored in message.notices)

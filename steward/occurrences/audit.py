@@ -17,6 +17,7 @@ from steward.database.notifications import facts
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId
 from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.occurrences import quiet
 from steward.occurrences.slot import zone_of
 from steward.scheduling.slots import Slot, slots
 from steward.telemetry.log import Log
@@ -24,6 +25,7 @@ from steward.telemetry.metrics import Metrics
 
 EVERY = timedelta(hours=1)
 BATCH = 100
+QUIET_PERIODS = 3
 # Dispatch has this long beyond the late limit before a slot without a record is missing.
 GRACE = timedelta(minutes=5)
 
@@ -48,10 +50,12 @@ async def audit_slots(
     late_limit: timedelta,
     log: Log,
     metrics: Metrics,
+    quiet_periods: int = QUIET_PERIODS,
 ) -> bool:
     """Audits one batch of automations: each once an hour, and all after `started`, the process's start.
 
-    Returns True when there is more to do at once.
+    Those without a success in `quiet_periods` of their periods are told of. Returns True when there is more
+    to do at once.
     """
     until = now - late_limit - GRACE
     before = max(until - EVERY, min(until, started - late_limit - GRACE))
@@ -64,7 +68,12 @@ async def audit_slots(
         automations_by_org.setdefault(org, []).append(automation)
     findings = await engine.write(
         now,
-        partial(_audit, automations_by_org=automations_by_org, back=late_limit + GRACE),
+        partial(
+            _audit,
+            automations_by_org=automations_by_org,
+            back=late_limit + GRACE,
+            quiet_periods=quiet_periods,
+        ),
         org=sorted(automations_by_org),
     )
     _report(findings, log, metrics)
@@ -72,7 +81,7 @@ async def audit_slots(
 
 
 async def _audit(
-    tx: Tx, *, automations_by_org: dict[OrgId, list[AutomationId]], back: timedelta
+    tx: Tx, *, automations_by_org: dict[OrgId, list[AutomationId]], back: timedelta, quiet_periods: int
 ) -> _Findings:
     until = tx.now - back
     locked: dict[OrgId, list[Locked]] = {}
@@ -83,6 +92,7 @@ async def _audit(
     findings = _Findings()
     for org, locked_automations in locked.items():
         await _audit_org(tx, org, locked_automations, until=until, findings=findings)
+        await quiet.look(tx, org, locked_automations, periods=quiet_periods)
     return findings
 
 

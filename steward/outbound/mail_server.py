@@ -60,6 +60,11 @@ class MailServer:
     message_s: float = MESSAGE_S
 
 
+def operators_server(address: str, user: str | None, password: str | None) -> MailServer:
+    """Returns the operator's own mail server, as the settings have it."""
+    return MailServer(address, user, None if password is None else Secret(password))
+
+
 def is_mail_address(address: str) -> bool:
     """Whether an address is that of a mail server."""
     return address.startswith(("smtp://", "smtps://"))

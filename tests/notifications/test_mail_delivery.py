@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from datetime import time, timedelta
+from dataclasses import replace
+from datetime import time
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -13,72 +12,21 @@ import pytest
 
 from steward.database.engine.base import Engine
 from steward.database.notifications import messages
-from steward.model.account import Person
 from steward.model.notice import ChannelName, MailChoice, NoticeGroup, Preferences, QuietHours
 from steward.notifications import account_mail, close, deliver, fan_out
 from steward.notifications.account_mail import AccountMail
-from steward.notifications.context import NotificationContext
 from tests.fake_clock import FakeClock
+from tests.notifications.office import Office, open_office
 from tests.notifications.telling import failed, join, prefer, rows_of, tell
-from tests.outbound.mail_server import MailScript, mail_server
-from tests.runs.shop import HOST, Shop, connect_all, open_shop
+from tests.outbound.mail_server import MailScript
 
 RUNS_DIGEST = {**Preferences().email, NoticeGroup.RUNS: MailChoice.DIGEST}
-
-
-@dataclass
-class Office:
-    """A shop whose people have a mail server, and one owner."""
-
-    shop: Shop
-    script: MailScript
-    ada: Person
-
-    @property
-    def ctx(self) -> NotificationContext:
-        """What the periodic tasks have."""
-        return self.shop.service.notifications
-
-    async def turn(self) -> None:
-        """One pass of every task of notifications."""
-        await fan_out.fan_out_due(self.ctx)
-        await close.close_due(self.ctx)
-        while await deliver.deliver_due(self.ctx, ChannelName.EMAIL):
-            pass
-
-    async def later(self, **time_passed: float) -> None:
-        """The clock goes on; then one pass."""
-        await self.shop.clock.advance(timedelta(**time_passed).total_seconds())
-        await self.turn()
-
-    async def states(self) -> list[str]:
-        """The states of the messages, oldest first."""
-        rows = await rows_of(self.shop, "messages")
-        return [row["state"] for row in sorted(rows, key=lambda row: (row["created_at"], row["id"]))]
-
-
-@asynccontextmanager
-async def _opened(url: str, clock: FakeClock, folder: Path, script: MailScript) -> AsyncIterator[Office]:
-    async with mail_server(script) as port:
-        shop = await open_shop(
-            url,
-            clock,
-            folder,
-            STEWARD_SMTP_URL=f"smtp://127.0.0.1:{port}",
-            STEWARD_MAIL_FROM="Steward <steward@tea.example>",
-            STEWARD_ALLOW_PRIVATE_HOSTS=f"{HOST},127.0.0.1:{port}",
-        )
-        try:
-            await connect_all(shop)
-            yield Office(shop, script, await join(shop, "ada"))
-        finally:
-            await shop.service.close()
 
 
 @pytest.fixture
 async def office(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Office]:
     """An office whose mail server takes everything."""
-    async with _opened(database_url, clock, tmp_path, MailScript()) as opened:
+    async with open_office(database_url, clock, tmp_path, MailScript()) as opened:
         yield opened
 
 
@@ -221,7 +169,7 @@ async def test_a_temporary_refusal_is_tried_again_later_each_time(
 ) -> None:
     """After 5 s, 1, 5 and 30 minutes, 2, 6 and 12 hours, give or take a fifth; after a day it is given up."""
     script = MailScript(recipients={"ada@tea.example": "451 4.7.1 Greylisted, try again later"})
-    async with _opened(sqlite_url, clock, tmp_path, script) as office:
+    async with open_office(sqlite_url, clock, tmp_path, script) as office:
         await tell(office.shop, failed(1))
         await office.turn()
         waits = []
@@ -242,7 +190,7 @@ async def test_a_person_whose_mail_is_refused_three_times_gets_the_inbox_alone(
 ) -> None:
     """A mail that is accepted begins the count anew."""
     script = MailScript(recipients={"ada@tea.example": "550 5.1.1 No such user"})
-    async with _opened(sqlite_url, clock, tmp_path, script) as office:
+    async with open_office(sqlite_url, clock, tmp_path, script) as office:
         for number in range(2):
             await tell(office.shop, failed(number))
             await office.later(minutes=15)
@@ -264,7 +212,7 @@ async def test_while_the_server_is_down_messages_wait_and_lose_no_try(
 ) -> None:
     """One message a minute tries it; six hours later each is accepted, and once."""
     script = MailScript()
-    async with _opened(sqlite_url, clock, tmp_path, script) as office:
+    async with open_office(sqlite_url, clock, tmp_path, script) as office:
         channel: Any = office.ctx.channels[ChannelName.EMAIL]
         gone = replace(channel, server=replace(channel.server, address="smtp://127.0.0.1:9"))
         away = replace(office.ctx, channels={ChannelName.EMAIL: gone})
@@ -292,7 +240,7 @@ async def test_an_organization_has_so_many_mails_a_day(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """The one beyond the limit waits for the next day, and says so."""
-    async with _opened(sqlite_url, clock, tmp_path, MailScript()) as office:
+    async with open_office(sqlite_url, clock, tmp_path, MailScript()) as office:
         office.shop.service = replace(
             office.shop.service,
             notifications=replace(office.ctx, rules=replace(office.ctx.rules, mail_per_day=1)),
@@ -312,7 +260,7 @@ async def test_a_mail_of_ones_account_is_sealed_until_it_is_sent(
     sqlite_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
     """Its address and link stand in no column, and after the delivery nowhere."""
-    async with _opened(sqlite_url, clock, tmp_path, MailScript()) as office:
+    async with open_office(sqlite_url, clock, tmp_path, MailScript()) as office:
         shop, link = office.shop, "https://steward.example/invitation#secret"
         mail = AccountMail("new@tea.example", "You are invited", ["Ada invited you."], link)
         vault = shop.service.context.vault

@@ -73,7 +73,8 @@ async def lose(world: World, made: Automation, *slots: datetime) -> None:
 
 
 async def _told(tx: Tx, org: OrgId) -> list[tuple[str, int, str]]:
-    rows = await tx.all("SELECT topic, count, automation_id FROM notices WHERE org_id = :org", {"org": org})
+    query = "SELECT topic, count, automation_id FROM notices WHERE org_id = :org AND topic LIKE 'slot%'"
+    rows = await tx.all(query, {"org": org})
     return [(row["topic"], row["count"], row["automation_id"]) for row in rows]
 
 

@@ -1,0 +1,87 @@
+"""Since when automations are without a success, by their own slots and runs."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Tx, from_ms, from_ms_or_none
+from steward.model.ids import AutomationId, OrgId
+
+
+@dataclass(frozen=True, slots=True)
+class QuietWatch:
+    """After how many periods people are told, since when there was no success, and when they were told."""
+
+    quiet_after: int | None = None
+    quiet_since: datetime | None = None
+    notified_at: datetime | None = None
+
+
+NO_WATCH = QuietWatch()
+
+
+async def of(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, QuietWatch]:
+    """Returns what is stored of the automations' periods."""
+    rows = await tx.all(
+        "SELECT automation_id, quiet_after, quiet_since, notified_at FROM automation_watch"
+        " WHERE org_id = :org AND automation_id IN (:automations)",
+        {"org": org, "automations": list(automations)},
+    )
+    return {
+        AutomationId(row["automation_id"]): QuietWatch(
+            row["quiet_after"], from_ms_or_none(row["quiet_since"]), from_ms_or_none(row["notified_at"])
+        )
+        for row in rows
+    }
+
+
+async def oldest_period(
+    tx: Tx, org: OrgId, automation: AutomationId, periods: int, *, until: datetime
+) -> datetime | None:
+    """Returns the slot of the oldest of the newest decided `periods`, or an older one of before `until`.
+
+    None when there were fewer, or none so early. Slots that a person skipped are no periods.
+    """
+    decided = (
+        "SELECT slot_at FROM occurrences WHERE org_id = :org AND automation_id = :automation"
+        " AND state <> 'pending' AND (reason IS NULL OR reason <> 'by_merchant') AND slot_at <= "
+    )
+    args: dict[str, object] = {"org": org, "automation": automation}
+    oldest = await tx.first(
+        f"{decided}{{now}} ORDER BY slot_at DESC LIMIT 1 OFFSET :before", {**args, "before": periods - 1}
+    )
+    early = await tx.first(f"{decided}:until ORDER BY slot_at DESC LIMIT 1", {**args, "until": until})
+    return None if oldest is None or early is None else from_ms(min(oldest["slot_at"], early["slot_at"]))
+
+
+async def had_success(tx: Tx, org: OrgId, automation: AutomationId, since: datetime) -> bool:
+    """Whether a live run of the automation succeeded since an instant."""
+    row = await tx.first(
+        "SELECT 1 AS has FROM runs WHERE org_id = :org AND automation_id = :automation AND mode = 'live'"
+        " AND queued_at >= :since AND status = 'succeeded' LIMIT 1",
+        {"org": org, "automation": automation, "since": since},
+    )
+    return row is not None
+
+
+async def begin(
+    tx: Tx, org: OrgId, automation: AutomationId, *, since: datetime, was: datetime | None
+) -> bool:
+    """Notes that people are told that there was no success; returns False when they were told meanwhile."""
+    touched = await tx.execute(
+        "INSERT INTO automation_watch AS w (org_id, automation_id, quiet_since, notified_at)"
+        " VALUES (:org, :automation, :since, :now) ON CONFLICT (org_id, automation_id) DO UPDATE SET"
+        " quiet_since = coalesce(w.quiet_since, excluded.quiet_since), notified_at = excluded.notified_at"
+        " WHERE coalesce(w.notified_at, 0) = :was",
+        {"org": org, "automation": automation, "since": since, "was": was or 0},
+    )
+    return touched == 1
+
+
+async def end(tx: Tx, org: OrgId, automation: AutomationId) -> None:
+    """Notes that the automation had a success again."""
+    await tx.execute(
+        "UPDATE automation_watch SET quiet_since = NULL, notified_at = NULL"
+        " WHERE org_id = :org AND automation_id = :automation",
+        {"org": org, "automation": automation},
+    )

@@ -1,0 +1,65 @@
+"""An office: a shop whose people have a mail server that does what a test says."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from steward.model.account import Person
+from steward.model.notice import ChannelName
+from steward.notifications import close, deliver, fan_out
+from steward.notifications.context import NotificationContext
+from tests.fake_clock import FakeClock
+from tests.notifications.telling import join, rows_of
+from tests.outbound.mail_server import MailScript, mail_server
+from tests.runs.shop import HOST, Shop, connect_all, open_shop
+
+
+@dataclass
+class Office:
+    """A shop whose people have a mail server, and one owner."""
+
+    shop: Shop
+    script: MailScript
+    ada: Person
+
+    @property
+    def ctx(self) -> NotificationContext:
+        """What the periodic tasks have."""
+        return self.shop.service.notifications
+
+    async def turn(self) -> None:
+        """One pass of every task of notifications."""
+        await fan_out.fan_out_due(self.ctx)
+        await close.close_due(self.ctx)
+        while await deliver.deliver_due(self.ctx, ChannelName.EMAIL):
+            pass
+
+    async def later(self, **time_passed: float) -> None:
+        """The clock goes on; then one pass."""
+        await self.shop.clock.advance(timedelta(**time_passed).total_seconds())
+        await self.turn()
+
+    async def states(self) -> list[str]:
+        """The states of the messages, oldest first."""
+        rows = await rows_of(self.shop, "messages")
+        return [row["state"] for row in sorted(rows, key=lambda row: (row["created_at"], row["id"]))]
+
+
+@asynccontextmanager
+async def open_office(url: str, clock: FakeClock, folder: Path, script: MailScript) -> AsyncIterator[Office]:
+    async with mail_server(script) as port:
+        shop = await open_shop(
+            url,
+            clock,
+            folder,
+            STEWARD_SMTP_URL=f"smtp://127.0.0.1:{port}",
+            STEWARD_MAIL_FROM="Steward <steward@tea.example>",
+            STEWARD_ALLOW_PRIVATE_HOSTS=f"{HOST},127.0.0.1:{port}",
+        )
+        try:
+            await connect_all(shop)
+            yield Office(shop, script, await join(shop, "ada"))
+        finally:
+            await shop.service.close()

@@ -1,0 +1,180 @@
+"""When a message is due, against a walk along the clock, minute by minute, written apart.
+
+The walk knows local time alone: it converts each minute to the zone and compares what the wall clock shows.
+"""
+
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from steward.model.notice import Digest, MailChoice, QuietHours
+from steward.notifications.due import (
+    BACKOFF,
+    ApprovalSpan,
+    DueRules,
+    due_at,
+    end_of_quiet,
+    next_digest,
+    next_try,
+)
+from steward.scheduling.zones import zone, zone_names
+
+MINUTE = timedelta(minutes=1)
+CASES = int(os.environ.get("DUE_CASES", "100"))
+WINDOW = timedelta(minutes=15)
+NOW = datetime(2026, 5, 1, 6, 0, tzinfo=UTC)
+EVERY_DAY = frozenset(range(7))
+
+
+def _changing_zones() -> list[str]:
+    """The zones whose clocks change within 2026."""
+    names = []
+    for name in sorted(zone_names()):
+        tz = zone(name)
+        assert tz is not None
+        offsets = {datetime(2026, month, 1, tzinfo=UTC).astimezone(tz).utcoffset() for month in range(1, 13)}
+        if len(offsets) > 1:
+            names.append(name)
+    return names
+
+
+def _changes(tz: ZoneInfo) -> list[datetime]:
+    """The hours of 2026 in which the zone's clock changes."""
+    hours = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hour) for hour in range(365 * 24)]
+    return [
+        after
+        for before, after in pairwise(hours)
+        if before.astimezone(tz).utcoffset() != after.astimezone(tz).utcoffset()
+    ]
+
+
+def _wall(at: datetime, tz: ZoneInfo) -> datetime:
+    return at.astimezone(tz).replace(tzinfo=None)
+
+
+def _first_reached(day_start: datetime, wall: datetime, tz: ZoneInfo) -> datetime:
+    """The first minute at which the wall clock shows `wall`; in a gap, so much later as the clock jumped."""
+    at = day_start
+    while _wall(at, tz) < wall:
+        at += MINUTE
+    if _wall(at, tz) == wall:
+        return at
+    jump = _wall(at, tz) - _wall(at - MINUTE, tz) - MINUTE  # the clock passed over it
+    late = wall + jump
+    while _wall(at, tz) < late:
+        at += MINUTE
+    return at
+
+
+def _walked_instant(day: datetime, at: time, tz: ZoneInfo) -> datetime:
+    """When the wall clock reaches a time of a day: the walk begins a day before it."""
+    start = (day - timedelta(days=1)).replace(tzinfo=UTC) - timedelta(hours=15)
+    wall = datetime.combine(day.date(), at)
+    start += max(timedelta(0), (wall - _wall(start, tz)) - timedelta(hours=4)) // MINUTE * MINUTE
+    return _first_reached(start, wall, tz)
+
+
+def _walked_digest(now: datetime, digest: Digest, tz: ZoneInfo) -> datetime:
+    day = _wall(now, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    while True:
+        if day.weekday() in digest.days:
+            at = _walked_instant(day, digest.at, tz)
+            if at > now:
+                return at
+        day += timedelta(days=1)
+
+
+def _walked_quiet(at: datetime, quiet: QuietHours, tz: ZoneInfo) -> datetime:
+    """Walks minute by minute until one that no quiet time holds."""
+    first = _wall(at, tz).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=2)
+    spans = []
+    for number in range(9):
+        day = first + timedelta(days=number)
+        if day.weekday() in quiet.days:
+            last = day if quiet.end > quiet.start else day + timedelta(days=1)
+            spans.append((_walked_instant(day, quiet.start, tz), _walked_instant(last, quiet.end, tz)))
+    while any(start <= at < end for start, end in spans):
+        at += MINUTE
+    return at
+
+
+def test_digest_and_quiet_hours_are_those_of_a_walk_along_the_clock() -> None:
+    """Over zones whose clocks change, around the changes and away from them."""
+    random, names = Random(CASES), _changing_zones()
+    assert len(names) > 100
+    for _ in range(CASES):
+        tz = zone(random.choice(names))
+        assert tz is not None
+        near = random.choice([*_changes(tz), NOW])
+        now = near + MINUTE * random.randint(-2 * 1440, 2 * 1440)
+        days = frozenset(random.sample(range(7), random.randint(1, 7)))
+        at, end = [time(random.randrange(24), random.choice((0, 15, 30, 59))) for _ in range(2)]
+        digest = Digest(at, days)
+        assert next_digest(now, digest, tz) == _walked_digest(now, digest, tz), (tz, now, digest)
+        if at != end:
+            quiet = QuietHours(at, end, days if len(days) < 7 else frozenset(range(6)))
+            assert end_of_quiet(now, quiet, tz) == _walked_quiet(now, quiet, tz), (tz, now, quiet)
+
+
+@pytest.mark.parametrize(
+    ("since_last", "expected"),
+    [(None, 0), (timedelta(minutes=15), 0), (timedelta(minutes=14, seconds=59), 1), (timedelta(0), 900)],
+)
+def test_the_first_goes_at_once_and_the_next_with_the_window(
+    since_last: timedelta | None, expected: int
+) -> None:
+    """At the end of the window it is over."""
+    rules = DueRules(WINDOW, None if since_last is None else NOW - since_last)
+    assert due_at(NOW, rules, []) == NOW + timedelta(seconds=expected)
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "expected"),
+    [
+        (timedelta(minutes=10), 60),
+        (timedelta(minutes=30), 90),
+        (timedelta(hours=5), 900),
+        (timedelta(hours=72), 900),
+    ],
+)
+def test_an_approval_is_told_of_within_a_share_of_its_own_time(lifetime: timedelta, expected: int) -> None:
+    """5 % of it, but a minute at least; the window is never longer for it."""
+    rules = DueRules(WINDOW, NOW)
+    approval = ApprovalSpan(NOW, NOW, NOW + lifetime)
+    assert due_at(NOW, rules, [approval]) == NOW + timedelta(seconds=expected)
+
+
+def test_quiet_hours_and_digests_do_not_let_an_approval_expire_unheard() -> None:
+    """Unless the person does not want to be woken."""
+    quiet = QuietHours(time(0), time(12), EVERY_DAY)
+    rules = DueRules(WINDOW, None, quiet_hours=quiet, zone=ZoneInfo("UTC"))
+    noon = NOW.replace(hour=12)
+    short, long = ApprovalSpan(NOW, NOW, noon - MINUTE), ApprovalSpan(NOW, NOW, noon)
+    assert due_at(NOW, rules, [short]) == NOW
+    assert due_at(NOW, rules, [long]) == noon
+    assert due_at(NOW, replace(rules, wake_for_expiry=False), [short]) == noon
+    digest = replace(rules, choice=MailChoice.DIGEST, digest=Digest(time(8), EVERY_DAY))
+    assert due_at(NOW, digest, []) == noon  # 08:00 lies in the quiet hours
+    assert due_at(NOW, replace(digest, quiet_hours=None), []) == NOW.replace(hour=8)
+
+
+def test_tries_spread_around_their_times_and_end_with_the_message() -> None:
+    """What the receiver asks for is honoured up to an hour."""
+    end = NOW + timedelta(days=1)
+    for attempt, base in enumerate(BACKOFF[:-1], 1):
+        tries = [
+            next_try(NOW, f"m{number}", attempt=attempt, ends_at=end, retry_after=None)
+            for number in range(50)
+        ]
+        waits = [at - NOW for at in tries if at is not None]
+        assert len(waits) == 50
+        assert base * 0.8 <= min(waits) < max(waits) <= base * 1.2
+    asked = [timedelta(minutes=5), timedelta(hours=3)]
+    waits = [next_try(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in asked]
+    assert waits == [NOW + timedelta(minutes=5), NOW + timedelta(hours=1)]
+    assert next_try(NOW, "m", attempt=1, ends_at=NOW + timedelta(seconds=1), retry_after=None) is None

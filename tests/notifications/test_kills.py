@@ -1,0 +1,77 @@
+"""A process that dies at any failpoint of notifications loses no fact and repeats a mail only with its bytes.
+
+`KILLS=500` kills so often on each engine.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from steward import failpoint
+from tests.fake_clock import FakeClock
+from tests.notifications.office import open_office
+from tests.notifications.telling import failed, join, rows_of, tell
+from tests.outbound.mail_server import MailScript
+
+KILLS = int(os.environ.get("KILLS", "12"))
+PLACES = ("after_fan_out", "after_message_lease", "after_message_sent")
+
+
+class _Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.fixture
+def killing() -> Iterator[None]:
+    """Nothing watches after the test."""
+    yield
+    failpoint.watch(None)
+
+
+async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
+    database_url: str, clock: FakeClock, tmp_path: Path, killing: None
+) -> None:
+    """Kills at every failpoint, in random order; what was accepted and not stored comes again, as it was."""
+    random, reached = Random(KILLS), defaultdict(int)
+    async with open_office(database_url, clock, tmp_path, MailScript()) as office:
+        await join(office.shop, "bea")
+        for kill in range(KILLS):
+            place, left = PLACES[kill % len(PLACES)], random.randint(0, 1)
+
+            def die(name: str, place: str = place, left: int = left) -> None:
+                reached[name] += 1
+                if name == place and reached[name] > left:
+                    raise _Killed
+
+            await tell(office.shop, *(failed(kill * 10 + number) for number in range(3)))
+            reached.clear()
+            failpoint.watch(die)
+            try:
+                await office.later(minutes=15)
+            except _Killed:
+                pass
+            failpoint.watch(None)
+            await office.later(minutes=4)
+        await office.later(minutes=30)
+        await office.later(minutes=5)
+        assert {row["state"] for row in await rows_of(office.shop, "notices")} == {"fanned_out"}
+        counts: dict[int, int] = defaultdict(int)
+        for row in await rows_of(office.shop, "inbox"):
+            counts[row["person_id"]] += row["count"]
+        assert set(counts.values()) == {KILLS * 3}
+        messages = await rows_of(office.shop, "messages")
+        assert {row["state"] for row in messages} == {"sent"}
+        told: dict[int, int] = defaultdict(int)
+        for row in messages:
+            told[row["person_id"]] += row["count"]
+        assert set(told.values()) == {KILLS * 3}
+        by_id: dict[str, list[bytes]] = defaultdict(list)
+        for mail in office.script.received:
+            by_id[str(mail.message["Message-ID"])].append(mail.content)
+        assert len(by_id) == len(messages)
+        assert all(len(set(contents)) == 1 for contents in by_id.values())
+        assert len(office.script.received) - len(by_id) <= 2 * KILLS

@@ -1,0 +1,95 @@
+"""An automation without a success in its own last periods is told of: once, and again after a week."""
+
+from datetime import timedelta
+
+import pytest
+
+from steward.database.engine.base import Engine, Tx
+from steward.model.automation import Automation
+from steward.model.notice import Topic
+from steward.occurrences.audit import audit_slots
+from steward.telemetry.log import Log
+from steward.telemetry.metrics import Metrics
+from steward.telemetry.redact import Register
+from tests.automations.world import DAILY, HOURLY, World, make_world
+from tests.fake_clock import FakeClock
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """Two organizations with connections."""
+    return await make_world(engine, clock)
+
+
+async def _align(world: World, made: Automation) -> None:
+    """Brings the clock to the minute of the hour at which the automation's slots are."""
+    at = (await world.read(made)).next_run_at
+    assert at is not None
+    await world.clock.advance((at - world.now).total_seconds() % 3600)
+
+
+async def _hours(world: World, made: Automation, hours: int, *, status: str = "failed") -> None:
+    """So many hours pass, each slot's run ending with a status, and the auditor looking at it."""
+    await _align(world, made)
+    for _ in range(hours):
+        await world.clock.advance(3600)
+        await world.dispatch()
+        await world.end(made)
+        await world.write(
+            lambda tx: tx.execute(
+                "UPDATE runs SET status = :status WHERE org_id = :org AND finished_at = :now",
+                {"org": made.org, "status": status},
+            )
+        )
+        await audit_slots(
+            world.engine,
+            world.now,
+            started=world.now - timedelta(days=1),
+            late_limit=timedelta(minutes=10),
+            log=Log(world.lines.append, world.clock, Register()),
+            metrics=Metrics(),
+        )
+
+
+async def _told(world: World, made: Automation) -> int:
+    async def count(tx: Tx) -> int:
+        row = await tx.first(
+            "SELECT count(*) AS n FROM notices WHERE org_id = :org AND automation_id = :automation"
+            " AND topic = :topic",
+            {"org": made.org, "automation": made.id, "topic": Topic.AUTOMATION_QUIET},
+        )
+        return 0 if row is None else int(row["n"])
+
+    return await world.write(count)
+
+
+async def test_three_days_of_failures_are_told_once_and_again_after_a_week(world: World) -> None:
+    """A success ends it, and the next three failures are told anew."""
+    made = await world.create(schedule=DAILY)
+    await _hours(world, made, 48)
+    assert await _told(world, made) == 0
+    await _hours(world, made, 48)
+    assert await _told(world, made) == 1
+    await _hours(world, made, 24 * 5)
+    assert await _told(world, made) == 1
+    await _hours(world, made, 49)
+    assert await _told(world, made) == 2
+    await _hours(world, made, 24, status="succeeded")
+    await _hours(world, made, 96)
+    assert await _told(world, made) == 3
+
+
+async def test_an_hourly_automation_is_given_a_day(world: World) -> None:
+    """Three bad hours are not yet told of, a bad day is."""
+    made = await world.create(schedule=HOURLY)
+    await _hours(world, made, 24)
+    assert await _told(world, made) == 0
+    await _hours(world, made, 3)
+    assert await _told(world, made) == 1
+
+
+async def test_successes_are_not_told_of(world: World) -> None:
+    """However many periods there were."""
+    made = await world.create(schedule=DAILY)
+    await _hours(world, made, 24 * 5, status="succeeded")
+    assert await _told(world, made) == 0
