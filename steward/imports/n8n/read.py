@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from steward.imports.content import Content, Unreadable, parsed
-from steward.imports.n8n import graph, steps, triggers, unwrap
+from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
 from steward.imports.n8n.data_flow import DataFlow
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import said_once
@@ -148,7 +148,10 @@ class _WorkflowReader:
         """What was found at the trigger that runs begin at, and the steps that they do not reach."""
         entry = plan.entry()
         if entry is not None:
-            self.findings += self.found_at_triggers.get(entry.name, [])
+            found = self.found_at_triggers.get(entry.name, [])
+            self.findings += (
+                found if depth else [start_fields.with_fields(plan, finding) for finding in found]
+            )
         if not depth:
             self.findings += reach_findings(plan)
 

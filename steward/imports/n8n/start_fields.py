@@ -5,10 +5,11 @@ See docs/design/api/runs.md#run-now.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from steward.imports.step_templates import templates_of
+from steward.model.finding import Finding
 from steward.model.plan import DataMode, Plan, PlanStep, PlanTrigger, StartField, StartFieldType
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.n8n.nodes.code import script_of
@@ -18,6 +19,7 @@ from steward.steps.workflow.step_types import FieldUse
 
 _SCRIPTS: Final = frozenset(("code", "function", "functionItem"))
 _MAX_FIELDS: Final = 100
+_NAMED_FIELDS: Final = 8  # in one finding
 _KEPT_FIELDS: Final = {
     "formTrigger": frozenset(("submittedAt", "formMode")),
     "chatTrigger": frozenset(("sessionId", "action")),
@@ -64,6 +66,20 @@ def start_form(plan: Plan) -> StartForm | None:
             fields[path] = StartField(path, ".".join(path), field_type)
     asks = trigger in ("webhook", "formTrigger", "chatTrigger")
     return StartForm(tuple(fields.values())) if fields or asks else None
+
+
+def with_fields(plan: Plan, finding: Finding) -> Finding:
+    """The finding of a start that another program made in n8n, with the fields of it that steps read."""
+    form = start_form(plan) if finding.code == "foreign_trigger" else None
+    names = [field.name for field in form.fields] if form is not None else []
+    if not names:
+        return finding
+    shown = [f"“{name[:60]}”" for name in names[:_NAMED_FIELDS]]
+    listed = ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
+    is_one = len(names) == 1
+    words = f"Its steps read {'the field' if is_one else 'the fields'} {listed} of what starts it: "
+    words += f"give {'it' if is_one else 'them'} as the payload of a run."
+    return replace(finding, message=f"{finding.message} {words}")
 
 
 def _read_paths(plan: Plan, entry: PlanTrigger, *, in_body: bool) -> dict[tuple[str, ...], StartFieldType]:

@@ -77,3 +77,25 @@ def test_a_start_by_hand_asks_for_what_steps_read() -> None:
     """A step that replaces the items ends it."""
     steps = (set_to("First", a="={{ $json.city }}"), set_to("Then", b="={{ $json.a }}"))
     assert asked("manualTrigger", *steps) == [("city", "text", False)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ((), None),
+        (("sku",), "Its steps read the field “sku” of what starts it: give it as the payload of a run."),
+        (("a", "b.c"), "Its steps read the fields “a”, “b.c” of what starts it: give them as the payload"),
+        (tuple(f"f{number}" for number in range(8)), "“f6”, “f7” of what starts it"),
+        (tuple(f"f{number}" for number in range(9)), "“f7” and 1 more of what starts it"),
+    ],
+)
+def test_the_finding_of_a_foreign_start_names_the_fields_that_steps_read(
+    fields: tuple[str, ...], words: str | None
+) -> None:
+    """The first eight of them, as a payload has them; nothing is added where none is read."""
+    values = {f"v{number}": f"={{{{ $json.body.{field} }}}}" for number, field in enumerate(fields)}
+    export = chain(set_to("See", **values))
+    export["nodes"][0] = {**export["nodes"][0], "type": "n8n-nodes-base.webhook"}
+    found = [one.message for one in read_value(export).findings if one.code == "foreign_trigger"]
+    assert len(found) == 1
+    assert words in found[0] if words is not None else "Its steps read" not in found[0]
