@@ -160,6 +160,9 @@ def _large_texts() -> dict[str, Any]:
         "script": "const total = items.map((item) => item.json.price * 2);\n" * (size // 57),
         "slashes": "secret='" + "\\" * size,
         "private keys": "-----BEGIN PRIVATE KEY-----" * (size // 27),
+        "names alone": "token " * (size // 6),
+        "names and words": "key=word secret: word " * (size // 21),
+        "random runs": " ".join(str(Random(n).getrandbits(128)) for n in range(100)) * (size // 3_900),
     }
 
 

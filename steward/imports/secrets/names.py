@@ -21,9 +21,9 @@ def word_set(text: str) -> frozenset[str]:
 
 _BORDERS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS: Final = re.compile(r"[\W_]+")
-# A part of every word below that gives a name weight.
-_STEM: Final = re.compile(
-    r"(?i)pass|pwd|pw|psk|kennw|secret|geheim|zugang|token|key|schl|auth|cook|bear|jwt|sig|hmac|cred|sess|sid|salt"
+# A part of every word below that gives a name weight, in lower case.
+STEM: Final = re.compile(
+    r"pass|pwd|pw|psk|kennw|secret|geheim|zugang|token|key|schl|auth|cook|bear|jwt|sig|hmac|cred|sess|sid|salt"
     r"|seed|mnem|pat|sas|dsn|pin|code|licen|webhookid"
 )
 _MAX_NAME: Final = 80
@@ -87,7 +87,7 @@ _PAGES: Final = word_set(
 @lru_cache(maxsize=65_536)
 def weight_of(name: str) -> NameWeight:
     """How much a name of a field of data, or a variable of a script, says about its value."""
-    if not name or len(name) > _MAX_NAME or not _STEM.search(name):
+    if not name or len(name) > _MAX_NAME or not STEM.search(name.lower()):
         return NameWeight.NONE
     words = words_of(name)
     if not words or words[-1] in _ABOUT or not _PAGES.isdisjoint(words):

@@ -11,7 +11,7 @@ from typing import Final
 import re2
 
 from steward.imports.secrets import values
-from steward.imports.secrets.names import NameWeight, weight_of
+from steward.imports.secrets.names import STEM, NameWeight, weight_of
 
 Span = tuple[int, int]
 
@@ -37,6 +37,15 @@ _TO_WORD: Final = re.compile(
     r"(?P<scheme>(?i:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?"
     r"(?P<value>[^\s\"'`,;<>|&{}()\[\]\\]{4,})"
 )
+# A word in small letters behind a name, and one behind a sign and it, where nothing in quotes may follow.
+_PLAIN_WORD: Final = re.compile(
+    r"[ \t]{1,20}(?!(?:is|ist|or|lautet)\b)(?:(?:bearer|basic|token|bot|apikey|digest)[ \t]{1,3})?+"
+    r"[a-z]{1,40}[.,:!?*_]{0,3}(?=[\s,;])"
+)
+_PLAIN_VALUE: Final = re.compile(
+    r"[:=][ \t]{0,20}(?!(?:bearer|basic|token|bot|apikey|digest)\b)[a-z]{1,40}[.,:!?*_]{0,3}(?=[\s,;])"
+    r"(?!\s{0,5}(?:or\b|[=|?]))"
+)
 _PATH: Final = re.compile(
     r"(?:\$|this\b|process\b|items?\b|json\b|data\b|env\b|config\b|params\b)"
     r"|[A-Za-z_$][A-Za-z_$0-9]*(?:\??\.[A-Za-z_$]+)+\Z"
@@ -53,7 +62,7 @@ _PAIR: Final = re2.compile(
 )
 _IDENTIFIED: Final = re2.compile(r"(?i)identified\s{1,9}by\s{1,9}['\"]([^'\"\n]{4,200})['\"]")
 _LONG_RUN: Final = re.compile(r"[\w.:/+=-]{16}")
-_RUN: Final = re2.compile(r"[A-Za-z0-9_\-+/=]{24,400}")
+_RUN: Final = re.compile(r"[A-Za-z0-9_\-+/=]{24,400}+")
 _EXPRESSION: Final = re.compile(r"\{\{|\$\{|%[A-Z_]+%|\{%")
 _COOKIE_LINE: Final = re.compile(r"(?i)(?:set-)?cookie\s{0,3}[:=]\s{0,3}([^\r\n\"'`]{4,4000})")
 
@@ -135,15 +144,34 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
     return end - start < 400 and values.is_random_text(text[start:end])
 
 
+def _names(text: str) -> Iterator[re.Match[str]]:
+    """The words of a text with a part that gives a name weight."""
+    lower = text.lower()
+    if len(lower) != len(text):
+        yield from _NAME.finditer(text)
+        return
+    passed = 0
+    for stem in STEM.finditer(lower):
+        start = stem.start()
+        if start < passed:
+            continue
+        while start > passed and ((one := text[start - 1]).isalnum() or one in "_$-"):
+            start -= 1
+        word = _NAME.match(text, start)
+        if word is not None:
+            passed = word.end()
+            yield word
+
+
 def _named(text: str) -> Iterator[Span]:
     """Secrets by the name before them."""
     passed = 0
-    for hit in _NAME.finditer(text):
+    for hit in _names(text):
         name = hit[0]
         if len(name) > _MAX_NAME or (weight := weight_of(name)) is NameWeight.NONE or hit.start() < passed:
             continue
         left, right = hit.span()
-        if _ABOUT_WORD.match(text, right):
+        if _is_before_plain_word(text, left, right) or _ABOUT_WORD.match(text, right):
             continue
         if weight is NameWeight.WEAK:
             weight = _weight(text, left, name)
@@ -151,6 +179,16 @@ def _named(text: str) -> Iterator[Span]:
         yield from spans
         if spans:
             passed = spans[-1][1]
+
+
+def _is_before_plain_word(text: str, left: int, right: int) -> bool:
+    """Whether a word in small letters follows a name, which is no secret there."""
+    if _PLAIN_WORD.match(text, right):
+        return True
+    hit = _PLAIN_VALUE.match(text, right)
+    if hit is None or text[left:right].lower().endswith("cookie"):
+        return False
+    return not (hit[0].startswith("=") and _is_parameter(text, left))
 
 
 def _weight(text: str, left: int, name: str) -> NameWeight:

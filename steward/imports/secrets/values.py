@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+import string
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -116,6 +117,13 @@ _SENTENCE: Final = word_set(
     """
 )
 _ASKING: Final = word_set("your my insert replace enter here put dein deine ihr ihre add paste")
+_CLASSES: Final = tuple(map(frozenset, (string.ascii_lowercase, string.ascii_uppercase, string.digits)))
+# Each character of ASCII as its class; those of none are left out.
+_TO_CLASS: Final = {
+    code: "d" if one.isdigit() else "u" if one.isupper() else "l" if one.isalnum() else None
+    for code, one in enumerate(map(chr, range(128)))
+}
+_SAME_CLASS: Final = re.compile("l+|u+|d+")
 _SHORTEST: Final = 4
 _LONGEST: Final = 8192
 
@@ -217,13 +225,11 @@ def is_random_text(value: str) -> bool:
     """Whether a text is a secret by its look alone, with no name beside it."""
     if not 24 <= len(value) <= 400 or is_removed(value) or value.startswith(_TEXT_START):
         return False
-    if (
-        _IDS.fullmatch(value)
-        or _UUID.fullmatch(value)
-        or _DIGESTS.get(len(value)) == value[len(value.rstrip("=")) :]
-    ):
+    if "/" in value or _classes(value) < 3 or _changes(value) < 0.38:
         return False
-    return _classes(value) == 3 and _changes(value) >= 0.38 and "/" not in value and not _is_readable(value)
+    if _DIGESTS.get(len(value)) == value[len(value.rstrip("=")) :]:
+        return False
+    return not (_IDS.fullmatch(value) or _UUID.fullmatch(value) or _is_readable(value))
 
 
 def is_shared_path(segment: str) -> bool:
@@ -251,22 +257,17 @@ def _is_opaque(value: str) -> bool:
 
 
 def _classes(value: str) -> int:
-    return sum(
-        (
-            any("a" <= character <= "z" for character in value),
-            any("A" <= character <= "Z" for character in value),
-            any("0" <= character <= "9" for character in value),
-        )
-    )
+    return sum(not letters.isdisjoint(value) for letters in _CLASSES)
 
 
 def _changes(value: str) -> float:
     """How often the class of characters changes from one to the next, of 1."""
-    bare = [character for character in value[:400] if character.isalnum()]
-    if len(bare) < 8:
-        return 0.0
-    classes = [character.isdigit() * 2 + character.isupper() for character in bare]
-    return sum(before != after for before, after in pairwise(classes)) / (len(bare) - 1)
+    bare = value[:400].translate(_TO_CLASS)
+    if not bare.isascii():
+        bare = "".join(
+            "d" if one.isdigit() else "u" if one.isupper() else "l" for one in bare if one.isalnum()
+        )
+    return (len(_SAME_CLASS.findall(bare)) - 1) / (len(bare) - 1) if len(bare) >= 8 else 0.0
 
 
 @lru_cache(maxsize=4096)
