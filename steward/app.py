@@ -286,6 +286,9 @@ def _rules(settings: Settings) -> Rules:
         queue_limit_hours=settings.queue_limit_hours,
         max_waiting_events=settings.max_waiting_events,
         max_waiting_hand=settings.max_waiting_hand,
+        # Runs are removed with their month, and an undo may wait 30 days for its approval.
+        undo_for=timedelta(days=min(settings.undo_days, settings.run_history_days - 35)),
+        settle_quiet=timedelta(seconds=settings.settle_quiet_seconds),
         imports_kept=settings.imports_kept,
         sign_in=_sign_in(settings),
         mail=settings.smtp_url is not None,

@@ -349,6 +349,7 @@ class Settings:
         "How long a read waits for an account's first byte, where that is over the account's own 60 s;"
         " with STEWARD_ENV=test the limit of every call",
     )
+    undo_days: int = _setting(_whole(1, 3615), "365", "For how many days after its end a run can be undone")
     settle_quiet_seconds: int = _setting(
         _whole(30, 3600, test_floor=0), "120", "How long after a lost write's deadline it is first read back"
     )

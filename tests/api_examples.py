@@ -50,6 +50,10 @@ async def recorded(whole: Whole, owner: Caller) -> Found:
         [waiting] = (await owner.get(f"{PREFIX}/approvals")).data["approvals"]
         path = f"{PREFIX}/approvals/{waiting['id']}/{decision}"
         note("POST", path, body, (await owner.post(path, body)).body)
+        await whole.shop.drain()
+        if decision == "approve":
+            path, body = f"{PREFIX}/runs/{waiting['run_id']}/undo", {"idempotency_key": "undo-of-a-run"}
+            note("POST", path, body, (await owner.post(path, body)).body)
         again = {"idempotency_key": f"after-{decision}"}
         await owner.post(f"{PREFIX}/{waiting['automation_id']}/runs", again)
         await whole.shop.drain()

@@ -65,3 +65,4 @@ class Approval:
     decided_by: PersonId | None
     comment: str | None
     follows: FollowingSteps = NOTHING_FOLLOWS
+    undo_of: RunId | None = None

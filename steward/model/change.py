@@ -2,10 +2,11 @@
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue, canonical, digest
@@ -97,6 +98,18 @@ class Part:
     arguments: JsonObject
     before: JsonValue
     after: JsonValue
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, Any]) -> "Part":
+        """Reads what `wire` returned."""
+        return cls(
+            wire["operation"],
+            IntegrationId(wire["integration_id"]),
+            wire["target"],
+            wire["arguments"],
+            wire["before"],
+            wire["after"],
+        )
 
     def wire(self) -> JsonObject:
         """The part as stored and hashed."""

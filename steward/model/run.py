@@ -144,3 +144,4 @@ class Run:
     summary: JsonObject | None
     result: JsonObject | None
     maker: Maker
+    undo_of: RunId | None = None

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-from steward.model.change import Part
+from steward.model.change import Change, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonValue
 
@@ -95,6 +95,45 @@ class Found:
 
     parts: tuple[Part, ...]
     note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """A value that a change made its automation remember, and what was there before; None: nothing."""
+
+    space: str
+    key: str
+    before: JsonValue
+    after: JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """A change to undo, the numbers of its parts that were or may have been written, and its memory."""
+
+    change: Change
+    numbers: tuple[int, ...]
+    memory: tuple[Remembered, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalRun:
+    """The run that an undo puts back: when it began, as people read it, and its changes in their order.
+
+    `cannot` counts the changes that were made and cannot be undone.
+    """
+
+    began: str
+    originals: tuple[Original, ...]
+    cannot: int
+
+
+class UndoSource(Protocol):
+    """Where an undo run reads what it puts back."""
+
+    async def original_run(self) -> OriginalRun:
+        """Returns the run with the changes to undo."""
+        ...
 
 
 # What a look-up gave, or why there is nothing to put back.

@@ -35,6 +35,7 @@ class RunRequest:
     idempotency_key: str | None = None
     run_id: RunId | None = None
     refused: tuple[str, str] | None = None
+    undo_of: RunId | None = None
 
 
 _TOO_MANY_WAITING = ("too_many_waiting", "Too many runs of this automation were waiting already.")
@@ -216,6 +217,7 @@ async def enqueue(tx: Tx, locked: LockedQueue, request: RunRequest) -> EnqueuedR
             idempotency_key=request.idempotency_key,
             maker=request.maker,
             refused=request.refused,
+            undo_of=request.undo_of,
         ),
     )
     return EnqueuedRun(run, status)

@@ -15,7 +15,8 @@ from steward.model.change import Outcome
 from steward.model.ids import OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanStep, StepKind
-from steward.model.run import Counts, Mode, RunStatus
+from steward.model.run import Counts, Mode, Run, RunStatus
+from steward.run_queue.undo_plan import UNDO
 from steward.templates.base import OTHER_OUTCOMES, EndedRun, RunSummary, Template, sentences
 
 START = "@start"
@@ -177,7 +178,7 @@ async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, without_template: bool = 
     start = journal.get(START)
     return RunTotals(
         mode=run.mode,
-        template=None if without_template else templates.find(run.template_id),
+        template=None if without_template else _template_of(run),
         inputs=start.output["inputs"] if start is not None and isinstance(start.output, dict) else {},
         journal=journal,
         executions=executions,
@@ -187,13 +188,17 @@ async def of_run(tx: Tx, org: OrgId, run_id: RunId, *, without_template: bool = 
     )
 
 
+def _template_of(run: Run) -> Template | None:
+    return templates.find(run.template_id) if run.undo_of is None else UNDO
+
+
 async def outcomes_of(tx: Tx, org: OrgId, run: RunId) -> tuple[dict[str, list[Outcome]], set[str]]:
     """Returns the outcomes of a run's changes by execution, and which executions sent at their step."""
     outcomes: dict[str, list[Outcome]] = {}
     sends: set[str] = set()
+    asked: set[str] = set()
     for change in await changes.outcomes(tx, org, run):
         execution = execution_key(change.name, change.iteration)
         outcomes.setdefault(execution, []).append(change.outcome)
-        if change.round == NO_APPROVAL_ROUND:
-            sends.add(execution)
-    return outcomes, sends
+        (sends if change.round == NO_APPROVAL_ROUND else asked).add(execution)
+    return outcomes, sends - asked

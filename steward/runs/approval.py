@@ -73,7 +73,12 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
         version=1,
         status=ApprovalStatus.PENDING,
         change_hash=change_set(request.run, request.round, request.items).change_hash(),
-        counts={"total": len(request.items), "by_action": dict(actions), "irreversible": irreversible},
+        counts={
+            "total": len(request.items),
+            "by_action": dict(actions),
+            "irreversible": irreversible,
+            "undoable": len(request.items) - irreversible,
+        },
         warnings=tuple(_warnings(request.items, irreversible)),
         created_at=tx.now,
         expires_at=expires_at,
@@ -81,6 +86,7 @@ async def request_approval(tx: Tx, lease: Lease, request: ApprovalRequest) -> Ap
         decided_by=None,
         comment=None,
         follows=request.follows,
+        undo_of=request.run.undo_of,
     )
     parked = await transitions.park(
         tx, lease, approval=approval, expires_at=expires_at, leased_ms=request.leased_ms
@@ -222,7 +228,10 @@ async def _decidable(
         raise WrongState("This approval was decided already or has expired.")
     if run.status is not RunStatus.WAITING_APPROVAL or run.approval_id != current.id:
         raise WrongState("The run no longer waits for this approval.")
-    if automation.state is AutomationState.ARCHIVED or run.plan_version != automation.plan_version:
+    is_superseded = (
+        automation.state is AutomationState.ARCHIVED or run.plan_version != automation.plan_version
+    )
+    if is_superseded and run.undo_of is None:  # an undo walks a plan of its own
         raise WrongState("The automation was archived or changed since these changes were worked out.")
     return run
 
@@ -300,9 +309,20 @@ def _warnings(items: Sequence[Change], irreversible: int) -> list[JsonObject]:
     if irreversible:
         words = "1 change" if irreversible == 1 else f"{irreversible} changes"
         warnings.append({"code": "irreversible", "message": f"{words} cannot be taken back."})
+        warnings.append({"code": "not_undoable", "message": _not_undoable(items, irreversible)})
     if len(items) >= MANY_OBJECTS:
         warnings.append({"code": "many_objects", "message": f"{len(items)} objects would be changed."})
     return warnings
+
+
+def _not_undoable(items: Sequence[Change], irreversible: int) -> str:
+    """Returns how many changes cannot be undone later, and why."""
+    reasons = Counter(item.undo_words for item in items if not item.undoable and item.undo_words)
+    words = " ".join(
+        reason if number == irreversible else f"{reason} ({number})"
+        for reason, number in reasons.most_common(5)
+    )
+    return f"{irreversible} of {len(items)} changes cannot be undone later. {words}".strip()
 
 
 def _is_large(change: Change) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 
 from steward.database.automations import memory
 from steward.database.engine.base import Batchable, Engine, Tx
-from steward.database.runs import changes, checkpoints, steps, transitions
+from steward.database.runs import changes, checkpoints, memory_log, steps, transitions
 from steward.database.runs.checkpoints import END_PLACEHOLDER, Point
 from steward.database.runs.steps import StepRow, StepValue
 from steward.database.runs.transitions import Lease
@@ -96,16 +96,27 @@ async def write(tx: Tx, point: Checkpoint) -> str | None:
     for change in point.changes:
         await changes.insert(tx, lease.org, change, wire=change_wire(change))
     for write_ in point.memory:
-        await memory.write(
-            tx,
-            lease.org,
-            point.automation,
-            space=write_.space,
-            key=write_.key,
-            value=write_.value,
-            run=lease.run,
-        )
+        await _remember(tx, point, write_)
     return cancel
+
+
+async def _remember(tx: Tx, point: Checkpoint, write_: MemoryWrite) -> None:
+    """Writes one value; of one that hangs on a change, what was there before is kept for an undo."""
+    org, run = point.lease.org, point.lease.run
+    if write_.is_guarded:
+        present = await memory.value(tx, org, point.automation, space=write_.space, key=write_.key)
+        if present != write_.over:
+            return
+    if write_.position is not None and point.ended is not None:
+        change = memory_log.ChangePlace(
+            run, point.ended.step.name, point.ended.iteration, write_.position, point.seq
+        )
+        await memory_log.insert(
+            tx, org, point.automation, change, space=write_.space, key=write_.key, after=write_.value
+        )
+    await memory.write(
+        tx, org, point.automation, space=write_.space, key=write_.key, value=write_.value, run=run
+    )
 
 
 def row(seq: int, ended: Ended, finished_at: datetime) -> StepRow:

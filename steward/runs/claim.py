@@ -13,7 +13,7 @@ from steward.database.automations import records as automations
 from steward.database.automations import streaks
 from steward.database.engine.base import Autocommit, Batchable, Tx
 from steward.database.events import records as events
-from steward.database.runs import fairness, fast_runs, steps, transitions
+from steward.database.runs import fairness, fast_runs, steps, transitions, undos
 from steward.database.runs import records as runs
 from steward.database.runs.fast_runs import LeasedRun, RunToBegin
 from steward.database.runs.steps import StepValue, ValueState
@@ -25,7 +25,7 @@ from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import EventRef, Mode, Run, RunStatus
 from steward.run_queue.summaries import START
-from steward.runs import finish
+from steward.runs import finish, undo
 from steward.runs.worker_context import LeaseLost, WorkerContext
 from steward.steps.base import StoreEvent
 
@@ -126,6 +126,7 @@ def _takes_fast_path(leased: LeasedRun, templates: Templates) -> bool:
         hot.status is RunStatus.QUEUED
         and hot.started_at is None
         and run.event is None
+        and run.undo_of is None
         and leased.is_on
         and readiness.is_clear(automation, templates, leased.connected)
         and automation.state is not AutomationState.ARCHIVED
@@ -162,7 +163,15 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
     if hot.status is RunStatus.QUEUED and hot.started_at is None:
         if refused := await _refusal(tx, ctx, automation, run):
             rules = ctx.automation_rules
-            await finish.finish(tx, lease, refused, automation=automation.id, mode=run.mode, rules=rules)
+            await finish.finish(
+                tx,
+                lease,
+                refused,
+                automation=automation.id,
+                mode=run.mode,
+                rules=rules,
+                is_undo=run.undo_of is not None,
+            )
             return None
         return await _first_start(tx, lease, run, hot, automation)
     if hot.status is RunStatus.QUEUED:
@@ -178,6 +187,8 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
 
 async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run) -> finish.RunEnd | None:
     """Returns why the run may not start, or None (docs/design/runs.md#claim)."""
+    if run.undo_of is not None:
+        return await _undo_refusal(tx, run)
     if automation.state is AutomationState.ARCHIVED:
         return finish.RunEnd(RunStatus.REFUSED, "archived", "The automation was archived.")
     obstacle = await readiness.obstacle(tx, automation, templates=ctx.templates)
@@ -189,12 +200,23 @@ async def _refusal(tx: Tx, ctx: WorkerContext, automation: Automation, run: Run)
     return finish.RunEnd(RunStatus.REFUSED, obstacle.code, obstacle.message) if obstacle is not None else None
 
 
+async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
+    """Returns why an undo may not start: whatever became of its automation, what it writes to decides."""
+    organization = await organizations.get(tx, run.org)
+    if organization is None or not organization.automations_on:
+        words = "Automations are switched off for this organisation."
+        return finish.RunEnd(RunStatus.REFUSED, "switched_off", words)
+    stored = await undos.get(tx, run.org, run.id)
+    why = await undo.why_not_connected(tx, run.org, stored.of_run, stored.chosen)
+    return None if why is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", why)
+
+
 async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:
     """Starts the run and stores what only its first start writes: versions and the journal's first row.
 
     Raises LeaseLost.
     """
-    if run.mode is Mode.LIVE:
+    if run.mode is Mode.LIVE and run.undo_of is None:
         await streaks.began(tx, lease.org, automation.id)  # locks the schedule before the run
     if not await transitions.start(tx, lease):
         raise LeaseLost(lease)
@@ -203,7 +225,9 @@ async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation
         await runs.set_versions(tx, lease.org, lease.run, automation=versions[0], template=versions[1])
         run = replace(run, automation_version=versions[0], template_version=versions[1])
     started = _start_output(automation)
-    if automation.kind is AutomationKind.WORKFLOW:  # a run keeps the send mode it started with
+    if (
+        automation.kind is AutomationKind.WORKFLOW and run.undo_of is None
+    ):  # a run keeps the send mode it started with
         organization = await organizations.get(tx, lease.org)
         may = organization is not None and organization.send_without_approval
         started["asks"] = not may or automation.send_mode != "send"

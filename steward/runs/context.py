@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
@@ -12,14 +12,17 @@ from steward.connectors.base.queries import ReadOp, RecordPage
 from steward.connectors.base.writing import WriteOutcome
 from steward.database.accounts import connections
 from steward.database.automations import memory
+from steward.database.engine.base import Tx
+from steward.database.runs import memory_log, undos
+from steward.database.runs import records as runs
 from steward.model.automation import Automation, AutomationKind
-from steward.model.change import Outcome, Part
+from steward.model.change import Change, Outcome, Part
 from steward.model.connection import Auth, Connection, ConnectionState
-from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import PlanTrigger
 from steward.model.run import Run
-from steward.model.undo import Sought
+from steward.model.undo import Original, OriginalRun, Sought
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
 from steward.runs.claim import ClaimedRun, event_of
 from steward.runs.storage import payload as payloads
@@ -111,7 +114,7 @@ NO_CONNECTIONS = OpenConnections(
 async def open_connections(ctx: WorkerContext, claimed: ClaimedRun) -> OpenConnections:
     """Opens every connection the automation names for reading. Raises NotConnected."""
     automation = claimed.automation
-    named = readiness.connections_of(automation, ctx.templates)
+    named = await _connections_of(ctx, claimed)
     if not named and automation.kind is not AutomationKind.WORKFLOW:
         return OpenConnections({}, {}, None, {})
     look = partial(connections.among, org=automation.org, integrations=named)
@@ -133,6 +136,19 @@ async def open_connections(ctx: WorkerContext, claimed: ClaimedRun) -> OpenConne
     if automation.kind is AutomationKind.WORKFLOW:
         connections_by_id[NO_CONNECTION] = _web_connection(automation.org, ctx)
     return OpenConnections(connections_by_id, access, store, touched)
+
+
+async def _connections_of(ctx: WorkerContext, claimed: ClaimedRun) -> Sequence[IntegrationId]:
+    """Returns the connections that a run uses; an undo uses those of the changes that it puts back."""
+    if claimed.run.undo_of is None:
+        return readiness.connections_of(claimed.automation, ctx.templates)
+    org, run = claimed.run.org, claimed.run.id
+
+    async def look(tx: Tx) -> Sequence[IntegrationId]:
+        stored = await undos.get(tx, org, run)
+        return await undos.integrations(tx, org, stored.of_run, stored.chosen)
+
+    return await ctx.engine.read(ctx.clock.now(), look, org=org)
 
 
 def _web_connection(org: OrgId, ctx: WorkerContext) -> Connection:
@@ -185,7 +201,60 @@ def step_context(
         reads=tuple(connection.integration_id for connection in automation.connections),
         automation_created_at=automation.created_at,
         outcomes=outcomes,
+        undo=None if run.undo_of is None else StoredUndoSource(ctx, run, run.undo_of, automation.timezone),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUndoSource:
+    """What an undo run puts back, read from the rows of the original run."""
+
+    ctx: WorkerContext
+    run: Run
+    of_run: RunId
+    timezone: str
+
+    async def original_run(self) -> OriginalRun:
+        """Returns the original run with the chosen changes, read in pages."""
+        found: list[Change] = []
+        after = (0, -1)
+        org = self.run.org
+        while True:
+            look = partial(undos.written_changes, org=org, run=self.of_run, after=after)
+            page = await self.ctx.engine.read(self.ctx.clock.now(), look, org=org)
+            if not page:
+                break
+            found += page
+            after = page[-1].seq, page[-1].position
+        complete = partial(self._completed, found=found)
+        return await self.ctx.engine.read(self.ctx.clock.now(), complete, org=org)
+
+    async def _completed(self, tx: Tx, found: Sequence[Change]) -> OriginalRun:
+        """Returns the run with the changes' written parts and what they made the automation remember."""
+        org, of_run = self.run.org, self.of_run
+        original_run = await runs.get(tx, org, of_run)
+        stored = await undos.get(tx, org, self.run.id)
+        chosen = None if stored.chosen is None else frozenset(stored.chosen)
+        numbers = await undos.written_parts(tx, org, of_run)
+        memory_by_change = await memory_log.of_run(tx, org, of_run)
+        originals = tuple(
+            Original(
+                change,
+                tuple(numbers.get(change.id, ())),
+                memory_by_change.get((change.name, change.iteration, change.position), ()),
+            )
+            for change in found
+            if chosen is None or change.id in chosen
+        )
+        began = _people_time(original_run.started_at or original_run.queued_at, self.timezone)
+        cannot = await undos.cannot(tx, org, of_run) if chosen is None else 0
+        return OriginalRun(began, originals, cannot)
+
+
+def _people_time(instant: datetime, timezone: str) -> str:
+    """Returns a time as people read it, such as `21 Nov 06:02`."""
+    zone = zones.zone(timezone)
+    return instant.astimezone(zone).strftime("%-d %b %H:%M") if zone is not None else instant.isoformat()
 
 
 def run_files(ctx: WorkerContext, run: Run) -> RunFiles:

@@ -43,9 +43,19 @@ class RunEnd:
 
 
 async def finish(
-    tx: Tx, lease: Lease, end: RunEnd, *, automation: AutomationId, mode: Mode, rules: AutomationRules
+    tx: Tx,
+    lease: Lease,
+    end: RunEnd,
+    *,
+    automation: AutomationId,
+    mode: Mode,
+    rules: AutomationRules,
+    is_undo: bool,
 ) -> None:
-    """Ends the run under its queue's lock and promotes the next. Raises LeaseLost."""
+    """Ends the run under its queue's lock and promotes the next. Raises LeaseLost.
+
+    The end of an undo says nothing of the automation: its failures are not counted.
+    """
     org = lease.org
     await active_run.lock(tx, org, [automation])
     if not await transitions.finish(tx, lease, end.status):
@@ -64,7 +74,8 @@ async def finish(
     if mode is Mode.TEST:
         return
     await run_queue.promote_next(tx, org, automation)
-    await _streak(tx, lease, end, automation, rules=rules)
+    if not is_undo:
+        await _streak(tx, lease, end, automation, rules=rules)
     await facts.run_ended(tx, org, lease.run, automation=automation, status=end.status, code=end.code)
 
 
@@ -78,12 +89,13 @@ class FinishRequest:
     mode: Mode
     rules: AutomationRules
     on_success: EndWrites | None = None  # what a run that succeeded writes besides
+    is_undo: bool = False
 
     @property
     def is_success(self) -> bool:
         """Whether the fast path can end it: only the run, its queue and its streak are written."""
         is_plain = self.end.status is RunStatus.SUCCEEDED and self.end.code is None
-        return is_plain and self.on_success is None
+        return is_plain and self.on_success is None and not self.is_undo
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +153,7 @@ async def _finish_one(tx: Tx, request: FinishRequest) -> None:
         automation=request.automation,
         mode=request.mode,
         rules=request.rules,
+        is_undo=request.is_undo,
     )
     if request.on_success is not None and request.end.status is RunStatus.SUCCEEDED:
         await request.on_success(tx)

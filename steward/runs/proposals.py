@@ -103,13 +103,44 @@ async def propose(
     """
     if await walk.proposed_so_far() + len(produced.proposals) > MAX_CHANGES:
         raise TooManyChanges(len(produced.proposals), MAX_CHANGES)
-    if walk.run.mode is Mode.TEST:
+    if len(produced.known) == len(produced.proposals):
+        await _list_known(walk, step, produced, started_at, iteration)
+    elif walk.run.mode is Mode.TEST:
         await _refuse_in_test(walk, step, produced, started_at, iteration)
     elif step.kind is StepKind.CHANGE or asks:
         await _hold(walk, step, produced, started_at, iteration)
     else:
         await _prepare(walk, step, produced, iteration)
         await apply_step(walk, step, started_at, iteration, hand_on)
+
+
+async def _list_known(
+    walk: Walk, step: PlanStep, produced: StepResult, started_at: datetime, iteration: str
+) -> None:
+    """Records proposals whose outcome is known: nothing is asked and nothing is written."""
+    items = _changes(walk, step, produced, Outcome.UNCHANGED, iteration)
+    outcomes = {item.position: item.outcome for item in items}
+    ended = Ended(
+        step=step,
+        title=produced.title or step.title,
+        status=StepStatus.SUCCEEDED,
+        started_at=started_at,
+        connection=walk.opened.row() or _connection(walk, items),
+        counts=produced.counts.plus(change_counts(Counter(outcomes.values()), sends=False)),
+        attempt=walk.lease.attempt,
+        iteration=iteration,
+        message=produced.message,
+        changes_total=len(items),
+    )
+    memory = [write for write in produced.memory if write.position is not None and write.is_due(outcomes)]
+    await walk.checkpoint(
+        ended,
+        produced.output,
+        state=ValueState.DONE,
+        changes=items,
+        memory=memory if walk.run.mode is Mode.LIVE else (),
+    )
+    walk.outcomes[execution_key(step.name, iteration)] = [item.outcome for item in items]
 
 
 async def _refuse_in_test(
@@ -210,10 +241,10 @@ def _changes(
             name=step.name,
             iteration=iteration,
             position=position,
-            round=walk.round if round_ is None else round_,
+            round=_round(walk, produced, position, round_),
             proposal=proposal,
             item_hash=proposal.item_hash(),
-            outcome=outcome,
+            outcome=produced.known.get(position, outcome),
             message=proposal.message,
             applied_at=None,
             undoable=(judged := _undoability(walk, proposal)).undoable,
@@ -221,6 +252,13 @@ def _changes(
         )
         for position, proposal in enumerate(produced.proposals)
     ]
+
+
+def _round(walk: Walk, produced: StepResult, position: int, round_: int | None) -> int:
+    """Returns the round in which a proposal is asked for; what is known already is asked in none."""
+    if position in produced.known:
+        return NO_APPROVAL_ROUND
+    return walk.round if round_ is None else round_
 
 
 def _undoability(walk: Walk, proposal: Proposal) -> Undoability:
@@ -328,7 +366,8 @@ async def _verified(walk: Walk, items: Sequence[Change]) -> str:
         return ""
     if walk.verified is None or walk.verified.approval != walk.run.approval_id:
         walk.verified = await _verified_set(walk, walk.run.approval_id)
-    if any(walk.verified.hashes.get(item.id) != item.proposal.item_hash() for item in items):
+    asked = [item for item in items if item.round != NO_APPROVAL_ROUND]
+    if any(walk.verified.hashes.get(item.id) != item.proposal.item_hash() for item in asked):
         raise ApprovalMismatch
     return walk.verified.change_hash
 

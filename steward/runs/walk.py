@@ -22,6 +22,7 @@ from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
 from steward.outbound.errors import CallError
 from steward.run_queue import summaries
+from steward.run_queue.undo_plan import UNDO
 from steward.runs import (
     approval,
     change_outcomes,
@@ -41,6 +42,7 @@ from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.state import FAILING, ApprovalMismatch, RunTimedOut, Walk
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext, WorkerStopping
 from steward.steps.base import StepContext, StepFailed, StepResult
+from steward.templates.base import Template
 
 ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
@@ -48,6 +50,13 @@ INTERRUPTED_WORDS = (
     "This run was interrupted by the service three times and was stopped. The automation is not at fault:"
     " run it again, and tell the operator of the service if it happens again."
 )
+# What the metric of undone changes calls the outcomes of a run's counts.
+_UNDO_OUTCOMES = {
+    "put_back": ("applied",),
+    "left": ("conflicts",),
+    "unchanged": ("unchanged",),
+    "failed": ("failed", "unknown"),
+}
 CANCELLED_WORDS = {
     "by_person": "A person cancelled this run.",
     "archived": "The automation was archived while this run was going on.",
@@ -110,8 +119,8 @@ def _end_at_start(ctx: WorkerContext, claimed: ClaimedRun) -> Callable[[Walk], R
 
 
 async def _start_walk(ctx: WorkerContext, claimed: ClaimedRun, opened: context.OpenConnections) -> Walk:
-    is_workflow = claimed.automation.kind is AutomationKind.WORKFLOW
-    template = None if is_workflow else ctx.templates[claimed.run.template_id]
+    is_workflow = claimed.automation.kind is AutomationKind.WORKFLOW and claimed.run.undo_of is None
+    template = None if is_workflow else _template(ctx, claimed)
     walk = Walk(
         ctx=ctx,
         claimed=claimed,
@@ -131,6 +140,11 @@ async def _start_walk(ctx: WorkerContext, claimed: ClaimedRun, opened: context.O
     if claimed.state.last_seq or len(claimed.journal) > 1:
         await walk.read(partial(_resume, walk=walk))
     return walk
+
+
+def _template(ctx: WorkerContext, claimed: ClaimedRun) -> Template:
+    """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is."""
+    return ctx.templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
 
 
 async def _resume(tx: Tx, *, walk: Walk) -> None:
@@ -331,7 +345,12 @@ def _success_request(walk: Walk) -> FinishRequest:
     claimed = walk.claimed
     end = _result(walk, None)
     return FinishRequest(
-        claimed.lease, end, claimed.run.automation_id, claimed.run.mode, walk.ctx.automation_rules
+        claimed.lease,
+        end,
+        claimed.run.automation_id,
+        claimed.run.mode,
+        walk.ctx.automation_rules,
+        is_undo=claimed.run.undo_of is not None,
     )
 
 
@@ -415,6 +434,8 @@ def _result(walk: Walk, failure: Ended | None) -> RunEnd:
     record = walk.totals()
     totals = record.counts()
     status, code = finish.verdict(totals)
+    if code == "all_conflicted" and walk.run.undo_of is not None and walk.run.approval_id is None:
+        status, code = RunStatus.SUCCEEDED, None  # everything was left, and the text says so
     message = finish.verdict_message(code, totals)
     if failure is not None and code is None:
         status, code = RunStatus.FAILED, "step_failed"
@@ -441,8 +462,15 @@ async def _end(
     on_success: finish.EndWrites | None = None,
 ) -> None:
     failpoint("before_finish")
-    run = claimed.run
-    request = FinishRequest(claimed.lease, end, run.automation_id, run.mode, ctx.automation_rules, on_success)
+    request = FinishRequest(
+        claimed.lease,
+        end,
+        claimed.run.automation_id,
+        claimed.run.mode,
+        ctx.automation_rules,
+        on_success,
+        claimed.run.undo_of is not None,
+    )
     await finish.end_run(ctx.engine, ctx.clock.now(), request)
     _report_end(ctx, claimed, end)
 
@@ -454,10 +482,21 @@ def _report_end(ctx: WorkerContext, claimed: ClaimedRun, end: RunEnd) -> None:
         ctx.wake("notice")
     ctx.metrics.count("steward_runs_finished_total", status=str(end.status))
     run, org = claimed.run.id, claimed.lease.org
+    if claimed.run.undo_of is not None:
+        _count_undo(ctx, end)
     ctx.log.info("run_finished", run=run, org=org, status=end.status, code=end.code)
     if end.code == finish.INTERRUPTED:
         ctx.metrics.count("steward_runs_interrupted_total")
         ctx.log.error("run_interrupted", run=run, org=org, automation=claimed.run.automation_id)
+
+
+def _count_undo(ctx: WorkerContext, end: RunEnd) -> None:
+    ctx.metrics.count("steward_undo_runs_total", outcome=str(end.status))
+    counts = end.summary.get("counts") if end.summary is not None else None
+    for outcome, names in _UNDO_OUTCOMES.items():
+        number = sum(int(str(counts[name])) for name in names) if isinstance(counts, dict) else 0
+        if number:
+            ctx.metrics.count("steward_undo_changes_total", number, outcome=outcome)
 
 
 async def _sleep(
@@ -511,7 +550,15 @@ async def _fail_crashed_run(ctx: WorkerContext, lease: Lease) -> None:
             summary = record.summary(RunStatus.FAILED, "step_failed", words)
         end = RunEnd(RunStatus.FAILED, "step_failed", words, summary)
         rules = ctx.automation_rules
-        await finish.finish(tx, lease, end, automation=state.automation, mode=state.mode, rules=rules)
+        await finish.finish(
+            tx,
+            lease,
+            end,
+            automation=state.automation,
+            mode=state.mode,
+            rules=rules,
+            is_undo=state.is_undo,
+        )
 
     try:
         await ctx.engine.write(ctx.clock.now(), fail, org=lease.org)

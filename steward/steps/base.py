@@ -18,6 +18,7 @@ from steward.model.connection import Connection
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.run import Counts, Mode
+from steward.model.undo import UndoSource
 from steward.outbound.web import WebReadClient
 
 S = TypeVar("S")
@@ -236,6 +237,7 @@ class StepContext:
     reads: tuple[IntegrationId, ...] = ()
     automation_created_at: datetime | None = None
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)  # of earlier steps' proposals
+    undo: UndoSource | None = None  # of an undo run
 
     @property
     def home(self) -> StoreAccess:
@@ -269,7 +271,8 @@ class MemoryWrite:
     """One value to remember; null forgets it. Key ≤ 200 characters, value ≤ 4 KiB of JSON.
 
     With a position, it is written once the step's proposal at that position (0 = first) has one of
-    `outcomes`; without one, when the step succeeds. Only live runs write.
+    `outcomes`; without one, when the step succeeds. A guarded one is written only over the value `over`.
+    Only live runs write.
     """
 
     space: str
@@ -277,6 +280,8 @@ class MemoryWrite:
     value: JsonValue
     position: int | None = None
     outcomes: tuple[Outcome, ...] = (Outcome.APPLIED,)
+    is_guarded: bool = False
+    over: JsonValue = None
 
     def is_due(self, outcomes: Mapping[int, Outcome]) -> bool:
         """Says whether to write it, given the outcomes of a succeeded step's proposals by position."""
@@ -284,13 +289,16 @@ class MemoryWrite:
 
     def to_json(self) -> JsonValue:
         """Returns the write as stored with a step that waits for approval."""
-        return [self.space, self.key, self.value, self.position, [outcome.value for outcome in self.outcomes]]
+        outcomes = [outcome.value for outcome in self.outcomes]
+        guard = [self.over] if self.is_guarded else []
+        return [self.space, self.key, self.value, self.position, outcomes, *guard]
 
     @classmethod
     def from_json(cls, fields: Sequence[Any]) -> "MemoryWrite":
         """Reads what `to_json` wrote."""
-        space, key, value, position, outcomes = fields
-        return cls(space, key, value, position, tuple(Outcome(outcome) for outcome in outcomes))
+        space, key, value, position, outcomes, *guard = fields
+        due = tuple(Outcome(outcome) for outcome in outcomes)
+        return cls(space, key, value, position, due, bool(guard), guard[0] if guard else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,6 +316,7 @@ class StepResult:
     proposals: tuple[Proposal, ...] = ()
     memory: tuple[MemoryWrite, ...] = ()
     item_of: tuple[int, ...] | None = None  # of a workflow's step: the item each proposal comes from
+    known: Mapping[int, Outcome] = field(default_factory=dict)  # of proposals that nobody is asked about
 
 
 # Raises StepFailed. A reader's CallError passes through: the run retries, sleeps, asks to reconnect or

@@ -30,6 +30,8 @@ DESCRIPTIONS: Mapping[str, str] = {
     "steward_routes_broken": "Routes of notices whose channel takes nothing any more.",
     "steward_rows_deferred_total": "Rows a periodic task failed on and deferred.",
     "steward_rows_removed_total": "Rows removed because their time was over.",
+    "steward_undo_changes_total": "Changes of undo runs, by what became of them.",
+    "steward_undo_runs_total": "Undo runs ended, by status.",
     "steward_run_start_seconds": "From a run's order to its first step.",
     "steward_runs_interrupted_total": "Runs given up because three workers in a row were lost with them.",
     "steward_runs_fenced_total": "Writes refused because the run had gone to another worker.",

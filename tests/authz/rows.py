@@ -124,6 +124,7 @@ SPELLED: dict[str, Spelled] = {
     f"GET {PREFIX}/runs/{{run_id}}": _PLAIN,
     f"GET {PREFIX}/runs/{{run_id}}/changes": _PLAIN,
     f"POST {PREFIX}/runs/{{run_id}}/cancel": _PLAIN,
+    f"POST {PREFIX}/runs/{{run_id}}/undo": Spelled(body=lambda ids: {"idempotency_key": "undo-matrix"}),
     f"GET {PREFIX}/approvals": Spelled(filters=_BOTH),
     f"GET {_APPROVAL}": _PLAIN,
     f"POST {_APPROVAL}/approve": Spelled(

@@ -35,7 +35,7 @@ async def test_an_approval_tells_what_is_asked(shop: Shop) -> None:
     run = await shop.waiting(await shop.pricing())
     asked = await shop.approval(run)
     assert (asked.status, asked.version, asked.round) == (ApprovalStatus.PENDING, 1, 1)
-    assert asked.counts == {"total": 10, "by_action": {"update": 10}, "irreversible": 0}
+    assert asked.counts == {"total": 10, "by_action": {"update": 10}, "irreversible": 0, "undoable": 10}
     assert (asked.expires_at - asked.created_at).total_seconds() == HOURS * 3600
     assert run.expires_at == asked.expires_at
     assert run.waiting_since == asked.created_at

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import Enum
 from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Protocol, TypeAlias
@@ -49,6 +50,8 @@ class Rules:
     queue_limit_hours: int = 24
     max_waiting_events: int = 200
     max_waiting_hand: int = 1000
+    undo_for: timedelta = timedelta(days=365)
+    settle_quiet: timedelta = timedelta(seconds=120)
     imports_kept: int = 100
     sign_in: Mapping[str, SignInRules] = field(default_factory=dict)
     mail: bool = False

@@ -65,7 +65,7 @@ OutcomeStr: TypeAlias = Annotated[str, _one_of(Outcome)]
 ApprovalKindStr: TypeAlias = Annotated[str, _one_of(ApprovalKind)]
 ApprovalStatusStr: TypeAlias = Annotated[str, _one_of(ApprovalStatus)]
 WarningCodeStr: TypeAlias = Annotated[
-    str, _one_of(("large_change_percent", "irreversible", "stale_over_1h", "many_objects"))
+    str, _one_of(("large_change_percent", "irreversible", "not_undoable", "stale_over_1h", "many_objects"))
 ]
 ConnectionStateStr: TypeAlias = Annotated[str, _one_of(ConnectionState)]
 AuthStr: TypeAlias = Annotated[str, _one_of(Auth)]

@@ -90,6 +90,7 @@ class ChangeRecord(msgspec.Struct):
     outcome: OutcomeStr
     message: str | None
     applied_at: Instant | None
+    undone_by: UlidStr | None
 
 
 class TouchedRecord(msgspec.Struct):
@@ -143,6 +144,7 @@ class ApprovalCountsRecord(msgspec.Struct):
     total: Count
     by_action: dict[str, int]
     irreversible: Count
+    undoable: Count
 
 
 class FollowingRecord(msgspec.Struct):

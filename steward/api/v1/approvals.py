@@ -69,6 +69,7 @@ class ApprovalRecord(msgspec.Struct):
     decided_by: PositiveInt | None
     comment: str | None
     follows: FollowingWire
+    undo_of: UlidStr | None
     changes: list[Change] | UnsetType = UNSET
     changes_total: Count | UnsetType = UNSET
 
@@ -144,6 +145,7 @@ def record(approval: Approval, now: datetime) -> ApprovalRecord:
         decided_by=approval.decided_by,
         comment=approval.comment,
         follows=approval.follows.wire(),
+        undo_of=approval.undo_of,
     )
 
 

@@ -36,19 +36,22 @@ from steward.api.schema.fields import (
     Timestamp,
 )
 from steward.api.schema.json_passthrough import Change, CurrentStep, RunSummary, Step
+from steward.api.v1.undo import UndoBody, UndoRecord, record_of, rules_of
 from steward.database.engine.base import Row, Tx
-from steward.database.runs import changes
+from steward.database.runs import changes, undos
 from steward.database.runs import records as runs
 from steward.database.runs.records import RunFilter
 from steward.model.account import Scope
 from steward.model.change import Outcome
-from steward.model.ids import AutomationId, RunId
+from steward.model.ids import AutomationId, ChangeId, RunId
 from steward.model.instants import read_time, wire_time, wire_time_of, wire_time_or_none
 from steward.model.refusals import KeyReused, NotConnected, NotReady, TooManyWaiting, WrongState
 from steward.model.run import Mode, Run, RunStatus, StartedBy
 from steward.runs import cancel as cancelling
 from steward.runs import start
+from steward.runs import undo as undoing
 from steward.runs.start import RunNow
+from steward.runs.undo import UndoCommand
 
 STEPS_PER_ANSWER = 200
 CHANGES_SHOWN = 50
@@ -63,7 +66,7 @@ class EventRecord(msgspec.Struct):
 
 
 class RunRecord(msgspec.Struct):
-    """A run; `steps` and `more_steps` on get alone."""
+    """A run; `undo`, `steps` and `more_steps` on get alone."""
 
     id: UlidStr
     automation_id: UlidStr
@@ -94,6 +97,8 @@ class RunRecord(msgspec.Struct):
     created_by: PositiveInt | None
     created_via: ViaStr | None
     api_client_id: str | None
+    undo_of: UlidStr | None
+    undo: UndoRecord | UnsetType | None = UNSET
     steps: list[Step] | UnsetType = UNSET
     more_steps: bool | UnsetType = UNSET
 
@@ -135,6 +140,7 @@ class RunsQuery(PageQuery):
     started_by: StartedBy | None = None
     since: Timestamp | None = Field(default=None, alias="from")
     until: Timestamp | None = Field(default=None, alias="to")
+    undo_of: IdText | None = None
 
 
 class RunQuery(QueryParameters):
@@ -183,6 +189,7 @@ def record(run: Run) -> RunRecord:
         created_by=run.maker.created_by,
         created_via=run.maker.created_via,
         api_client_id=run.maker.api_client_id,
+        undo_of=run.undo_of,
     )
 
 
@@ -222,6 +229,7 @@ def record_of_row(row: Row) -> RunRecord:
         created_by=row["created_by"],
         created_via=row["created_via"],
         api_client_id=row["api_client_id"],
+        undo_of=row["undo_of"],
     )
 
 
@@ -266,6 +274,7 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         started_by=query.started_by,
         since=query.since,
         until=query.until,
+        undo_of=RunId(query.undo_of) if query.undo_of else None,
     )
     after = (_instant(key[0]), RunId(str(key[1]))) if key else None
     rows = await runs.find(tx, call.actor.org, filters, limit=query.limit + 1, after=after)
@@ -287,8 +296,12 @@ async def get(tx: Tx, call: ApiCall) -> Answer:
     log = step_rows[:STEPS_PER_ANSWER]
     names = {row["name"] for row in log if row["changes_total"]}
     first: dict[tuple[str, str], list[str]] = {}
+    answer.undo = await record_of(tx, runs.record(run_row), call.context.rules)
     if names:
-        first = await changes.first_of(tx, call.actor.org, run, names=names, limit=CHANGES_SHOWN)
+        undo_runs = [RunId(undo_run) for undo_run in answer.undo.run_ids] if answer.undo is not None else []
+        first = await changes.first_of(
+            tx, call.actor.org, run, names=names, undo_runs=undo_runs, limit=CHANGES_SHOWN
+        )
     answer.steps = [_step(row, first) for row in log]
     return RunAnswer(answer)
 
@@ -314,12 +327,24 @@ async def find_changes(tx: Tx, call: ApiCall) -> Answer:
         outcomes=query.outcome or (),
         after=(int(str(key[0])), str(key[1])) if key else None,
         by_id=True,
+        undo_runs=(await undos.of_run(tx, call.actor.org, run)).runs,
         limit=query.limit + 1,
     )
     page = rows[: query.limit]
     more = len(rows) > query.limit
     cursor = paging.next_cursor(call, [page[-1].seq, page[-1].id]) if more else None
     return ChangesAnswer([msgspec.Raw(change.wire.encode("utf-8")) for change in page], cursor)
+
+
+async def undo(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /runs/{runId}/undo`: starts one undo per idempotency key; it waits for approval."""
+    body: UndoBody = call.body
+    chosen = None if body.changes is None else [ChangeId(change) for change in body.changes]
+    run = RunId(call.ids["run_id"])
+    command = UndoCommand(run, body.idempotency_key, chosen, body.mode)
+    started = await undoing.undo(tx, call.actor, command, rules=rules_of(call.context.rules))
+    answer = RunAnswer(record(started.run))
+    return replayed(answer) if started.replayed else answer
 
 
 async def cancel(tx: Tx, call: ApiCall) -> Answer:
@@ -375,6 +400,19 @@ OPERATIONS = (
         query=ChangesQuery,
         answer=ChangesAnswer,
         summary="List a run's changes",
+    ),
+    Operation(
+        method="POST",
+        path="/v1/automations/runs/{run_id}/undo",
+        scope=Scope.WRITE,
+        function=undo,
+        body=UndoBody,
+        answer=RunAnswer,
+        summary="Undo run",
+        status=201,
+        refusals=(KeyReused, WrongState, NotConnected, TooManyWaiting),
+        writes=True,
+        wakes=("ready",),
     ),
     Operation(
         method="POST",

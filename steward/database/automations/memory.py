@@ -29,6 +29,17 @@ async def of_template(tx: Tx, org: OrgId, template_id: str, space: str) -> dict[
     return {row["key"]: json.loads(row["value"]) for row in rows}
 
 
+async def value(tx: Tx, org: OrgId, automation: AutomationId, *, space: str, key: str) -> JsonValue:
+    """What is remembered under a key; None: nothing."""
+    row = await tx.first(
+        "SELECT value FROM memory"
+        " WHERE org_id = :org AND automation_id = :automation AND space = :space AND key = :key",
+        {"org": org, "automation": automation, "space": space, "key": key},
+    )
+    present: JsonValue = None if row is None else json.loads(row["value"])
+    return present
+
+
 async def write(
     tx: Tx,
     org: OrgId,

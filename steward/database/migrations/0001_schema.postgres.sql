@@ -39,7 +39,8 @@ BEGIN
         'connections', 'org_keys', 'connection_secrets', 'automations', 'memory', 'schedules', 'automation_history',
         'occurrences', 'runs', 'steps', 'step_values', 'changes', 'write_ledger', 'approvals', 'automation_topics',
         'listeners', 'subscriptions', 'topic_deliveries', 'catch_ups', 'events', 'event_bodies', 'last_seen',
-        'own_changes', 'imports', 'plans', 'static_data', 'run_files', 'run_file_parts',
+        'own_changes', 'imports', 'plans', 'static_data', 'run_files', 'run_file_parts', 'undos',
+        'memory_log',
         'notices', 'inbox', 'messages', 'message_notices', 'notification_preferences', 'notification_routes',
         'automation_watch']
     LOOP

@@ -168,7 +168,7 @@ CREATE TABLE audit_log (
 
 CREATE TABLE idempotency_keys (
     org_id {int} NOT NULL REFERENCES organizations,
-    kind {text} NOT NULL CHECK (kind IN ('run', 'automation')),
+    kind {text} NOT NULL CHECK (kind IN ('run', 'automation', 'undo')),
     key {text} NOT NULL,
     automation_id {id},
     object_id {id} NOT NULL,
@@ -421,6 +421,7 @@ CREATE TABLE runs (
     lost_at {ms},
     payload {bytes},
     payload_key {int},
+    undo_of {id},
     PRIMARY KEY (org_id, id),
     FOREIGN KEY (org_id, automation_id) REFERENCES automations,
     CHECK ((payload IS NULL) = (payload_key IS NULL)),
@@ -571,6 +572,33 @@ CREATE TABLE write_ledger (
 CREATE INDEX write_ledger_open ON write_ledger (org_id, run_id) WHERE state IN ('intent', 'unknown');
 CREATE INDEX write_ledger_of_batch ON write_ledger (org_id, run_id, batch_key);
 CREATE INDEX write_ledger_to_reconcile ON write_ledger (reconcile_after) WHERE state IN ('intent', 'unknown');
+
+-- `chosen`: the changes of the run that an undo run puts back; NULL: all that can be undone.
+CREATE TABLE undos (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    of_run_id {id} NOT NULL,
+    chosen {json},
+    PRIMARY KEY (org_id, run_id),
+    FOREIGN KEY (org_id, run_id) REFERENCES runs
+) {rowless};
+CREATE INDEX undos_of_run ON undos (org_id, of_run_id);
+
+-- What an automation remembered before a change of a run made it remember something else; NULL: nothing.
+CREATE TABLE memory_log (
+    org_id {int} NOT NULL,
+    run_id {id} NOT NULL,
+    name {text} NOT NULL,
+    iteration {text} NOT NULL,
+    position {int} NOT NULL,
+    space {text} NOT NULL,
+    key {text} NOT NULL,
+    seq {int} NOT NULL,
+    before_value {json},
+    after_value {json},
+    PRIMARY KEY (org_id, run_id, name, iteration, position, space, key),
+    FOREIGN KEY (org_id, run_id) REFERENCES runs
+) {rowless};
 
 -- Without a foreign key: an approval outlives its run.
 CREATE TABLE approvals (

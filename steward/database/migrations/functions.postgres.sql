@@ -705,7 +705,7 @@ BEGIN
             q.cancel_at, q.queued_at, q.started_at, q.waiting_since, q.expires_at, q.finished_at, q.automation_name,
             q.automation_version, q.template_id, q.template_version, q.started_by, q.event_id, q.event_topic,
             q.event_received_at, q.idempotency_key, q.created_by, q.created_via, q.api_client_id, q.code, q.message,
-            q.current_step, q.summary, q.result, q.queue, q.attempt, q.cancel_code, q.leased_ms
+            q.current_step, q.summary, q.result, q.undo_of, q.queue, q.attempt, q.cancel_code, q.leased_ms
         FROM runs AS q WHERE q.org_id = i.org_id AND q.id = i.run_id OFFSET 0) AS r;
 END $$;
 

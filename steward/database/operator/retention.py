@@ -78,6 +78,8 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     await tx.execute(_EFFECTS, args)
     rows = await tx.all(Both(_BARE_OF_ROWS, _BARE), args)
     bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}
+    for table in ("undos", "memory_log"):
+        await tx.execute(f"DELETE FROM {table} WHERE org_id = :org AND run_id IN (:runs)", bare)
     await tx.execute("DELETE FROM run_files WHERE org_id = :org AND run_id IN (:runs)", bare)
     await tx.execute(
         "UPDATE approvals SET counts = '{}', warnings = '[]', comment = NULL, excluded_changes = NULL"
@@ -85,7 +87,7 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
         bare,
     )
     await tx.execute(
-        "DELETE FROM idempotency_keys WHERE org_id = :org AND kind = 'run' AND key IN"
+        "DELETE FROM idempotency_keys WHERE org_id = :org AND kind IN ('run', 'undo') AND key IN"
         " (SELECT idempotency_key FROM runs WHERE org_id = :org AND id IN (:runs))"
         " AND object_id IN (:runs)",
         bare,

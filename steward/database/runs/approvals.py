@@ -18,7 +18,7 @@ FIRST_WARNING = 0.5
 _SELECT = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
     " a.counts, a.warnings, a.follows, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
-    " r.automation_name, au.store_label"
+    " r.automation_name, r.undo_of, au.store_label"
     " FROM approvals AS a"
     " JOIN runs AS r ON r.org_id = a.org_id AND r.id = a.run_id"
     " JOIN automations AS au ON au.org_id = a.org_id AND au.id = a.automation_id"
@@ -193,4 +193,5 @@ def _approval(row: Row) -> Approval:
         decided_by=PersonId(row["decided_by"]) if row["decided_by"] is not None else None,
         comment=row["comment"],
         follows=FollowingSteps(**json.loads(row["follows"])),
+        undo_of=RunId(row["undo_of"]) if row["undo_of"] else None,
     )

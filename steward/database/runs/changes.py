@@ -28,6 +28,9 @@ _COLUMNS = (
 )
 
 
+COLUMN_NAMES = tuple(name.strip() for name in _COLUMNS.split(","))
+
+
 @dataclass(frozen=True, slots=True)
 class PublicChange:
     """One change as answered, with its position in the list."""
@@ -99,7 +102,7 @@ async def of_run(
         " WHERE org_id = :org AND run_id = :run AND outcome IN (:outcomes) ORDER BY seq, position",
         {"org": org, "run": run, "outcomes": list(outcomes)},
     )
-    return [_change(row) for row in rows]
+    return [change_of_row(row) for row in rows]
 
 
 async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: str) -> list[Change]:
@@ -113,7 +116,7 @@ async def of_execution(tx: Tx, org: OrgId, run: RunId, *, name: str, iteration: 
         " ORDER BY seq, position",
         {"org": org, "run": run, "name": name, "iteration": iteration},
     )
-    return [_change(row) for row in rows]
+    return [change_of_row(row) for row in rows]
 
 
 async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Change]:
@@ -123,7 +126,7 @@ async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Chang
         " WHERE org_id = :org AND run_id = :run AND round = :round ORDER BY seq, position",
         {"org": org, "run": run, "round": round_},
     )
-    return [_change(row) for row in rows]
+    return [change_of_row(row) for row in rows]
 
 
 async def _rows(
@@ -149,10 +152,11 @@ async def public_changes(
     outcomes: Collection[Outcome] = (),
     after: tuple[int, str] | None = None,
     by_id: bool = False,
+    undo_runs: Sequence[RunId] = (),
     limit: int,
 ) -> list[PublicChange]:
     """Returns changes as answered: of a step, a round or the whole run; by seq and position, or by seq and
-    id.
+    id. `undo_runs` are the undo runs of the run, whose changes put some of these back.
     """
     where: list[str] = []
     more: dict[str, object] = {"limit": limit}
@@ -181,11 +185,30 @@ async def public_changes(
             more |= {"limit": limit - len(rows)}
             beyond = [*where, "seq > :after_seq"]
             rows = [*rows, *await _rows(tx, org, run, beyond, order=order, parameters=more)]
-    return [PublicChange(ChangeId(row["id"]), row["seq"], row["position"], _public_json(row)) for row in rows]
+    undone = await _undone_by(tx, org, undo_runs, rows)
+    return [
+        PublicChange(ChangeId(row["id"]), row["seq"], row["position"], _public_json(row, undone))
+        for row in rows
+    ]
+
+
+async def _undone_by(
+    tx: Tx, org: OrgId, undo_runs: Sequence[RunId], originals: Sequence[Row]
+) -> dict[str, str]:
+    """Returns the newest change that put back each of these changes; those never put back are absent."""
+    if not undo_runs or not originals:
+        return {}
+    rows = await tx.all(
+        "SELECT undo_of_change, max(id) AS id FROM changes"
+        " WHERE org_id = :org AND run_id IN (:runs) AND outcome = 'applied'"
+        " AND undo_of_change IN (:changes) GROUP BY undo_of_change",
+        {"org": org, "runs": list(undo_runs), "changes": [row["id"] for row in originals]},
+    )
+    return {row["undo_of_change"]: row["id"] for row in rows}
 
 
 async def first_of(
-    tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], limit: int
+    tx: Tx, org: OrgId, run: RunId, *, names: Collection[str], undo_runs: Sequence[RunId] = (), limit: int
 ) -> dict[tuple[str, str], list[str]]:
     """Returns the first `limit` changes of each of these steps as answered, by step name and iteration."""
     rows = await tx.all(
@@ -194,9 +217,10 @@ async def first_of(
         " ORDER BY name, iteration, position",
         {"org": org, "run": run, "names": list(names), "most": limit},
     )
+    undone = await _undone_by(tx, org, undo_runs, rows)
     changes_by_step: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        changes_by_step.setdefault((row["name"], row["iteration"]), []).append(_public_json(row))
+        changes_by_step.setdefault((row["name"], row["iteration"]), []).append(_public_json(row, undone))
     return changes_by_step
 
 
@@ -240,7 +264,7 @@ async def partly_written(tx: Tx, org: OrgId, run: RunId) -> list[Change]:
         f" AND outcome IN ('approved', 'unknown') AND {_BEGUN} AND NOT {_OPEN} ORDER BY seq, position",
         {"org": org, "run": run},
     )
-    return [_change(row) for row in rows]
+    return [change_of_row(row) for row in rows]
 
 
 async def drop_open(tx: Tx, org: OrgId, run: RunId, *, to: Outcome) -> int:
@@ -301,17 +325,19 @@ async def count(tx: Tx, org: OrgId, run: RunId) -> int:
     return int(row["n"]) if row else 0
 
 
-def _public_json(row: Row) -> str:
+def _public_json(row: Row, undone: Mapping[str, str]) -> str:
     applied: datetime | None = from_ms_or_none(row["applied_at"])
     tail = {
         "outcome": row["outcome"],
         "message": row["message"],
         "applied_at": wire_time(applied) if applied else None,
+        "undone_by": undone.get(row["id"]),
     }
     return str(row["wire"])[:-1] + "," + json.dumps(tail, ensure_ascii=False)[1:]
 
 
-def _change(row: Row) -> Change:
+def change_of_row(row: Row) -> Change:
+    """Returns the change of a row of `COLUMN_NAMES`."""
     wire = json.loads(row["wire"])
     return Change(
         id=ChangeId(row["id"]),
@@ -353,17 +379,7 @@ def _proposal(row: Row, wire: dict[str, JsonValue]) -> Proposal:
             )
             for field in fields
         ),
-        parts=tuple(
-            Part(
-                part["operation"],
-                IntegrationId(part["integration_id"]),
-                part["target"],
-                part["arguments"],
-                part["before"],
-                part["after"],
-            )
-            for part in json.loads(row["parts"])
-        ),
+        parts=tuple(Part.from_wire(part) for part in json.loads(row["parts"])),
         integration_id=IntegrationId(integration) if integration is not None else None,
         message=row["message"],
         undo_of=ChangeId(row["undo_of_change"]) if row["undo_of_change"] else None,

@@ -22,7 +22,7 @@ COLUMNS = """
     runs.expires_at, runs.finished_at, runs.automation_name, runs.automation_version, runs.template_id,
     runs.template_version, runs.started_by, runs.event_id, runs.event_topic, runs.event_received_at,
     runs.idempotency_key, runs.created_by, runs.created_via, runs.api_client_id, runs.code, runs.message,
-    runs.current_step, runs.summary, runs.result
+    runs.current_step, runs.summary, runs.result, runs.undo_of
 """
 
 
@@ -77,6 +77,7 @@ class NewRun:
     idempotency_key: str | None
     maker: Maker
     refused: tuple[str, str] | None
+    undo_of: RunId | None = None
 
 
 async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
@@ -87,10 +88,10 @@ async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
         "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
         " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
         " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
-        " idempotency_key, created_by, created_via, api_client_id, code, message)"
+        " idempotency_key, created_by, created_via, api_client_id, code, message, undo_of)"
         " VALUES (:org, :id, :automation, :mode, :status, :queue, :vt, 0, 1, 0, :plan, :slot_at, 0, :now,"
         " :finished, :name, :version, :template, :template_version, :started_by, :event_id, :topic,"
-        " :received_at, :key, :person, :via, :client, :code, :message)",
+        " :received_at, :key, :person, :via, :client, :code, :message, :undo_of)",
         {
             "org": org,
             "id": run.id,
@@ -116,6 +117,7 @@ async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
             "client": run.maker.api_client_id,
             "code": code,
             "message": message,
+            "undo_of": run.undo_of,
         },
     )
 
@@ -189,6 +191,10 @@ async def get_with_steps(
     return row, await steps.after(tx, org, run, seq=after_seq, limit=limit)
 
 
+# By the table that has an index for it.
+_UNDO_OF = "runs.id IN (SELECT u.run_id FROM undos AS u WHERE u.org_id = :org AND u.of_run_id = :undo_of)"
+
+
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """The filters of a list of runs."""
@@ -199,6 +205,7 @@ class RunFilter:
     started_by: StartedBy | None = None
     since: datetime | None = None
     until: datetime | None = None
+    undo_of: RunId | None = None
 
 
 async def find(
@@ -217,6 +224,7 @@ async def find(
         ("runs.started_by = :started_by", "started_by", run_filter.started_by),
         ("runs.queued_at >= :since", "since", run_filter.since),
         ("runs.queued_at < :until", "until", run_filter.until),
+        (_UNDO_OF, "undo_of", run_filter.undo_of),
     ):
         if value is not None:
             where.append(condition)
@@ -293,6 +301,7 @@ def record(row: Row) -> Run:
             _VIAS[row["created_via"]] if row["created_via"] else None,
             row["api_client_id"],
         ),
+        undo_of=RunId(row["undo_of"]) if row["undo_of"] else None,
     )
 
 

@@ -40,6 +40,7 @@ class RunState:
     cancel_at: datetime | None
     cancel_code: str | None
     leased_ms: int
+    is_undo: bool
 
 
 # Losses of a run that lie further apart have nothing to do with each other.
@@ -102,7 +103,7 @@ async def read_state(tx: Tx, org: OrgId, run: RunId, *, lock: bool = False) -> R
     """Returns the run's own row; `lock` it on PostgreSQL only with its queue locked."""
     row = await tx.first(
         "SELECT automation_id, mode, status, queue, last_seq, attempt, plan_version, slot_at, queued_at,"
-        " started_at, approval_id, cancel_at, cancel_code, leased_ms FROM runs"
+        " started_at, approval_id, cancel_at, cancel_code, leased_ms, undo_of FROM runs"
         f" WHERE org_id = :org AND id = :run{' {for_update}' if lock else ''}",
         {"org": org, "run": run},
     )
@@ -126,6 +127,7 @@ def state_of_row(row: Row) -> RunState:
         cancel_at=from_ms_or_none(row["cancel_at"]),
         cancel_code=row["cancel_code"],
         leased_ms=row["leased_ms"],
+        is_undo=row["undo_of"] is not None,
     )
 
 
@@ -349,10 +351,13 @@ def json_text(value: JsonObject | None) -> str | None:
 async def ids_of(
     tx: Tx, org: OrgId, automation: AutomationId, status: RunStatus
 ) -> list[tuple[RunId, str, Queue]]:
-    """Returns the automation's runs of one status with what started them, oldest first."""
+    """Returns the automation's runs of one status with what started them, oldest first.
+
+    Undo runs are left out: no change of their automation ends them.
+    """
     rows = await tx.all(
         "SELECT id, started_by, queue FROM runs"
-        " WHERE org_id = :org AND automation_id = :automation AND status = :status"
+        " WHERE org_id = :org AND automation_id = :automation AND status = :status AND undo_of IS NULL"
         " ORDER BY queued_at, id",
         {"org": org, "automation": automation, "status": status},
     )

@@ -1,0 +1,60 @@
+"""What the API says of the undo of a run, and the body that starts one; runs.py has the operation."""
+
+from typing import Annotated
+
+import msgspec
+from pydantic import Field
+
+from steward.api.http.operation import Rules
+from steward.api.schema.answers import Count, Instant, UlidStr
+from steward.api.schema.fields import FromJson, IdempotencyKey, IdText, RequestBody, Unique
+from steward.database.engine.base import Tx
+from steward.model.instants import wire_time_or_none
+from steward.model.run import Mode, Run
+from steward.runs import undo as undoing
+from steward.runs.undo import UndoRules
+
+MAX_CHANGES = 5000
+
+
+class UndoRecord(msgspec.Struct):
+    """Whether a finished live run can be undone now, and what of it was; `why` it cannot."""
+
+    possible: bool
+    why: str | None
+    changes: Count
+    undoable: Count
+    undone: Count
+    until: Instant | None
+    open_run_id: UlidStr | None
+    run_ids: list[UlidStr]
+
+
+class UndoBody(RequestBody):
+    """Undo a run: the named changes, or all that can be undone."""
+
+    idempotency_key: IdempotencyKey
+    changes: Annotated[list[IdText], Field(min_length=1, max_length=MAX_CHANGES), Unique] | None = None
+    mode: Annotated[Mode, FromJson] = Mode.LIVE
+
+
+def rules_of(rules: Rules) -> UndoRules:
+    """Returns the settings of undo."""
+    return UndoRules(rules.undo_for, rules.settle_quiet, rules.max_waiting_hand)
+
+
+async def record_of(tx: Tx, run: Run, rules: Rules) -> UndoRecord | None:
+    """Returns what a run's record says of its undo; None for test runs and runs that have not ended."""
+    facts = await undoing.facts_of(tx, run, rules_of(rules))
+    if facts is None:
+        return None
+    return UndoRecord(
+        possible=facts.why is None,
+        why=facts.why,
+        changes=facts.counts.changes,
+        undoable=facts.counts.undoable,
+        undone=facts.counts.undone,
+        until=wire_time_or_none(facts.until),
+        open_run_id=facts.open_run,
+        run_ids=list(facts.runs),
+    )

@@ -1,0 +1,69 @@
+"""The built-in plan of an undo run, which stands in place of the automation's template or workflow."""
+
+from collections import Counter
+
+from steward.model.change import Outcome
+from steward.model.json import JsonObject
+from steward.model.run import Mode
+from steward.model.schedule import Cadence, Schedule
+from steward.steps import put_back
+from steward.steps.put_back import PUT_BACK, READ, FoundValues
+from steward.templates import base
+from steward.templates.base import Category, EndedRun, RunSummary, Template
+
+_ANY: JsonObject = {"type": "object"}
+_LEFT = (
+    (Outcome.UNCHANGED, "back already"),
+    (Outcome.CONFLICT, "changed since and left"),
+    (Outcome.DECLINED, "left out"),
+    (Outcome.FAILED, "failed"),
+    (Outcome.UNKNOWN, "unknown"),
+    (Outcome.EXPIRED, "not approved in time"),
+    (Outcome.CANCELLED, "cancelled"),
+)
+
+
+def _finish(ended: EndedRun) -> RunSummary:
+    """Tells how much was or would be put back, and why the rest was not."""
+    outcomes = ended.outcomes.get(PUT_BACK, ())
+    cannot = ended.output(READ, FoundValues).cannot
+    tally = Counter(outcomes)
+    result: JsonObject = {
+        "put_back": tally[Outcome.APPLIED],
+        "unchanged": tally[Outcome.UNCHANGED],
+        "left": tally[Outcome.CONFLICT],
+        "failed": tally[Outcome.FAILED] + tally[Outcome.UNKNOWN],
+        "cannot_be_undone": cannot,
+    }
+    if not ended.ran(PUT_BACK):
+        return RunSummary("Nothing was put back.", result)
+    rest = [f"{tally[outcome]} {words}" for outcome, words in _LEFT if tally[outcome]]
+    rest += [f"{cannot} cannot be undone"] if cannot else []
+    reasons = f": {', '.join(rest)}" if rest else ""
+    return RunSummary(f"{_lead(ended, tally, len(outcomes) + cannot)}{reasons}.", result)
+
+
+def _lead(ended: EndedRun, tally: Counter[Outcome], total: int) -> str:
+    planned = tally[Outcome.PROPOSED] + tally[Outcome.APPROVED] + tally[Outcome.REFUSED_TEST]
+    if planned and (ended.mode is Mode.TEST or tally[Outcome.PROPOSED]):
+        return f"{planned} of {base.counted(total, 'change')} would be put back"
+    if set(tally) <= {Outcome.UNCHANGED, Outcome.CONFLICT} and not tally[Outcome.APPLIED]:
+        return "Nothing was left to put back"
+    return f"Put back {tally[Outcome.APPLIED]} of {base.counted(total, 'change')}"
+
+
+UNDO: Template = base.define(
+    "undo",
+    "Undo",
+    "Puts back what a run changed.",
+    category=Category.PRODUCTS,
+    inputs=_ANY,
+    result=_ANY,
+    steps=(
+        base.read_step(READ, "Read what was changed again", put_back.read),
+        base.change_step(PUT_BACK, "Put back", put_back.put_back),
+    ),
+    schedule=Schedule(Cadence.MANUAL),
+    example={},
+    finish=_finish,
+)

@@ -1,0 +1,93 @@
+"""Undo over HTTP: what a run says of it, who may start one, and what is refused."""
+
+from typing import Any
+
+from steward.model.json import JsonObject
+from tests.people import Caller
+from tests.whole import Whole, whole
+
+__all__ = ["whole"]
+
+PREFIX = "/v1/automations"
+
+
+async def _hidden(whole: Whole, owner: Caller) -> JsonObject:
+    """A live run that hid products, ended."""
+    made = await owner.post(
+        PREFIX,
+        {
+            "template_id": "hide-out-of-stock-products",
+            "name": "Hide",
+            "inputs": {},
+            "schedule": {"cadence": "manual"},
+            "integration_id": whole.shop.connections["woocommerce"].integration_id,
+        },
+    )
+    started = await owner.post(
+        f"{PREFIX}/{made.data['automation']['id']}/runs", {"idempotency_key": "to-be-undone"}
+    )
+    return await _approved(whole, owner, started.data["run"])
+
+
+async def _approved(whole: Whole, owner: Caller, run: Any) -> JsonObject:
+    await whole.shop.drain()
+    waiting = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
+    await owner.post(f"{PREFIX}/approvals/{waiting['approval_id']}/approve", {"version": 1})
+    await whole.shop.drain()
+    ended: JsonObject = (await owner.get(f"{PREFIX}/runs/{run['id']}")).data["run"]
+    return ended
+
+
+async def test_a_token_starts_an_undo_and_only_a_person_approves_it(whole: Whole) -> None:
+    """The original tells what can be undone before, while and after, and its changes who undid them."""
+    owner, token = await whole.service.web("owner"), await whole.service.token("member")
+    run = await _hidden(whole, owner)
+    told = run["undo"]
+    assert isinstance(told, dict)
+    assert (told["possible"], told["undoable"], told["undone"]) == (True, told["changes"], 0)
+    path = f"{PREFIX}/runs/{run['id']}/undo"
+    started = await token.post(path, {"idempotency_key": "first-undo"})
+    assert (started.status, started.data["run"]["undo_of"]) == (201, run["id"])
+    again = await token.post(path, {"idempotency_key": "first-undo"})
+    assert (again.status, again.headers["idempotent-replayed"]) == (200, "true")
+    await whole.shop.drain()
+    undo_run = (await token.get(f"{PREFIX}/runs/{started.data['run']['id']}")).data["run"]
+    assert undo_run["status"] == "waiting_approval"
+    approval = f"{PREFIX}/approvals/{undo_run['approval_id']}"
+    assert (await token.get(approval)).data["approval"]["undo_of"] == run["id"]
+    assert (await token.post(f"{approval}/approve", {"version": 1})).status == 403
+    waiting = (await token.get(f"{PREFIX}/runs/{run['id']}")).data["run"]["undo"]
+    assert (waiting["possible"], waiting["open_run_id"]) == (False, undo_run["id"])
+    refused = await token.post(path, {"idempotency_key": "second-undo"})
+    assert (refused.status, refused.body["code"]) == (409, "wrong_state")
+    ended = await _approved(whole, owner, undo_run)
+    assert ended["status"] == "succeeded"
+    undone = (await token.get(f"{PREFIX}/runs/{run['id']}")).data["run"]["undo"]
+    assert (undone["undone"], undone["run_ids"]) == (told["undoable"], [undo_run["id"]])
+    changes = (await token.get(f"{PREFIX}/runs/{run['id']}/changes")).data["changes"]
+    back = (await token.get(f"{PREFIX}/runs/{undo_run['id']}/changes")).data["changes"]
+    assert {each["id"]: each["undone_by"] for each in changes} == {
+        each["undo_of"]: each["id"] for each in back
+    }
+    listed = (await token.get(f"{PREFIX}/runs", undo_of=run["id"])).data["runs"]
+    assert [each["id"] for each in listed] == [undo_run["id"]]
+
+
+async def test_faults_of_an_undo_are_told_by_field(whole: Whole) -> None:
+    """No key, no change, one twice, one that is not of the run; a run that has not ended comes first."""
+    owner = await whole.service.web("owner")
+    run = await _hidden(whole, owner)
+    path = f"{PREFIX}/runs/{run['id']}/undo"
+    foreign = "01KQH1ZN1GC2H83870B6BWHCED"
+    for body, field in (
+        ({}, "idempotency_key"),
+        ({"idempotency_key": "some-undo", "changes": []}, "changes"),
+        ({"idempotency_key": "some-undo", "changes": [foreign, foreign]}, "changes"),
+        ({"idempotency_key": "some-undo", "changes": [foreign]}, "changes"),
+        ({"idempotency_key": "some-undo", "changes": [foreign] * 5001}, "changes"),
+        ({"idempotency_key": "some-undo", "mode": "later"}, "mode"),
+    ):
+        refused = await owner.post(path, body)
+        assert (refused.status, list(refused.body["errors"])) == (422, [field]), body
+    viewer = await whole.service.token("stranger")
+    assert (await viewer.post(path, {"idempotency_key": "some-undo"})).status == 404

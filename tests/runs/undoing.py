@@ -1,0 +1,122 @@
+"""Short ways to an undo, and the shop's tables without what every write moves."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from steward.fake_platforms.sheets import FakeTab
+from steward.model.account import Actor
+from steward.model.change import Change, Outcome
+from steward.model.run import TERMINAL, Mode, Run, RunStatus
+from steward.runs import undo
+from steward.runs.start import StartedRun
+from steward.runs.undo import UndoCommand, UndoFacts, UndoRules
+from tests.runs.shop import Shop
+
+RULES = UndoRules(timedelta(days=365), timedelta(seconds=120), 1000)
+_TIMES = {"date_modified", "date_modified_gmt", "total_sales"}
+
+
+async def undo_now(
+    shop: Shop,
+    run: Run,
+    changes: Sequence[Change] | None = None,
+    *,
+    key: str = "",
+    mode: Mode = Mode.LIVE,
+    actor: Actor | None = None,
+    rules: UndoRules = RULES,
+) -> StartedRun:
+    """What the undo of a run answers."""
+    shop.keys += 1
+    chosen = None if changes is None else [each.id for each in changes]
+    command = UndoCommand(run.id, key or f"undo-{shop.keys}", chosen, mode)
+    return await shop.write(partial(undo.undo, actor=actor or shop.owner, command=command, rules=rules))
+
+
+async def undone(shop: Shop, run: Run, changes: Sequence[Change] | None = None) -> Run:
+    """The undo of a run, approved and taken to its end."""
+    undo_run = (await undo_now(shop, run, changes)).run
+    await shop.drain()
+    undo_run = await shop.run(undo_run)
+    if undo_run.status is RunStatus.WAITING_APPROVAL:
+        await shop.approve(undo_run)
+        undo_run = await shop.until_settled(undo_run)
+    assert undo_run.status in TERMINAL, undo_run
+    return undo_run
+
+
+async def approved(shop: Shop, run: Run) -> Run:
+    """A waiting run, approved and taken to its end."""
+    await shop.approve(run)
+    ended = await shop.until_settled(run)
+    assert ended.status is RunStatus.SUCCEEDED, ended
+    return ended
+
+
+async def facts(shop: Shop, run: Run, rules: UndoRules = RULES) -> UndoFacts | None:
+    """What is told of an undo of the run."""
+    fresh = await shop.run(run)
+    return await shop.read(partial(undo.facts_of, run=fresh, rules=rules))
+
+
+def outcomes(changes: Sequence[Change]) -> list[Outcome]:
+    """The outcomes of changes in their order."""
+    return [each.outcome for each in changes]
+
+
+def tables(shop: Shop) -> dict[str, Any]:
+    """The shop's products, orders and customers without times, and without tags that nothing has."""
+    fake = shop.world.state.shop
+    return {
+        name: {number: _plain(row) for number, row in getattr(fake, name).items()}
+        for name in ("products", "variations", "orders", "customers")
+    }
+
+
+def _plain(row: Any) -> Any:
+    if isinstance(row, dict):
+        return {name: _plain(value) for name, value in row.items() if name not in _TIMES}
+    return [_plain(each) for each in row] if isinstance(row, list) else row
+
+
+def _row(shop: Shop, change: Change) -> dict[str, Any]:
+    fake = shop.world.state.shop
+    product, _, variation = str(change.proposal.object.id).partition("/")
+    return fake.variations[int(variation)] if variation else fake.products[int(product)]
+
+
+def touch(shop: Shop, change: Change, *, by: str | None = None) -> None:
+    """Somebody else sets the price that a change set, or raises it."""
+    row = _row(shop, change)
+    price = "77.77" if by is None else str(Decimal(row["regular_price"]) + Decimal(by))
+    row.update(regular_price=price, price=price)
+
+
+def touched(shop: Shop, change: Change) -> bool:
+    """Whether the price is the one that somebody else set."""
+    return bool(_row(shop, change)["regular_price"] == "77.77")
+
+
+def _tab(shop: Shop, title: str) -> Any:
+    return shop.world.state.google.books["sheet-prices"].tab(title)
+
+
+def add_tab(shop: Shop, title: str) -> None:
+    """The spreadsheet gets another tab."""
+    shop.world.state.google.books["sheet-prices"].tabs.append(FakeTab(77, title))
+
+
+def cells(shop: Shop, title: str) -> list[list[Any]]:
+    """The rows of a tab that hold anything, each as its values."""
+    rows: dict[int, list[Any]] = {}
+    for (row, _), value in sorted(_tab(shop, title).cells.items()):
+        rows.setdefault(row, []).append(value)
+    return [rows[row] for row in sorted(rows)]
+
+
+def change_cell(shop: Shop, title: str, row: int, column: int, value: str) -> None:
+    """Somebody else writes into a cell."""
+    _tab(shop, title).cells[row, column] = value
