@@ -30,7 +30,7 @@ async def test_cancelling_orders_asks_for_their_number(looking: Look, web: WebSi
     await seen.open(f"/approvals/{run['approval_id']}")
     approve = page.locator("[data-approve] button")
     await expect(approve).to_have_text(f"Approve {number} changes")
-    await expect(page.get_by_text(f"{number} changes cannot be taken back.")).to_be_visible()
+    await expect(page.get_by_text(f"{number} of {number} changes cannot be undone later.")).to_be_visible()
     rows = page.get_by_role("region", name="Changes").locator("[data-at]")
     await expect(rows.filter(has_text="cannot be undone")).to_have_count(number)
 

@@ -10,7 +10,7 @@ const field = (before: unknown, after: unknown, kind: FieldRecord["kind"] = "mon
 function change(label: string, fields: FieldRecord[], more: Partial<ChangeRecord> = {}): ChangeRecord {
   return {
     id: label.toUpperCase(), seq: 4, object: { type: "product", id: "1", label, url: null }, action: "update", fields,
-    reversible: true, undo_words: null, undo_of: null, outcome: "proposed", message: null, applied_at: null, ...more,
+    reversible: true, undo_words: null, undo_of: null, outcome: "proposed", message: null, applied_at: null, undone_by: null, ...more,
   };
 }
 

@@ -1,0 +1,43 @@
+"""A run is undone in the web app: its preview, the approval, and what is told afterwards."""
+
+from playwright.async_api import expect
+
+from tests.web.conftest import Look
+from tests.web.shops import hidden, hiding
+from tests.web.site import WebSite
+
+
+async def test_a_run_is_put_back_after_a_preview_and_an_approval(looking: Look, web: WebSite) -> None:
+    """The dialog counts what can be put back; the undo waits; afterwards both runs lead to each other."""
+    made = await hiding(web, "To undo", ["Undone a", "Undone b"])
+    run = await web.run(made["id"], "to-undo")
+    before = await hidden(web)
+    seen = await looking("approver")
+    page = seen.page
+    await seen.open(f"/approvals/{run['approval_id']}")
+    await expect(page.get_by_text("2 of 2 changes can be undone later.")).to_be_visible()
+    await page.locator("[data-approve] button").click()
+    await expect(page).to_have_url(f"{web.origin}/runs/{run['id']}")
+    await web.site.reaches(run["id"], "succeeded")
+    assert len(await hidden(web)) == len(before) + 2
+
+    await page.get_by_role("button", name="Undo…").click()
+    asked = page.get_by_role("dialog", name="Undo this run?")
+    await expect(asked.get_by_text("2 changes can be put back")).to_be_visible()
+    assert await seen.audit() == []
+    await asked.get_by_label("Choose changes").check()
+    await expect(asked.get_by_role("region", name="Changes to put back").locator("[data-at]")).to_have_count(
+        4
+    )
+    await asked.get_by_label("All 2").check()
+    await asked.get_by_role("button", name="Put back 2 changes").click()
+    await expect(page.get_by_role("heading", name="Undo of To undo")).to_be_visible()
+    await page.get_by_role("button", name="Review 2 changes").click()
+    await page.locator("[data-approve] button").click()
+    await expect(page.get_by_text("Put back 2 of 2 changes.")).to_be_visible()
+    assert await hidden(web) == before
+    await page.get_by_role("link", name="The run it puts back").click()
+    await expect(page.get_by_text("2 of 2 changes put back.")).to_be_visible()
+    await page.get_by_role("link", name="Changes 2").click()
+    rows = page.get_by_role("region", name="Changes").locator("[data-at]")
+    await expect(rows.filter(has_text="put back")).to_have_count(2)

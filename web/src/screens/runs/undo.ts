@@ -1,0 +1,21 @@
+/** What the changes of a run say of its undo. */
+
+import type { ChangeRecord } from "../../api/schema";
+
+const WRITTEN: ReadonlySet<string> = new Set(["applied", "unknown"]);
+
+/** The changes that were made, or may have been, and can be put back. */
+export function undoableOf(changes: readonly ChangeRecord[]): ChangeRecord[] {
+  return changes.filter(({ reversible, outcome }) => reversible && WRITTEN.has(outcome));
+}
+
+/** Why the others that were made cannot be, with how many of each; the most frequent first. */
+export function reasonsOf(changes: readonly ChangeRecord[]): [string, number][] {
+  const counts = new Map<string, number>();
+  for (const { reversible, outcome, undo_words } of changes) {
+    if (reversible || !WRITTEN.has(outcome)) continue;
+    const words = undo_words ?? "It cannot be undone.";
+    counts.set(words, (counts.get(words) ?? 0) + 1);
+  }
+  return [...counts].sort(([, one], [, other]) => other - one);
+}
