@@ -268,6 +268,7 @@ def _splits(metrics: Metrics, log: Log, clock: Clock) -> Callable[[str, Exceptio
 
 def _rules(settings: Settings) -> Rules:
     return Rules(
+        quiet_periods=settings.quiet_periods,
         base_url=settings.base_url,
         auth_url=settings.auth_url,
         web_origin=settings.web_origin,

@@ -2,6 +2,7 @@
 
 from steward.api.app import (
     alerts,
+    approval_notices,
     automation_history,
     automation_plan,
     connections,
@@ -45,6 +46,7 @@ OPERATIONS: list[Operation] = [
     *inbox.OPERATIONS,
     *notification_preferences.OPERATIONS,
     *alerts.OPERATIONS,
+    *approval_notices.OPERATIONS,
     *session.OPERATIONS,
     *destinations.OPERATIONS,
     *people.OPERATIONS,

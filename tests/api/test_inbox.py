@@ -77,6 +77,7 @@ async def test_everybody_has_an_inbox_of_their_own(service: Service) -> None:
             }
         ],
         "unread": 1,
+        "mail_down_since": None,
         "next_cursor": None,
     }
 

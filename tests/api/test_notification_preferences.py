@@ -45,7 +45,8 @@ async def automation(service: Service) -> str:
 
 async def test_preferences_begin_with_their_defaults(service: Service) -> None:
     """An owner hears of all automations, others of their own; the zone is the organization's."""
-    assert (await (await service.web("member")).get(PATH)).data == {"preferences": STANDARD, "mail": False}
+    expected = {"preferences": STANDARD, "mail": False, "mail_test": None}
+    assert (await (await service.web("member")).get(PATH)).data == expected
     owner = await service.web("owner")
     assert (await owner.get(PATH)).data["preferences"] == {**STANDARD, "automations": "all"}
     await owner.patch("/app/organization", {"timezone": "America/New_York"})

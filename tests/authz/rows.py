@@ -198,6 +198,8 @@ SPELLED: dict[str, Spelled] = {
         body=lambda ids: {"wake_for_expiry": False},
         bodies={"muted": ("automation_id", lambda ids, it: {"muted": [it]})},
     ),
+    "POST /app/notification-preferences/test": _PLAIN,
+    "GET /app/approvals/{approval_id}/notices": _PLAIN,
     "GET /app/automations/{automation_id}/alerts": _PLAIN,
     "PATCH /app/automations/{automation_id}/alerts": Spelled(body=lambda ids: {"quiet_after": 3}),
 }

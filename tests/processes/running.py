@@ -171,7 +171,9 @@ class Site:
 
 
 @contextlib.asynccontextmanager
-async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIterator[Site]:
+async def open_site(
+    database_url: str, folder: Path, *, private_hosts: Sequence[str] = (), **settings: str
+) -> AsyncIterator[Site]:
     """Sandbox, database, accounts, service and a connected shop; all ended afterwards."""
     _, sandbox = await asyncio.gather(
         migrate(database_url, CLOCK.now()), start("sandbox", "--port", "0", env={})
@@ -184,7 +186,7 @@ async def open_site(database_url: str, folder: Path, **settings: str) -> AsyncIt
         "STEWARD_DATA_DIR": str(folder),
         "STEWARD_METRICS_LISTEN": "off",
         "STEWARD_LOG_LEVEL": "warning",
-        "STEWARD_ALLOW_PRIVATE_HOSTS": address,
+        "STEWARD_ALLOW_PRIVATE_HOSTS": ",".join([address, *private_hosts]),
         "STEWARD_TEAMS_HOSTS": address,
         "STEWARD_GOOGLE_SHEETS_URL": sandbox.facts["spreadsheet"]["sheets_url"],
         "STEWARD_GOOGLE_TOKEN_URL": sandbox.facts["spreadsheet"]["token_url"],

@@ -1,7 +1,7 @@
 """A real service with the cast for the browser: sandbox, SQLite, three roles, one of another organisation."""
 
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,7 +118,9 @@ class WebSite:
 
 
 @asynccontextmanager
-async def open_web_site(folder: Path, **settings: str) -> AsyncIterator[WebSite]:
+async def open_web_site(
+    folder: Path, *, private_hosts: Sequence[str] = (), **settings: str
+) -> AsyncIterator[WebSite]:
     """The whole of it, ended afterwards."""
     database = f"sqlite:///{folder / 'steward.db'}"
     given = {
@@ -132,7 +134,7 @@ async def open_web_site(folder: Path, **settings: str) -> AsyncIterator[WebSite]
         "STEWARD_OUTBOUND_TIMEOUT_SECONDS": "30",
         **settings,
     }
-    async with open_site(database, folder, **given) as site:
+    async with open_site(database, folder, private_hosts=private_hosts, **given) as site:
         web = WebSite(site)
         try:
             for name, role in ROLES.items():

@@ -3,10 +3,19 @@
 See docs/design/web.md#notifications.
 """
 
-from playwright.async_api import expect
+import re
+from pathlib import Path
 
+from playwright.async_api import Browser, Page, expect
+
+from tests.outbound.mail_server import MailScript, ReceivedMail, mail_server
+from tests.processes.running import eventually
 from tests.web.conftest import Look
-from tests.web.site import WebSite
+from tests.web.looking import Seen, look
+from tests.web.site import WebSite, open_web_site
+
+# Counts what a person presses from here on.
+_COUNT = "() => { window.clicks = 0; addEventListener('click', () => (window.clicks += 1), true); }"
 
 
 async def test_a_person_chooses_what_reaches_them(looking: Look, web: WebSite) -> None:
@@ -31,3 +40,69 @@ async def test_a_person_chooses_what_reaches_them(looking: Look, web: WebSite) -
     await page.reload()
     await expect(page.get_by_label("From")).to_have_value("21:30")
     assert await seen.judged("account-notifications") == []
+
+
+async def _arrived(script: MailScript, to: str, words: str) -> ReceivedMail:
+    """The first mail to an address whose subject has these words."""
+
+    async def find() -> ReceivedMail | None:
+        arrived = [mail for mail in script.received if mail.recipients == [to]]
+        return next((mail for mail in arrived if words in str(mail.message["Subject"])), None)
+
+    arrived: ReceivedMail = await eventually(find)
+    return arrived
+
+
+async def _run_by_hand(page: Page, name: str) -> int:
+    """Runs an automation from the overview on; returns how many clicks that took."""
+    await page.evaluate(_COUNT)
+    await page.get_by_role("navigation", name="Main").get_by_role("link", name="Automations").click()
+    await page.get_by_role("link", name=name).click()
+    await page.get_by_role("button", name="Run now").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Run now").click()
+    await expect(page).to_have_url(re.compile(r"/runs/[0-9A-Z]{26}$"))
+    clicks: int = await page.evaluate("() => window.clicks")
+    return clicks
+
+
+async def _follow_mail(seen: Seen, mail: ReceivedMail) -> None:
+    """The link of a mail leads to the approval, whose page says who was told; the bell has it, too."""
+    page = seen.page
+    text = mail.message.get_body(("plain",))
+    assert text is not None
+    [link] = re.findall(r"https?://\S+/approvals/\w+", text.get_content())
+    await page.goto(link)
+    await expect(page.get_by_text("Told: 2 people by e-mail")).to_be_visible()
+    await page.get_by_role("button", name="Notices: 1 unread").click()
+    notice = page.get_by_role("link", name="asks for approval")
+    await expect(notice).to_be_visible()
+    assert await seen.audit() == []
+    await notice.click()
+    await expect(page.get_by_role("button", name="Notices", exact=True)).to_be_visible()
+
+
+async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Browser, tmp_path: Path) -> None:
+    """With a mail server and nothing else set: a mail to who may decide, within 6 clicks; and a test mail."""
+    script = MailScript()
+    async with mail_server(script) as port:
+        server = f"127.0.0.1:{port}"
+        mail = {
+            "STEWARD_SMTP_URL": f"smtp://{server}",
+            "STEWARD_MAIL_FROM": "Steward <steward@shop.example>",
+        }
+        async with open_web_site(tmp_path, private_hosts=[server], **mail) as web:
+            await web.automation("Told by mail")
+            seen = await look(browser, web, "owner")
+            await seen.open("/")
+            assert await _run_by_hand(seen.page, "Told by mail") <= 6
+            asked = await _arrived(script, "owner@shop.example", "asks for approval")
+            await _arrived(script, "approver@shop.example", "asks for approval")
+            await _follow_mail(seen, asked)
+            await seen.open("/account/notifications")
+            await expect(seen.page.get_by_text("Everything by e-mail at once.")).to_be_visible()
+            await seen.page.get_by_role("button", name="Send me a test mail").click()
+            await expect(seen.page.get_by_text("The mail server accepted a test mail")).to_be_visible()
+            await _arrived(script, "owner@shop.example", "test mail")
+            assert await seen.judged("notifications-with-mail") == []
+            await seen.context.close()
+            assert seen.reports == []

@@ -12,10 +12,10 @@ from steward.database.engine.base import Tx, ms
 from steward.database.notifications import inbox_pages
 from steward.database.notifications.inbox_pages import InboxRow
 from steward.model.account import Role
-from steward.model.instants import wire_time
+from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.notice import Topic
 from steward.model.refusals import ValidationFailed
-from steward.notifications import words
+from steward.notifications import own_mail, words
 from steward.notifications.words import NoticeIds
 
 _MOST_IDS = 200
@@ -52,10 +52,14 @@ class InboxEntry(msgspec.Struct):
 
 
 class InboxAnswer(msgspec.Struct):
-    """A page of the inbox, newest first, and how many lines are unread, counted to 1,000."""
+    """A page of the inbox, newest first, and how many lines are unread, counted to 1,000.
+
+    `mail_down_since` is told to owners alone: since when mail waits and none is accepted.
+    """
 
     notices: list[InboxEntry]
     unread: int
+    mail_down_since: str | None
     next_cursor: str | None
 
 
@@ -84,7 +88,9 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
         more = paging.next_cursor(call, [ms(page[-1].last_at), page[-1].id])
     unread = await inbox_pages.count_unread(tx, actor.org, actor.person)
     origin = call.context.rules.web_origin
-    return InboxAnswer([_entry(line, origin) for line in page], unread, more)
+    down_since = await own_mail.down_since(tx, actor.org) if actor.role is Role.OWNER else None
+    entries = [_entry(line, origin) for line in page]
+    return InboxAnswer(entries, unread, wire_time_or_none(down_since), more)
 
 
 async def mark_read(tx: Tx, call: ApiCall) -> Answer:

@@ -1,27 +1,30 @@
 """What reaches the person signed in, and when."""
 
 import re
+from collections.abc import Mapping
 from datetime import time
 from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.api.http.operation import Access, Answer, ApiCall, EmptyAnswer, Operation
 from steward.api.schema.fields import Flag, FromJson, IdText, Positive, RequestBody, Unique, ZoneText, wrong
 from steward.database.engine.base import Tx
 from steward.model.account import Role
 from steward.model.ids import AutomationId
+from steward.model.instants import wire_time
 from steward.model.notice import (
     AutomationChoice,
     Digest,
     MailChoice,
+    MessageState,
     NoticeGroup,
     Preferences,
     QuietHours,
 )
-from steward.model.refusals import ValidationFailed
-from steward.notifications import preferences
+from steward.model.refusals import NotConfigured, ValidationFailed
+from steward.notifications import own_mail, preferences
 from steward.notifications.preferences import MOST_MUTED, OwnPreferences
 
 _TIME_OF_DAY = "([01][0-9]|2[0-3]):[0-5][0-9]"
@@ -128,11 +131,20 @@ class PreferencesRecord(msgspec.Struct):
     timezone: str
 
 
+class MailTestRecord(msgspec.Struct):
+    """The last test mail of the person: waiting, sent or failed, with the reason."""
+
+    state: Literal["waiting", "sent", "failed"]
+    error: str | None
+    at: str
+
+
 class PreferencesAnswer(msgspec.Struct):
-    """The preferences of the person, and whether mail is sent at all."""
+    """The preferences of the person, whether mail is sent at all, and the last test of it."""
 
     preferences: PreferencesRecord
     mail: bool
+    mail_test: MailTestRecord | None
 
 
 def record(own: OwnPreferences) -> PreferencesRecord:
@@ -154,7 +166,7 @@ def record(own: OwnPreferences) -> PreferencesRecord:
 
 async def get(tx: Tx, call: ApiCall) -> Answer:
     """Answers `GET /app/notification-preferences`."""
-    return PreferencesAnswer(record(await preferences.get(tx, call.actor)), call.context.rules.mail)
+    return await _answer(tx, call, await preferences.get(tx, call.actor))
 
 
 async def change(tx: Tx, call: ApiCall) -> Answer:
@@ -162,7 +174,23 @@ async def change(tx: Tx, call: ApiCall) -> Answer:
     body: PreferencesBody = call.body
     before = await preferences.get(tx, call.actor)
     after = await preferences.change(tx, call.actor, _changed(before.preferences, body))
-    return PreferencesAnswer(record(after), call.context.rules.mail)
+    return await _answer(tx, call, after)
+
+
+async def send_test(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `POST /app/notification-preferences/test`; what became of it is read with the preferences."""
+    if not call.context.rules.mail:
+        raise NotConfigured("This service has no mail server, so no mail is sent.")
+    await own_mail.send_test(tx, call.actor)
+    return EmptyAnswer()
+
+
+async def _answer(tx: Tx, call: ApiCall, own: OwnPreferences) -> PreferencesAnswer:
+    test = await own_mail.last_test(tx, call.actor)
+    tested = None
+    if test is not None:
+        tested = MailTestRecord(_TEST_STATES.get(test.state, "failed"), test.error, wire_time(test.at))
+    return PreferencesAnswer(record(own), call.context.rules.mail, tested)
 
 
 def _changed(before: Preferences, body: PreferencesBody) -> Preferences:
@@ -195,6 +223,12 @@ def _wire_days(days: frozenset[int]) -> list[int]:
     return [day + 1 for day in sorted(days)]
 
 
+_TEST_STATES: Mapping[MessageState, Literal["waiting", "sent"]] = {
+    MessageState.DUE: "waiting",
+    MessageState.SENDING: "waiting",
+    MessageState.SENT: "sent",
+}
+
 OPERATIONS = (
     Operation(
         method="GET",
@@ -215,5 +249,17 @@ OPERATIONS = (
         answer=PreferencesAnswer,
         summary="Change one's own notification preferences",
         writes=True,
+    ),
+    Operation(
+        method="POST",
+        path="/app/notification-preferences/test",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=send_test,
+        answer=EmptyAnswer,
+        summary="Send a test mail to oneself",
+        refusals=(NotConfigured,),
+        writes=True,
+        wakes=("deliver_email",),
     ),
 )

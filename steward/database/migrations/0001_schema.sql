@@ -757,6 +757,7 @@ CREATE INDEX messages_to_close ON messages (next_try_at, id) WHERE state = 'coll
 CREATE INDEX messages_due ON messages (channel, next_try_at, id) WHERE state IN ('due', 'sending');
 CREATE INDEX messages_of_receiver ON messages (org_id, person_id, route_id, channel, closed_at);
 CREATE INDEX messages_sent ON messages (org_id, channel, sent_at) WHERE sent_at IS NOT NULL;
+CREATE INDEX messages_waiting ON messages (org_id, channel, due_at) WHERE state IN ('due', 'sending');
 
 CREATE TABLE message_notices (
     org_id {int} NOT NULL,
@@ -765,6 +766,7 @@ CREATE TABLE message_notices (
     PRIMARY KEY (org_id, message_id, notice_id),
     FOREIGN KEY (org_id, message_id) REFERENCES messages ON DELETE CASCADE
 ) {rowless};
+CREATE INDEX message_notices_by_notice ON message_notices (org_id, notice_id);
 
 -- `mail_refusals`: how many mails in a row the person's server refused for good.
 CREATE TABLE notification_preferences (

@@ -37,6 +37,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('messages', 'messages_open', '1000 100 2 2 1 1'),
     ('messages', 'messages_to_close', '1000 2 1'),
     ('messages', 'messages_sent', '90000 9000 3000 2'),
+    ('messages', 'messages_waiting', '1000 100 50 2'),
     ('notices', 'notices', '100000 10000 1'),
     ('notices', 'notices_new', '1000 2 1'),
     ('notices', 'notices_poison', '10 2 1'),

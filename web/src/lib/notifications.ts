@@ -73,6 +73,15 @@ export const TOPICS: Readonly<Record<string, Shown & { group: Group }>> = {
   route_broken: { ...shown("A channel takes no messages any more", "cross", "bad"), group: "connections" },
 };
 
+export type ChannelName = "teams" | "slack" | "webhook";
+
+/** Where notices go beside people. */
+export const CHANNELS: Readonly<Record<ChannelName, { name: string; about: string }>> = {
+  teams: { name: "Microsoft Teams", about: "A card in a Teams channel" },
+  slack: { name: "Slack", about: "A message in a Slack channel" },
+  webhook: { name: "Webhook", about: "A signed call to a program of yours" },
+};
+
 /** The mark of a notice; one of a topic this app does not know is a plain dot. */
 export function topicOf(topic: string): Shown {
   return TOPICS[topic] ?? shown("A notice", "dot", "plain");

@@ -1,0 +1,55 @@
+"""Who was told of an approval, for its page."""
+
+from typing import Literal
+
+import msgspec
+
+from steward.api.http.operation import Access, Answer, ApiCall, Operation
+from steward.database.engine.base import Tx
+from steward.database.notifications import approval_notices
+from steward.database.runs import approvals
+from steward.model.account import Role
+from steward.model.ids import ApprovalId
+from steward.model.instants import wire_time_or_none
+
+
+class ToldRouteRecord(msgspec.Struct):
+    """A channel that was told."""
+
+    name: str
+    channel: Literal["teams", "slack", "webhook"]
+
+
+class ApprovalNoticesAnswer(msgspec.Struct):
+    """Whom messages about the approval went to, beside the bell of everybody who may decide."""
+
+    people: int
+    routes: list[ToldRouteRecord]
+    told_at: str | None
+    reminder_at: str | None
+
+
+async def get(tx: Tx, call: ApiCall) -> Answer:
+    """Answers `GET /app/approvals/{approvalId}/notices`."""
+    org, approval = call.actor.org, ApprovalId(call.ids["approval_id"])
+    await approvals.get(tx, org, approval)
+    told = await approval_notices.receivers(tx, org, approval)
+    return ApprovalNoticesAnswer(
+        people=told.people,
+        routes=[ToldRouteRecord(route.name, route.channel) for route in told.routes],
+        told_at=wire_time_or_none(told.told_at),
+        reminder_at=wire_time_or_none(await approval_notices.reminder_at(tx, org, approval)),
+    )
+
+
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path="/app/approvals/{approval_id}/notices",
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=get,
+        answer=ApprovalNoticesAnswer,
+        summary="Get who was told of an approval",
+    ),
+)

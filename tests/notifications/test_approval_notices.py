@@ -1,0 +1,62 @@
+"""Who was told of an approval, as its page says."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from steward.database.notifications import approval_notices, messages
+from steward.database.notifications.approval_notices import ApprovalReceivers
+from steward.database.notifications.messages import Receiver
+from steward.model.ids import ApprovalId, NoticeId
+from steward.model.notice import ChannelName, MessageKind
+from tests.fake_clock import FakeClock
+from tests.notifications.telling import join, told
+from tests.runs.shop import Shop, connect_all, open_shop
+
+
+@pytest.fixture
+async def shop(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Shop]:
+    """A service beside the fake shop."""
+    opened = await open_shop(database_url, clock, tmp_path)
+    await connect_all(opened)
+    yield opened
+    await opened.service.close()
+
+
+async def _receivers(shop: Shop, approval: str) -> ApprovalReceivers:
+    ask = partial(approval_notices.receivers, org=shop.owner.org, approval=ApprovalId(approval))
+    return await shop.read(ask)
+
+
+async def test_the_page_of_an_approval_says_who_was_told(shop: Shop) -> None:
+    """People whose mail is under way or accepted, none whose mail was refused; and the next reminder."""
+    run = await shop.waiting(await shop.hiding())
+    asked = await shop.approval(run)
+    assert await _receivers(shop, asked.id) == ApprovalReceivers(0, (), None)
+    [notice] = await told(shop)
+    for name in ("ann", "bea", "cleo"):
+        person = await join(shop, name)
+        receiver = Receiver(ChannelName.EMAIL, MessageKind.NOTICES, person=person.id)
+        ids = [NoticeId(notice["id"])]
+        add = partial(messages.add_closed, org=shop.owner.org, receiver=receiver, notices=ids)
+        await shop.write(partial(add, count=1, envelope={}))
+    assert (await _receivers(shop, asked.id)).people == 3
+    last = "(SELECT max(id) FROM messages WHERE org_id = :org)"
+    await shop.tamper(
+        f"UPDATE messages SET state = 'refused', next_try_at = NULL WHERE org_id = :org AND id = {last}"
+    )
+    await shop.tamper(
+        "UPDATE messages SET state = 'sent', next_try_at = NULL, sent_at = :at"
+        " WHERE org_id = :org AND state = 'due'",
+        at=1_700_000_000_000,
+    )
+    after = await _receivers(shop, asked.id)
+    assert after.people == 2
+    assert after.told_at is not None
+    assert after.told_at.year == 2023
+    remind = partial(approval_notices.reminder_at, org=shop.owner.org, approval=asked.id)
+    assert await shop.read(remind) == asked.created_at + (asked.expires_at - asked.created_at) / 2
+    await shop.approve(run)
+    assert await shop.read(remind) is None
