@@ -27,8 +27,10 @@ from steward.database.engine.disk_space import Space, Spared
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import Intake
+from steward.notifications.channel import Channels
 from steward.notifications.context import NotificationContext, NotificationRules
-from steward.notifications.wiring import mail_channel
+from steward.notifications.dead_channels import record_delivery
+from steward.notifications.wiring import mail_channel, route_channels
 from steward.outbound.client import Outbound
 from steward.outbound.mail_server import operators_server
 from steward.outbound.transport import HttpTransport
@@ -122,6 +124,7 @@ async def build(
         templates=offered,
         connectors=connectors_by_kind,
         vault=vault,
+        channels=_channels(settings, engine, vault, http),
         sandbox_pool=sandbox_pool,
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.announce,
@@ -130,7 +133,7 @@ async def build(
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
     metrics.add_counter("steward_requests_total", status=gate.answered)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
-    notifications = _notifications(settings, ctx, http, wake=hints.wake)
+    notifications = _notifications(settings, ctx, context.channels, wake=hints.wake)
     return Wired(
         settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, gate, shared
     )
@@ -163,7 +166,7 @@ def _worker_context(
 
 
 def _notifications(
-    settings: Settings, ctx: WorkerContext, http: HttpTransport, *, wake: Callable[[str], None]
+    settings: Settings, ctx: WorkerContext, channels: Channels, *, wake: Callable[[str], None]
 ) -> NotificationContext:
     """Returns what tells people, with the channels that are set up."""
     rules = NotificationRules(
@@ -171,16 +174,23 @@ def _notifications(
         quiet_periods=settings.quiet_periods,
         mail_per_day=settings.mail_per_day,
     )
-    channels = mail_channel(
-        ctx.engine,
-        ctx.clock,
-        ctx.vault,
+    return NotificationContext(
+        ctx.engine, ctx.clock, ctx.log, ctx.metrics, channels, rules, record_delivery, wake
+    )
+
+
+def _channels(settings: Settings, engine: Engine, vault: Vault, http: HttpTransport) -> Channels:
+    """Returns the ways by which messages leave: e-mail where a server is set, and those of routes."""
+    by_mail = mail_channel(
+        engine,
+        http.clock,
+        vault,
         http.mail,
         server=None if settings.smtp_url is None else operators_server(*settings.smtp_url),
         sender=settings.mail_from,
         web_origin=settings.web_origin,
     )
-    return NotificationContext(ctx.engine, ctx.clock, ctx.log, ctx.metrics, channels, rules, wake=wake)
+    return {**by_mail, **route_channels(engine, http.clock, vault, web_origin=settings.web_origin)}
 
 
 def _sandbox_pool(settings: Settings) -> SandboxPool:

@@ -8,8 +8,11 @@ from steward.database.engine.base import Engine
 from steward.model.notice import ChannelName, NoticeMessage
 from steward.notifications import account_mail
 from steward.notifications.account_mail import AccountMail
+from steward.notifications.cards import card_maker
 from steward.notifications.channel import Channel
+from steward.notifications.chat import ChatChannel
 from steward.notifications.email_channel import EmailChannel
+from steward.notifications.webhook import WebhookChannel
 from steward.outbound.mail import MailTransport
 from steward.outbound.mail_message import mailboxes_of
 from steward.outbound.mail_server import MailServer
@@ -35,3 +38,15 @@ def mail_channel(
 
     [mailbox] = mailboxes_of(sender)
     return {ChannelName.EMAIL: EmailChannel(transport, server, mailbox, web_origin, open_account_mail)}
+
+
+def route_channels(
+    engine: Engine, clock: Clock, vault: Vault, *, web_origin: str
+) -> dict[ChannelName, Channel]:
+    """Returns Teams, Slack and signed webhooks."""
+    chat = ChatChannel(engine, clock, vault, card_maker(web_origin))
+    return {
+        ChannelName.TEAMS: chat,
+        ChannelName.SLACK: chat,
+        ChannelName.WEBHOOK: WebhookChannel(engine, clock, vault, web_origin),
+    }

@@ -52,6 +52,11 @@ def _report(ids: Ids, store: int) -> Body:
     return _create(ids, template_id="stores-report", integration_id=None, connections=read)
 
 
+def _route(ids: Ids) -> Body:
+    chosen = {"channel": "teams", "integration_id": ids.teams_id}
+    return {"name": "one more", "topics": ["run_failed"], **chosen}
+
+
 def _slot(ids: Ids, **more: Any) -> Body:
     return {"slot_at": ids.slot_at, "occurrence_version": 0, "automation_version": 2, **more}
 
@@ -74,6 +79,8 @@ _EXPORT: Body = {
 _RUN_AS: Body = {"name": "of an import", "schedule": {"cadence": "manual"}}
 _CONNECTION = "/app/connections/{integration_id}"
 _PERSON = "/app/people/{user_id}"
+_ROUTES = "/app/notification-routes"
+_ROUTE = f"{_ROUTES}/{{route_id}}"
 _PLAIN = Spelled()
 _BOTH = {"automation_id": "automation_id", "integration_id": "integration_id"}
 # What is refused before any id is looked at: the automation runs on a store.
@@ -188,6 +195,29 @@ SPELLED: dict[str, Spelled] = {
         body=lambda ids: {"current_password": "wrong", "new_password": "plum orbit canvas nine"}
     ),
     "POST /app/invitations/accept": Spelled(body=lambda ids: {"token": "none", "password": "wrong"}),
+    f"GET {_ROUTES}": _PLAIN,
+    f"POST {_ROUTES}": Spelled(
+        body=_route,
+        bodies={
+            "integration_id": ("teams_id", lambda ids, it: {**_route(ids), "integration_id": it}),
+            "automation_ids": ("automation_id", lambda ids, it: {**_route(ids), "automation_ids": [it]}),
+            "integration_ids": ("integration_id", lambda ids, it: {**_route(ids), "integration_ids": [it]}),
+        },
+    ),
+    f"PATCH {_ROUTE}": Spelled(
+        body=lambda ids: {"name": "another"},
+        bodies={
+            "integration_id": ("teams_id", lambda ids, it: {"integration_id": it}),
+            "automation_ids": ("automation_id", lambda ids, it: {"automation_ids": [it]}),
+            "integration_ids": ("integration_id", lambda ids, it: {"integration_ids": [it]}),
+        },
+    ),
+    f"POST {_ROUTE}/test": _PLAIN,
+    f"POST {_ROUTE}/try-again": _PLAIN,
+    f"POST {_ROUTE}/rotate-secret": _PLAIN,
+    f"GET {_ROUTE}/deliveries": _PLAIN,
+    f"POST {_ROUTE}/deliveries/{{message_id}}/again": _PLAIN,
+    f"DELETE {_ROUTE}": _PLAIN,
     "GET /app/organization": _PLAIN,
     "PATCH /app/organization": Spelled(body=lambda ids: {"send_without_approval": True}),
     "GET /app/options": _PLAIN,

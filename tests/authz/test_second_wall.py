@@ -30,6 +30,7 @@ DIRECTORY = {
     "rate_windows",
     "service_keys",
     "invitations",
+    "password_resets",  # found by the hash of a link's token, before anybody is known
     "sign_in_states",  # found by the hash of a state, on the way back from an account's sign-in
     "time_zone_data",
     "workers",

@@ -11,13 +11,27 @@ from steward.connectors import build
 from steward.connectors.base.options import Options, SignInClient
 from steward.database.accounts import connections
 from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import inbox
+from steward.database.notifications.inbox import InboxGroup
 from steward.database.runs import approvals, changes, transitions, workers
 from steward.fake_platforms.sheets import FakeTab
 from steward.fake_platforms.world import FakePlatforms, create
 from steward.model.approval import Approval, ApprovalKind, ApprovalStatus
 from steward.model.change import Action, Change, FieldChange, FieldKind, ObjectRef, Outcome, Proposal
 from steward.model.connection import Auth, Connection, ConnectionState
-from steward.model.ids import ApprovalId, AutomationId, ChangeId, IntegrationId, OrgId, RunId, new_id
+from steward.model.ids import (
+    ApprovalId,
+    AutomationId,
+    ChangeId,
+    IntegrationId,
+    NoticeId,
+    OrgId,
+    PersonId,
+    RunId,
+    new_id,
+)
+from steward.model.notice import Notice, StoredNotice, Topic
+from steward.notifications.wiring import route_channels
 from steward.outbound.client import Outbound
 from steward.outbound.transport import HttpTransport
 from steward.runs.checkpoint import change_wire
@@ -28,7 +42,7 @@ from steward.templates import ALL as TEMPLATES
 from tests.automations.world import REPORT
 from tests.fake_clock import FakeClock
 from tests.people import Caller
-from tests.service import MASTERS, Service, make_service
+from tests.service import BASE_URL, MASTERS, Service, make_service
 
 PREFIX = "/v1/automations"
 OUTSIDE = "127.0.0.1:18411"
@@ -51,6 +65,8 @@ class Ids:
     template_id: str
     slot_at: str
     import_id: str
+    route_id: str
+    message_id: str
 
     def one(self, name: str) -> Any:
         """The id of this name."""
@@ -70,6 +86,8 @@ ABSENT = Ids(
     template_id="no-such-template",
     slot_at="2026-05-02T08:00:00Z",
     import_id="01JD3Z0QH8N2Y5V7W9X1C4B6AC",
+    route_id="01JD3Z0QH8N2Y5V7W9X1C4B6AE",
+    message_id="01JD3Z0QH8N2Y5V7W9X1C4B6AF",
 )
 
 
@@ -95,11 +113,21 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
     use_packaged_zones()
     outside = create(1, f"http://{OUTSIDE}", clock.now)
     outside.state.google.books["sheet-prices"].tabs.append(FakeTab(1, "Second"))
-    service = await make_service(engine, clock, **_context(outside, clock))
+    context = _context(outside, clock)
+    channels = route_channels(engine, clock, context["vault"], web_origin=BASE_URL)
+    service = await make_service(engine, clock, channels=channels, **context)
     service.restart(limit_person=MANY, limit_organization=MANY, limit_web=MANY, limit_login=MANY)
     ours = await _furnish(service, outside, "owner", "ours")
     theirs = await _furnish(service, outside, "stranger", "theirs")
-    ulids = [theirs.automation_id, theirs.run_id, theirs.approval_id, theirs.change_id, theirs.import_id]
+    ulids = [
+        theirs.automation_id,
+        theirs.run_id,
+        theirs.approval_id,
+        theirs.change_id,
+        theirs.import_id,
+        theirs.route_id,
+        theirs.message_id,
+    ]
     names = ["theirs", "Other Shop", "stranger@example.com", "Sven"]
     return Two(service, outside, ours, theirs, (*ulids, *names))
 
@@ -147,7 +175,8 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     store = await _connect(web, "woocommerce", woo, mark)
     sheet = await _connect(web, "spreadsheet", account, mark)
     teams = await _connect(web, "teams", {"webhook_url": described["teams"]["webhook_url"]}, mark)
-    org = service.members[name].org
+    org, person = service.members[name].org, service.members[name].person.id
+    await service.write(partial(_tell_twice, org=org, person=person), org=org)
     await service.write(
         partial(_second_store, own=org, mark=mark, keys=woo, vault=service.context.vault), org=org
     )
@@ -169,6 +198,15 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         assert kept.status == 201, kept.body
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body
+    routes, chosen = "/app/notification-routes", {"channel": "teams", "integration_id": teams}
+    route = await web.post(routes, {"name": mark, "topics": ["run_failed"], **chosen})
+    assert route.status == 201, route.body
+    route_id = route.data["route"]["id"]
+    for _ in range(2):
+        service.clock.tick(1)  # a connection takes one message a second
+        tested = await web.post(f"{routes}/{route_id}/test")
+        assert tested.data["accepted"], tested.body
+    [delivery, _] = (await web.get(f"{routes}/{route_id}/deliveries")).data["deliveries"]
     return Ids(
         automation_id=first,
         run_id=run,
@@ -182,7 +220,17 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         template_id="hide-out-of-stock-products",
         slot_at=coming[1]["slot_at"],
         import_id=kept.data["import"]["id"],
+        route_id=route_id,
+        message_id=delivery["id"],
     )
+
+
+async def _tell_twice(tx: Tx, org: OrgId, person: PersonId) -> None:
+    """Two lines in a person's inbox."""
+    for topic in (Topic.CHANGES_STOPPED, Topic.CONNECTION_LOST):
+        notice = Notice(topic=topic, dedupe=str(topic), facts={})
+        stored = StoredNotice(org, NoticeId(new_id(tx.now)), notice, tx.now)
+        await inbox.add(tx, org, person, InboxGroup(str(topic), stored, 1, 1, tx.now), read=True)
 
 
 _LISTED = {"resource": "product", "operation": "getAll", "limit": 1, "options": {}}

@@ -21,6 +21,7 @@ from steward.events.receive import Intake
 from steward.model.account import Actor, Role, Scope
 from steward.model.refusals import Refusal
 from steward.model.sessions import Session
+from steward.notifications.channel import Channels
 from steward.sandbox.pool import SandboxPool
 from steward.telemetry.log import Log
 
@@ -71,6 +72,7 @@ class AppContext:
     templates: Mapping[str, Any] = field(default_factory=dict)
     connectors: Mapping[str, Any] = field(default_factory=dict)
     vault: Any = None
+    channels: Channels = field(default_factory=dict)
     sandbox_pool: SandboxPool = field(default_factory=lambda: SandboxPool(2))
     intake: Intake | None = None
     destinations: DestinationCache = field(default_factory=DestinationCache)

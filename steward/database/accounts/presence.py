@@ -11,6 +11,8 @@ _FOUND: Mapping[str, str] = {
     "approval_id": "SELECT 1 AS found FROM approvals WHERE org_id = :org AND id = :value",
     "import_id": "SELECT 1 AS found FROM imports WHERE org_id = :org AND id = :value",
     "integration_id": "SELECT 1 AS found FROM connections WHERE org_id = :org AND integration_id = :value",
+    "route_id": "SELECT 1 AS found FROM notification_routes WHERE org_id = :org AND id = :value",
+    "message_id": "SELECT 1 AS found FROM messages WHERE org_id = :org AND id = :value",
     "user_id": "SELECT 1 AS found FROM members WHERE org_id = :org AND person_id = :value",
 }
 

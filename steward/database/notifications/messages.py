@@ -316,7 +316,8 @@ async def sent_since(tx: Tx, org: OrgId, channel: ChannelName, since: datetime) 
 async def end_of_route(tx: Tx, org: OrgId, route: RouteId, *, state: MessageState, error: str | None) -> int:
     """Ends the unfinished messages of a route; returns how many."""
     return await tx.execute(
-        "UPDATE messages SET state = :state, lease_until = NULL, next_try_at = NULL, error = :error"
+        "UPDATE messages SET state = :state, lease_until = NULL, next_try_at = NULL, error = :error,"
+        " closed_at = coalesce(closed_at, :now)"
         " WHERE org_id = :org AND person_id = 0 AND route_id = :route AND next_try_at IS NOT NULL",
         {"org": org, "route": route, "state": state, "error": error},
     )

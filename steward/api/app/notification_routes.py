@@ -1,0 +1,410 @@
+"""Routes of notices over HTTP: where they go beside people, tests, secrets and deliveries."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from pydantic import Field
+
+from steward.api.http import paging
+from steward.api.http.operation import Access, Answer, ApiCall, EmptyAnswer, Operation
+from steward.api.schema.fields import (
+    FromJson,
+    IdText,
+    NameText,
+    PageQuery,
+    Positive,
+    RequestBody,
+    Text,
+    Unique,
+)
+from steward.connections.vault import Vault
+from steward.database.engine.base import Tx, from_ms, ms
+from steward.database.notifications import routes as rows
+from steward.model.account import Role
+from steward.model.ids import AutomationId, IntegrationId, MessageId, RouteId
+from steward.model.instants import wire_time, wire_time_or_none
+from steward.model.notice import ChannelName, Topic
+from steward.model.notification_route import (
+    MOST_FILTERED,
+    NotificationRoute,
+    RouteDelivery,
+    RouteFilter,
+)
+from steward.model.refusals import NotFound, RateLimited, WrongState
+from steward.notifications import route_tests, routes
+from steward.notifications.route_tests import RouteTest
+from steward.notifications.routes import RouteContent, SavedRoute
+from steward.notifications.webhook import GROUPED_TYPE, TEST_TYPE, wire_type
+
+RouteName = Annotated[NameText, Field(max_length=80)]
+RouteUrl = Annotated[Text, Field(min_length=1, max_length=2000)]
+RouteTarget = Annotated[Text, Field(min_length=1, max_length=80)]
+TopicList = Annotated[list[Annotated[Topic, FromJson]], Field(min_length=1, max_length=len(Topic)), Unique]
+AutomationIds = Annotated[list[IdText], Field(min_length=1, max_length=MOST_FILTERED), Unique]
+IntegrationIds = Annotated[list[Positive], Field(min_length=1, max_length=MOST_FILTERED), Unique]
+
+
+class RouteBody(RequestBody):
+    """A new route: a webhook has `url`, a chat `integration_id`; null filters stand for all."""
+
+    name: RouteName
+    channel: Literal["teams", "slack", "webhook"]
+    integration_id: Positive | None = None
+    target: RouteTarget | None = None
+    url: RouteUrl | None = None
+    topics: TopicList
+    automation_ids: AutomationIds | None = None
+    integration_ids: IntegrationIds | None = None
+
+
+class ChangedRouteBody(RequestBody):
+    """What to change; a field that is not given stays as it is."""
+
+    name: RouteName = ""
+    integration_id: Positive | None = None
+    target: RouteTarget | None = None
+    url: RouteUrl | None = None
+    topics: TopicList = Field(default_factory=list)
+    automation_ids: AutomationIds | None = None
+    integration_ids: IntegrationIds | None = None
+
+
+class NotificationRouteRecord(msgspec.Struct):
+    """A route, without its secret; `url` is for owners alone."""
+
+    id: str
+    name: str
+    channel: Literal["teams", "slack", "webhook"]
+    integration_id: int | None
+    target: str | None
+    url: str | None
+    topics: list[Topic]
+    automation_ids: list[str] | None
+    integration_ids: list[int] | None
+    state: str
+    reason: str | None
+    last_accepted_at: str | None
+    created_at: str
+    created_by: int | None
+
+
+class NotificationRoutesAnswer(msgspec.Struct):
+    """Every route of the organization."""
+
+    routes: list[NotificationRouteRecord]
+
+
+class NotificationRouteAnswer(msgspec.Struct):
+    """One route, and a new secret, which is shown this once."""
+
+    route: NotificationRouteRecord
+    secret: str | None
+
+
+class RouteTestAnswer(msgspec.Struct):
+    """What became of a test message."""
+
+    accepted: bool
+    status: int | None
+    message: str
+
+
+class RouteDeliveryRecord(msgspec.Struct):
+    """One delivery, without its body."""
+
+    id: str
+    type: str
+    count: int
+    state: str
+    attempts: int
+    last_status: int | None
+    error: str | None
+    at: str
+
+
+class RouteDeliveriesAnswer(msgspec.Struct):
+    """A page of deliveries."""
+
+    deliveries: list[RouteDeliveryRecord]
+    next_cursor: str | None
+
+
+def record(route: NotificationRoute, url: str | None) -> NotificationRouteRecord:
+    """The route as answered."""
+    chosen = route.filter
+    return NotificationRouteRecord(
+        id=route.id,
+        name=route.name,
+        channel=route.channel.value,  # type: ignore[arg-type]
+        integration_id=route.integration,
+        target=route.target,
+        url=url,
+        topics=[topic for topic in Topic if topic in chosen.topics],
+        automation_ids=None if chosen.automations is None else [*sorted(chosen.automations)],
+        integration_ids=None if chosen.integrations is None else [*sorted(chosen.integrations)],
+        state=route.state,
+        reason=route.reason,
+        last_accepted_at=wire_time_or_none(route.last_accepted_at),
+        created_at=wire_time(route.created_at),
+        created_by=route.created_by,
+    )
+
+
+async def find(tx: Tx, call: ApiCall) -> Answer:
+    """`GET /app/notification-routes`: oldest first; the address of a webhook is shown to owners."""
+    chosen = call.session.chosen if call.session else None
+    records = []
+    for route in await rows.every(tx, call.actor.org):
+        url = await routes.url_of(tx, _vault(call), route) if chosen and chosen.role is Role.OWNER else None
+        records.append(record(route, url))
+    return NotificationRoutesAnswer(records)
+
+
+async def create(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/notification-routes`: the secret of a webhook is answered this once."""
+    body: RouteBody = call.body
+    content = RouteContent(
+        name=body.name,
+        channel=ChannelName(body.channel),
+        filter=_filter(body.topics, body.automation_ids, body.integration_ids),
+        integration=_integration(body.integration_id),
+        target=body.target,
+        url=body.url,
+    )
+    return _saved(await routes.create(tx, _vault(call), call.actor, content))
+
+
+async def change(tx: Tx, call: ApiCall) -> Answer:
+    """`PATCH /app/notification-routes/{routeId}`: another address makes a new secret."""
+    route = await rows.get(tx, call.actor.org, _route(call))
+    if route is None:
+        raise NotFound
+    body: ChangedRouteBody = call.body
+    values = _values(route, await routes.url_of(tx, _vault(call), route))
+    values |= {name: getattr(body, name) for name in body.model_fields_set}
+    content = RouteContent(
+        name=values["name"],
+        channel=route.channel,
+        filter=_filter(values["topics"], values["automation_ids"], values["integration_ids"]),
+        integration=_integration(values["integration_id"]),
+        target=values["target"],
+        url=values["url"],
+    )
+    return _saved(await routes.change(tx, _vault(call), call.actor, content, route=route.id))
+
+
+async def delete(tx: Tx, call: ApiCall) -> Answer:
+    """`DELETE /app/notification-routes/{routeId}`."""
+    await routes.delete(tx, call.actor, _route(call))
+    return EmptyAnswer()
+
+
+async def prepare_test(call: ApiCall) -> RouteTest:
+    """Delivers a test message, with no transaction open."""
+    context = call.context
+    return await route_tests.send_test(
+        context.engine, context.clock, context.channels, call.actor.org, _route(call)
+    )
+
+
+async def test(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/notification-routes/{routeId}/test`: 200 also when the test is not accepted."""
+    return await _tested(tx, call, ends_broken=False)
+
+
+async def try_again(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/notification-routes/{routeId}/try-again`: an accepted test ends the broken state."""
+    return await _tested(tx, call, ends_broken=True)
+
+
+async def rotate_secret(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/notification-routes/{routeId}/rotate-secret`: the former one signs for 24 hours more."""
+    return _saved(await routes.rotate_secret(tx, _vault(call), call.actor, _route(call)))
+
+
+async def deliveries(tx: Tx, call: ApiCall) -> Answer:
+    """`GET /app/notification-routes/{routeId}/deliveries`: of 30 days, newest first."""
+    route = await rows.get(tx, call.actor.org, _route(call))
+    if route is None:
+        raise NotFound
+    query: PageQuery = call.query
+    key: list[Any] | None = paging.after(call)
+    before = (from_ms(int(key[0])), MessageId(str(key[1]))) if key else None
+    rows_found = await rows.deliveries(tx, route, before=before, limit=query.limit + 1)
+    page, cursor = rows_found[: query.limit], None
+    if len(rows_found) > len(page):
+        cursor = paging.next_cursor(call, [ms(page[-1].at), page[-1].id])
+    return RouteDeliveriesAnswer([_delivery(delivery) for delivery in page], cursor)
+
+
+async def send_again(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/notification-routes/{routeId}/deliveries/{messageId}/again`: the same id, a new time."""
+    await routes.send_again(tx, call.actor, _route(call), MessageId(call.ids["message_id"]))
+    return EmptyAnswer()
+
+
+async def _tested(tx: Tx, call: ApiCall, *, ends_broken: bool) -> Answer:
+    tested: RouteTest = call.prepared
+    await route_tests.record_test(tx, call.actor, tested, ends_broken=ends_broken)
+    return RouteTestAnswer(tested.is_accepted, tested.outcome.status, tested.words)
+
+
+def _values(route: NotificationRoute, url: str | None) -> dict[str, Any]:
+    chosen = route.filter
+    return {
+        "name": route.name,
+        "integration_id": route.integration,
+        "target": route.target,
+        "url": url,
+        "topics": chosen.topics,
+        "automation_ids": chosen.automations,
+        "integration_ids": chosen.integrations,
+    }
+
+
+def _filter(topics: Any, automations: Any, integrations: Any) -> RouteFilter:
+    return RouteFilter(
+        topics=frozenset(topics),
+        automations=None if automations is None else frozenset(AutomationId(id_) for id_ in automations),
+        integrations=None if integrations is None else frozenset(IntegrationId(id_) for id_ in integrations),
+    )
+
+
+def _integration(number: int | None) -> IntegrationId | None:
+    return None if number is None else IntegrationId(number)
+
+
+def _saved(saved: SavedRoute) -> NotificationRouteAnswer:
+    return NotificationRouteAnswer(record(saved.route, saved.url), saved.secret)
+
+
+def _delivery(delivery: RouteDelivery) -> RouteDeliveryRecord:
+    if delivery.is_test:
+        name = TEST_TYPE
+    else:
+        name = GROUPED_TYPE if delivery.topic is None else wire_type(delivery.topic)
+    return RouteDeliveryRecord(
+        id=delivery.id,
+        type=name,
+        count=delivery.count,
+        state=delivery.state,
+        attempts=delivery.attempts,
+        last_status=delivery.last_status,
+        error=delivery.error,
+        at=wire_time(delivery.at),
+    )
+
+
+def _route(call: ApiCall) -> RouteId:
+    return RouteId(call.ids["route_id"])
+
+
+def _vault(call: ApiCall) -> Vault:
+    vault: Vault = call.context.vault
+    return vault
+
+
+_PATH = "/app/notification-routes"
+OPERATIONS = (
+    Operation(
+        method="GET",
+        path=_PATH,
+        access=Access.APP,
+        role=Role.MEMBER,
+        function=find,
+        answer=NotificationRoutesAnswer,
+        summary="List the routes of notices",
+    ),
+    Operation(
+        method="POST",
+        path=_PATH,
+        access=Access.APP,
+        role=Role.OWNER,
+        function=create,
+        body=RouteBody,
+        answer=NotificationRouteAnswer,
+        summary="Make a route of notices",
+        status=201,
+        writes=True,
+    ),
+    Operation(
+        method="PATCH",
+        path=f"{_PATH}/{{route_id}}",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=change,
+        body=ChangedRouteBody,
+        answer=NotificationRouteAnswer,
+        summary="Change a route of notices",
+        writes=True,
+    ),
+    Operation(
+        method="DELETE",
+        path=f"{_PATH}/{{route_id}}",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=delete,
+        answer=EmptyAnswer,
+        summary="Delete a route of notices",
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_PATH}/{{route_id}}/test",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=prepare_test,
+        function=test,
+        answer=RouteTestAnswer,
+        summary="Send a test message by a route",
+        refusals=(RateLimited,),
+        writes=True,
+        seconds=25.0,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_PATH}/{{route_id}}/rotate-secret",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=rotate_secret,
+        answer=NotificationRouteAnswer,
+        summary="Make a new signing secret for a webhook",
+        refusals=(WrongState,),
+        writes=True,
+    ),
+    Operation(
+        method="POST",
+        path=f"{_PATH}/{{route_id}}/try-again",
+        access=Access.APP,
+        role=Role.OWNER,
+        prepare=prepare_test,
+        function=try_again,
+        answer=RouteTestAnswer,
+        summary="Test a broken route and use it again",
+        refusals=(RateLimited,),
+        writes=True,
+        seconds=25.0,
+    ),
+    Operation(
+        method="GET",
+        path=f"{_PATH}/{{route_id}}/deliveries",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=deliveries,
+        query=PageQuery,
+        answer=RouteDeliveriesAnswer,
+        summary="List the deliveries of a route",
+    ),
+    Operation(
+        method="POST",
+        path=f"{_PATH}/{{route_id}}/deliveries/{{message_id}}/again",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=send_again,
+        answer=EmptyAnswer,
+        summary="Send a delivery again",
+        refusals=(WrongState,),
+        writes=True,
+        wakes=("deliver_teams", "deliver_slack", "deliver_webhook"),
+    ),
+)

@@ -1,0 +1,88 @@
+"""A test of a route: one message at once, its outcome told to the person who asked and listed."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Final
+
+from steward.clock import Clock
+from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import routes as rows
+from steward.model.account import Actor
+from steward.model.ids import MessageId, OrgId, RouteId, new_id
+from steward.model.notice import MessageKind, NoticeMessage
+from steward.model.notification_route import NotificationRoute
+from steward.model.refusals import NotFound, RateLimited
+from steward.notifications.channel import Channels, DeliveryOutcome, DeliveryResult
+
+TESTS_PER_HOUR: Final = 10
+TEST_S: Final = 19.0
+_HOUR = timedelta(hours=1)
+_ACCEPTED = "The test message was accepted."
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTest:
+    """What became of a test."""
+
+    route: NotificationRoute
+    message: MessageId
+    outcome: DeliveryOutcome
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the receiver took the message."""
+        return self.outcome.result is DeliveryResult.ACCEPTED
+
+    @property
+    def words(self) -> str:
+        """What happened, for the person who tests."""
+        return _ACCEPTED if self.is_accepted else self.outcome.error or "The test message was not accepted."
+
+
+async def send_test(
+    engine: Engine, clock: Clock, channels: Channels, org: OrgId, route: RouteId
+) -> RouteTest:
+    """Delivers a test message within 19 seconds, with no transaction open.
+
+    Raises NotFound, and RateLimited after ten tests of the organization in an hour.
+    """
+    now = clock.now()
+    stored = await engine.read(now, partial(_look, org=org, route=route), org=org)
+    message_id = MessageId(new_id(now))
+    message = NoticeMessage(org, message_id, stored.channel, MessageKind.TEST, None, route, now, 1, 1, {}, ())
+    try:
+        async with asyncio.timeout(TEST_S):
+            outcome = await channels[stored.channel].deliver(message)
+    except TimeoutError:
+        words = "The receiver did not answer in time."
+        outcome = DeliveryOutcome(DeliveryResult.TRY_AGAIN, error=words)
+    return RouteTest(stored, message_id, outcome)
+
+
+async def record_test(tx: Tx, actor: Actor, test: RouteTest, *, ends_broken: bool) -> None:
+    """Lists a test among the deliveries; an accepted one ends a broken state when `ends_broken`."""
+    route = test.route
+    if test.is_accepted:
+        if ends_broken:
+            await rows.mark_working(tx, actor.org, route.id)
+        await rows.record_accepted(tx, actor.org, route.id)
+    await rows.record_test(
+        tx,
+        route,
+        message=test.message,
+        status=test.outcome.status,
+        error=test.outcome.error,
+        is_accepted=test.is_accepted,
+    )
+
+
+async def _look(tx: Tx, *, org: OrgId, route: RouteId) -> NotificationRoute:
+    stored = await rows.get(tx, org, route)
+    if stored is None:
+        raise NotFound
+    if await rows.tests_since(tx, org, tx.now - _HOUR) >= TESTS_PER_HOUR:
+        words = f"{TESTS_PER_HOUR} test messages were sent within the last hour. Try again later."
+        raise RateLimited(words, retry_after=int(_HOUR.total_seconds()))
+    return stored

@@ -1,0 +1,105 @@
+"""A service whose webhooks, Teams and Slack are answered here, at the level of HTTP."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from steward.connections.vault import Vault
+from steward.connectors import build
+from steward.connectors.base.options import Options, SignInClient
+from steward.database.engine.base import Engine
+from steward.notifications.wiring import route_channels
+from steward.outbound.client import Outbound
+from steward.outbound.transport import HttpTransport
+from steward.telemetry.log import Log
+from steward.telemetry.redact import Register
+from tests.fake_clock import FakeClock
+from tests.people import Caller
+from tests.service import BASE_URL, MASTERS, Service, make_service
+
+ROUTES = "/app/notification-routes"
+HOOK = "https://hooks.example/in/abc"
+TEAMS_URL = "https://flow.logic.azure.com/workflows/w1?sig=s3cret-signature"
+SLACK_HOOK = "https://hooks.slack.com/services/T1/B1/x1y2z3"
+SLACK_TOKEN = "xoxb-1-2-abcdefghijkl"
+OPTIONS = Options(
+    private_hosts=frozenset(),
+    read_s=5.0,
+    sheets_url="https://sheets.example",
+    google=SignInClient("https://token.example"),
+    teams_hosts=(".logic.azure.com",),
+    slack_hosts=("hooks.slack.com", "slack.com"),
+)
+_AUTH = {"ok": True, "team": "Shop", "user": "steward", "team_id": "T1", "user_id": "U9"}
+
+
+@dataclass
+class Receivers:
+    """What arrived, and what is answered: one of `answers` while there are any, else an acceptance."""
+
+    seen: list[httpx.Request] = field(default_factory=list)
+    answers: list[httpx.Response | Exception] = field(default_factory=list)
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answers one request."""
+        await request.aread()
+        if request.url.path == "/api/auth.test":
+            return _answer(200, httpx.Response(200, json=_AUTH).content)
+        self.seen.append(request)
+        if self.answers:
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+        if request.url.host == "slack.com":
+            return _answer(200, b'{"ok":true,"ts":"1"}')
+        return _answer(200, b"ok")
+
+    def refuse(self, status: int, **headers: str) -> None:
+        """The next request is answered with this status."""
+        self.answers.append(_answer(status, b"", **headers))
+
+
+def _answer(status: int, body: bytes, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return httpx.Response(status, headers=named, stream=httpx.ByteStream(body))
+
+
+@asynccontextmanager
+async def receiving(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
+    """A service with its cast, and the receivers its notices reach."""
+    receivers, register = Receivers(), Register()
+    log = Log(lambda line: None, clock, register)
+    connectors = build(OPTIONS)
+    wire = HttpTransport(clock, register, log, transport=httpx.MockTransport(receivers))
+    vault = Vault(MASTERS, connectors, Outbound(wire), register)
+    channels = route_channels(engine, clock, vault, web_origin=BASE_URL)
+    service = await make_service(engine, clock, connectors=connectors, vault=vault, channels=channels)
+    try:
+        yield service, receivers
+    finally:
+        await service.close()
+
+
+async def connected(web: Caller, kind: str, **settings: str) -> int:
+    """The id of a new connection."""
+    heard = await web.post("/app/connections", {"kind": kind, "name": kind, "settings": settings})
+    assert heard.status == 201, heard.body
+    number: int = heard.data["connection"]["integration_id"]
+    return number
+
+
+def webhook(**changes: Any) -> dict[str, Any]:
+    """The body of a new webhook."""
+    return {"name": "Ops", "channel": "webhook", "url": HOOK, "topics": ["run_failed"], **changes}
+
+
+async def made(web: Caller, **changes: Any) -> dict[str, Any]:
+    """A new webhook as answered, with its secret."""
+    heard = await web.post(ROUTES, webhook(**changes))
+    assert heard.status == 201, heard.body
+    answer: dict[str, Any] = heard.data
+    return answer

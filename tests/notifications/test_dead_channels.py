@@ -1,0 +1,215 @@
+"""A dead channel is marked, told and stops; its deliveries stay listed and can be sent again by a person."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import notices
+from steward.database.notifications import routes as rows
+from steward.model.ids import OrgId, RouteId, new_id
+from steward.model.notice import MessageState, Topic
+from steward.model.notification_route import NotificationRoute, RouteState
+from steward.notifications.channel import DeliveryOutcome, DeliveryResult
+from steward.notifications.dead_channels import record_delivery
+from tests.fake_clock import FakeClock
+from tests.notifications.receivers import ROUTES, made, receiving
+from tests.people import Caller
+from tests.service import Service
+
+ACCEPTED = DeliveryOutcome(DeliveryResult.ACCEPTED, 200)
+REFUSED = DeliveryOutcome(DeliveryResult.REFUSED, 400, "The receiver answered with status 400.")
+AWAY = DeliveryOutcome(DeliveryResult.TRY_AGAIN, 503, "The receiver answered with status 503.")
+GONE = DeliveryOutcome(DeliveryResult.REFUSED, 410, "The receiver answered with status 410.", is_gone=True)
+
+
+@pytest.fixture
+async def service(engine: Engine, clock: FakeClock) -> AsyncIterator[Service]:
+    """A service that takes routes."""
+    async with receiving(engine, clock) as (opened, _):
+        yield opened
+
+
+@pytest.fixture
+async def web(service: Service) -> Caller:
+    """The owner in the web app."""
+    return await service.web("owner")
+
+
+async def one_route(web: Caller) -> RouteId:
+    """A new webhook."""
+    return RouteId((await made(web))["route"]["id"])
+
+
+async def after(service: Service, route: RouteId, *outcomes: DeliveryOutcome) -> NotificationRoute:
+    """The route after these deliveries."""
+    org = service.own.organization.id
+    for outcome in outcomes:
+        await service.write(partial(record_delivery, org=org, route=route, outcome=outcome), org=org)
+    read = partial(rows.get, org=org, route=route)
+    found: NotificationRoute | None = await service.context.engine.read(service.clock.now(), read, org=org)
+    assert found is not None
+    return found
+
+
+async def told(service: Service) -> list[Topic]:
+    """The topics of the organization's new notices."""
+    org = service.own.organization.id
+
+    async def act(tx: Tx) -> list[Topic]:
+        found = await notices.waiting(tx, 100)
+        stored = await notices.get_many(tx, org, [notice for _, notice in found])
+        return [one.notice.topic for one in stored]
+
+    topics: list[Topic] = await service.context.engine.read(service.clock.now(), act, org=org)
+    return topics
+
+
+async def test_the_twentieth_refusal_in_a_row_breaks_a_route_and_is_told_once(
+    service: Service, web: Caller
+) -> None:
+    """The nineteenth does not; later ones tell nothing more."""
+    route = await one_route(web)
+    assert (await after(service, route, *[REFUSED] * 19)).state is RouteState.OK
+    assert await told(service) == []
+    found = await after(service, route, REFUSED)
+    assert found.state is RouteState.BROKEN
+    assert "20 messages in a row were refused" in str(found.reason)
+    await after(service, route, REFUSED, GONE)
+    assert await told(service) == [Topic.ROUTE_BROKEN]
+
+
+async def test_an_accepted_delivery_ends_the_row(service: Service, web: Caller) -> None:
+    """Nineteen refusals, an acceptance and nineteen more break nothing."""
+    route = await one_route(web)
+    found = await after(service, route, *[REFUSED] * 19, ACCEPTED, *[REFUSED] * 19)
+    assert (found.state, found.failures) == (RouteState.OK, 19)
+    assert found.last_accepted_at is not None
+
+
+async def test_a_receiver_that_is_gone_breaks_its_route_at_once(service: Service, web: Caller) -> None:
+    """410 is the receiver's own word."""
+    assert (await after(service, await one_route(web), GONE)).state is RouteState.BROKEN
+
+
+async def test_three_days_of_failures_break_a_route_and_an_outage_of_hours_does_not(
+    service: Service, web: Caller
+) -> None:
+    """A receiver that is away for some hours gets what waits; after three days its owners are told."""
+    route = await one_route(web)
+    assert (await after(service, route, *[AWAY] * 50)).state is RouteState.OK
+    service.clock.tick(timedelta(days=3).total_seconds() - 1)
+    assert (await after(service, route, AWAY)).state is RouteState.OK
+    service.clock.tick(1)
+    found = await after(service, route, AWAY)
+    assert found.state is RouteState.BROKEN
+    assert "3 days" in str(found.reason)
+
+
+async def message(tx: Tx, *, org: OrgId, route: RouteId, state: MessageState) -> str:
+    """A message of a route, as the sender leaves it."""
+    message_id = new_id(tx.now)
+    is_open = state in (MessageState.COLLECTING, MessageState.DUE, MessageState.SENDING)
+    await tx.execute(
+        "INSERT INTO messages (org_id, id, route_id, channel, kind, state, created_at, due_at, next_try_at,"
+        " closed_at, lease_until, attempt, count, sent_at) VALUES (:org, :id, :route, 'webhook', 'notices',"
+        " :state, :now, :now, :next, :closed, :lease, 1, 1, :sent)",
+        {
+            "org": org,
+            "id": message_id,
+            "route": route,
+            "state": state,
+            "next": tx.now if is_open else None,
+            "closed": None if state is MessageState.COLLECTING else tx.now,
+            "lease": tx.now if state is MessageState.SENDING else None,
+            "sent": tx.now if state is MessageState.SENT else None,
+        },
+    )
+    return message_id
+
+
+async def furnished(service: Service, route: RouteId, states: list[MessageState]) -> list[str]:
+    """Messages of the route in these states, a second apart."""
+    org = service.own.organization.id
+    found = []
+    for state in states:
+        service.clock.tick(1)
+        found.append(await service.write(partial(message, org=org, route=route, state=state), org=org))
+    return found
+
+
+async def listed(web: Caller, route: RouteId, **query: Any) -> list[tuple[str, str]]:
+    """The ids and states of the route's deliveries."""
+    heard = await web.get(f"{ROUTES}/{route}/deliveries", **query)
+    return [(row["id"], row["state"]) for row in heard.data["deliveries"]]
+
+
+async def test_what_waits_for_a_broken_route_expires_and_stays_listed(service: Service, web: Caller) -> None:
+    """What was sent stays sent; nothing waits any more."""
+    route = await one_route(web)
+    states = [MessageState.SENT, MessageState.DUE, MessageState.SENDING, MessageState.COLLECTING]
+    sent, due, sending, collecting = await furnished(service, route, states)
+    await after(service, route, GONE)
+    found = dict(await listed(web, route))
+    assert found == {sent: "sent", due: "expired", sending: "expired", collecting: "expired"}
+
+
+async def test_a_deleted_route_leaves_nothing_to_send(service: Service, web: Caller) -> None:
+    """What waited is obsolete, and the route is no more."""
+    route = await one_route(web)
+    await furnished(service, route, [MessageState.DUE, MessageState.COLLECTING])
+    assert (await web.delete(f"{ROUTES}/{route}")).status == 200
+
+    async def act(tx: Tx) -> list[str]:
+        return [row["state"] for row in await tx.all("SELECT state FROM messages WHERE person_id = 0")]
+
+    org = service.own.organization.id
+    assert await service.context.engine.read(service.clock.now(), act, org=org) == ["obsolete", "obsolete"]
+    assert (await web.get(f"{ROUTES}/{route}/deliveries")).status == 404
+
+
+@pytest.mark.parametrize("state", [MessageState.SENT, MessageState.REFUSED, MessageState.EXPIRED])
+async def test_a_finished_delivery_is_sent_again_under_its_id(
+    service: Service, web: Caller, state: MessageState
+) -> None:
+    """It is due at once, and the worker is woken."""
+    route = await one_route(web)
+    [one] = await furnished(service, route, [state])
+    assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).status == 200
+    assert await listed(web, route) == [(one, "due")]
+    assert "deliver_webhook" in service.told
+
+
+async def test_nothing_else_is_sent_again(service: Service, web: Caller) -> None:
+    """Not what has not ended, is obsolete, was a test, is another route's, or belongs to a broken route."""
+    route, other = await one_route(web), await one_route(web)
+    unfinished = await furnished(service, route, [MessageState.DUE, MessageState.OBSOLETE])
+    await web.post(f"{ROUTES}/{route}/test")
+    test = (await listed(web, route))[0][0]
+    for one in (*unfinished, test):
+        assert (await web.post(f"{ROUTES}/{route}/deliveries/{one}/again")).code == "wrong_state"
+    [sent] = await furnished(service, route, [MessageState.SENT])
+    assert (await web.post(f"{ROUTES}/{other}/deliveries/{sent}/again")).status == 404
+    await after(service, route, GONE)
+    assert (await web.post(f"{ROUTES}/{route}/deliveries/{sent}/again")).code == "wrong_state"
+
+
+async def test_deliveries_are_paged_newest_first_for_30_days(service: Service, web: Caller) -> None:
+    """Every page continues the one before; what is older is not listed."""
+    route = await one_route(web)
+    old = await furnished(service, route, [MessageState.SENT])
+    service.clock.tick(timedelta(days=30).total_seconds())
+    sent = await furnished(service, route, [MessageState.SENT] * 3)
+    web = await service.web("owner")
+    paged, cursor = [], None
+    for _ in range(3):
+        query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+        page = (await web.get(f"{ROUTES}/{route}/deliveries", **query)).data
+        paged += [row["id"] for row in page["deliveries"]]
+        cursor = page["next_cursor"]
+    assert cursor is None
+    assert paged == [*reversed(sent)]
+    assert old[0] not in paged

@@ -1,0 +1,339 @@
+"""Routes over the API: made, changed, tested and deleted by owners; secrets shown once and rotated."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from standardwebhooks.webhooks import Webhook
+
+from steward.database.engine.base import Engine, Tx
+from steward.database.notifications import routes as rows
+from steward.model.ids import OrgId, RouteId
+from steward.model.notification_route import NotificationRoute
+from tests.api.audited import actions
+from tests.fake_clock import FakeClock
+from tests.notifications.receivers import (
+    HOOK,
+    ROUTES,
+    SLACK_HOOK,
+    SLACK_TOKEN,
+    TEAMS_URL,
+    Receivers,
+    connected,
+    made,
+    receiving,
+    webhook,
+)
+from tests.outbound.test_address import SPELLINGS
+from tests.people import Caller
+from tests.service import Service
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> AsyncIterator[tuple[Service, Receivers]]:
+    """The service and its receivers."""
+    async with receiving(engine, clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def web(world: tuple[Service, Receivers]) -> Caller:
+    """The owner in the web app."""
+    return await world[0].web("owner")
+
+
+async def stored(service: Service, route: str) -> NotificationRoute:
+    """The route as stored."""
+    org = service.own.organization.id
+    found = await service.context.engine.read(
+        service.clock.now(), partial(rows.get, org=org, route=RouteId(route)), org=org
+    )
+    assert found is not None
+    return found
+
+
+async def test_a_webhook_is_made_with_a_secret_that_is_shown_once(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """Later answers and the stored row hold neither secret nor, for members, the address."""
+    service, _ = world
+    answer = await made(web, automation_ids=None)
+    assert answer["secret"].startswith("whsec_")
+    route = answer["route"]
+    assert (route["state"], route["url"], route["topics"]) == ("ok", HOOK, ["run_failed"])
+    [listed] = (await web.get(ROUTES)).data["routes"]
+    assert listed == route
+    assert "secret" not in listed
+    member = await service.web("member")
+    [seen] = (await member.get(ROUTES)).data["routes"]
+    assert seen == {**route, "url": None}
+    row = await stored(service, route["id"])
+    assert row.webhook is not None
+    assert b"hooks.example" not in row.webhook.url
+    assert answer["secret"].encode() not in row.webhook.secret
+    who = str(service.members["owner"].person.id)
+    assert await actions(service, row.org) == [("route_made", who, route["id"])]
+
+
+async def test_only_owners_make_change_test_and_read_deliveries(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """Members see the list; an approver may not change it, and a token may do nothing."""
+    service, _ = world
+    route = (await made(web))["route"]["id"]
+    one = f"{ROUTES}/{route}"
+    approver = await service.web("approver")
+    assert (await approver.get(ROUTES)).status == 200
+    calls = [
+        ("POST", ROUTES),
+        ("PATCH", one),
+        ("DELETE", one),
+        *(("POST", f"{one}/{verb}") for verb in ("test", "try-again", "rotate-secret")),
+        ("GET", f"{one}/deliveries"),
+        ("POST", f"{one}/deliveries/{route}/again"),
+    ]
+    token = await service.token("owner")
+    for method, path in calls:
+        assert (await approver.call(method, path)).code == "forbidden", path
+        assert (await token.call(method, path)).code == "forbidden", path
+    stranger = await service.web("stranger")
+    for method, path in calls[1:]:
+        body = {"name": "Mine"} if method == "PATCH" else {}
+        assert (await stranger.call(method, path, body=body)).status == 404, path
+
+
+async def test_at_most_20_routes_are_made(web: Caller) -> None:
+    """The twenty-first is refused with words; after a deletion there is room again."""
+    for number in range(20):
+        first = await made(web, name=f"Route {number}")
+    heard = await web.post(ROUTES, webhook())
+    assert (heard.status, heard.code) == (422, "validation_failed")
+    assert "20 routes" in heard.errors["name"][0]
+    assert (await web.delete(f"{ROUTES}/{first['route']['id']}")).status == 200
+    assert (await web.post(ROUTES, webhook())).status == 201
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "x" * 81}, "name"),
+        ({"channel": "email"}, "channel"),
+        ({"channel": "pigeon"}, "channel"),
+        ({"topics": []}, "topics"),
+        ({"topics": ["run_failed", "run_failed"]}, "topics"),
+        ({"topics": ["run_won"]}, "topics.0"),
+        ({"url": None}, "url"),
+        ({"url": "https://hooks.example/" + "x" * 1979}, "url"),
+        ({"target": "C1"}, "target"),
+        ({"integration_id": 1}, "integration_id"),
+        ({"automation_ids": []}, "automation_ids"),
+        ({"automation_ids": ["01JD3Z0QH8N2Y5V7W9X1C4B6A8"]}, "automation_ids"),
+        ({"integration_ids": [999_999]}, "integration_ids"),
+        ({"integration_ids": list(range(1, 202))}, "integration_ids"),
+        ({"channel": "teams", "url": None}, "integration_id"),
+        ({"channel": "slack", "url": HOOK}, "url"),
+        ({"secret": "whsec_x"}, "secret"),
+    ],
+)
+async def test_a_faulty_route_is_refused_by_field(web: Caller, changes: dict[str, Any], field: str) -> None:
+    """Bad input gets a clear message at the field, and nothing is stored."""
+    heard = await web.post(ROUTES, webhook(**changes))
+    assert heard.status == 422, heard.body
+    assert field in heard.errors
+    assert (await web.get(ROUTES)).data["routes"] == []
+
+
+async def test_the_limits_of_a_route_are_taken(web: Caller) -> None:
+    """A name of 80 characters and an address of 2,000 are the longest."""
+    longest = "https://hooks.example/" + "x" * 1978
+    assert (await made(web, name="x" * 80, url=longest))["route"]["url"] == longest
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(f"https://{host}/hook" for host in SPELLINGS),
+        "http://hooks.example/x",
+        "https://hooks.example:8443/x",
+        "https://user:password@hooks.example/x",
+        "https://hooks.example/x#part",
+        "ftp://hooks.example/x",
+        "file:///etc/passwd",
+        "//hooks.example",
+        "https://[::1",
+    ],
+)
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_no_address_inside_is_taken_for_a_webhook(web: Caller, url: str) -> None:
+    """Addresses, other schemes, ports, user parts and fragments are refused before anything is stored."""
+    heard = await web.post(ROUTES, webhook(url=url))
+    assert heard.status == 422, heard.body
+    assert set(heard.errors) == {"url"}
+
+
+async def test_another_address_gets_another_secret_and_anything_else_keeps_it(web: Caller) -> None:
+    """Who held the former address cannot verify what goes to the new one."""
+    answer = await made(web)
+    one = f"{ROUTES}/{answer['route']['id']}"
+    renamed = await web.patch(one, {"name": "Night shift", "topics": ["run_failed", "connection_lost"]})
+    assert renamed.data["secret"] is None
+    assert renamed.data["route"]["name"] == "Night shift"
+    assert renamed.data["route"]["topics"] == ["run_failed", "connection_lost"]
+    same = await web.patch(one, {"url": HOOK})
+    assert same.data["secret"] is None
+    moved = await web.patch(one, {"url": "https://other.example/hook"})
+    assert moved.data["secret"] not in (None, answer["secret"])
+    assert moved.data["route"]["url"] == "https://other.example/hook"
+    for body, field in (({"url": None}, "url"), ({"name": None}, "name"), ({"channel": "slack"}, "channel")):
+        assert field in (await web.patch(one, body)).errors
+
+
+async def test_a_rotated_secret_signs_at_once_and_the_former_one_for_a_day(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """Both signatures stand in one header for 24 hours; then the former secret signs no more."""
+    service, receivers = world
+    answer = await made(web)
+    one = f"{ROUTES}/{answer['route']['id']}"
+    rotated = await web.post(f"{one}/rotate-secret")
+    assert rotated.data["secret"] not in (None, answer["secret"])
+    await web.post(f"{one}/test")
+    service.clock.tick(24 * 3600 - 1)
+    web = await service.web("owner")
+    await web.post(f"{one}/test")
+    service.clock.tick(1)
+    web = await service.web("owner")
+    await web.post(f"{one}/test")
+    secrets = [rotated.data["secret"], answer["secret"]]
+    for request, counting in zip(receivers.seen, [2, 2, 1], strict=True):
+        expected = " ".join(signature(secret, request) for secret in secrets[:counting])
+        assert request.headers["webhook-signature"] == expected
+
+
+def signature(secret: str, request: Any) -> str:
+    """What the specification's library signs."""
+    sent_at = datetime.fromtimestamp(int(request.headers["webhook-timestamp"]), UTC)
+    return Webhook(secret).sign(request.headers["webhook-id"], sent_at, request.content.decode())
+
+
+async def test_a_test_is_signed_delivered_answered_and_listed(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """The person reads whether it was accepted; a failure says the status and never the answer's text."""
+    service, receivers = world
+    answer = await made(web)
+    one = f"{ROUTES}/{answer['route']['id']}"
+    good = await web.post(f"{one}/test")
+    assert good.data == {"accepted": True, "status": 200, "message": "The test message was accepted."}
+    [request] = receivers.seen
+    body = json.loads(request.content)
+    assert (body["type"], body["data"]["organization_id"]) == (
+        "notification.test",
+        service.own.organization.id,
+    )
+    assert request.headers["webhook-signature"] == signature(answer["secret"], request)
+    receivers.refuse(404)
+    service.clock.tick(1)
+    bad = await web.post(f"{one}/test")
+    assert bad.data == {
+        "accepted": False,
+        "status": 404,
+        "message": "The receiver answered with status 404.",
+    }
+    listed = (await web.get(f"{one}/deliveries")).data["deliveries"]
+    assert [(row["type"], row["state"], row["last_status"]) for row in listed] == [
+        ("notification.test", "refused", 404),
+        ("notification.test", "sent", 200),
+    ]
+    assert (await web.get(ROUTES)).data["routes"][0]["last_accepted_at"] is not None
+
+
+async def test_ten_tests_an_hour_are_sent(world: tuple[Service, Receivers], web: Caller) -> None:
+    """The eleventh is refused until an hour has passed, so that nobody is flooded by tests."""
+    service, receivers = world
+    one = f"{ROUTES}/{(await made(web))['route']['id']}"
+    for _ in range(10):
+        assert (await web.post(f"{one}/test")).status == 200
+    refused = await web.post(f"{one}/test")
+    assert (refused.status, refused.code) == (429, "rate_limited")
+    assert len(receivers.seen) == 10
+    service.clock.tick(3601)
+    web = await service.web("owner")
+    assert (await web.post(f"{one}/test")).status == 200
+
+
+async def test_teams_and_slack_routes_post_cards_to_their_own_address_alone(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """A Teams workflow, a Slack webhook, and a bot token with the channel it names."""
+    _, receivers = world
+    teams = await connected(web, "teams", webhook_url=TEAMS_URL)
+    hook = await connected(web, "slack", webhook_url=SLACK_HOOK)
+    bot = await connected(web, "slack", bot_token=SLACK_TOKEN)
+    routes = [
+        {"channel": "teams", "integration_id": teams},
+        {"channel": "slack", "integration_id": hook},
+        {"channel": "slack", "integration_id": bot, "target": "C042"},
+    ]
+    for chosen in routes:
+        answer = await made(web, url=None, **chosen)
+        assert answer["secret"] is None
+        tested = await web.post(f"{ROUTES}/{answer['route']['id']}/test")
+        assert tested.data["accepted"], tested.data
+        assert (await web.post(f"{ROUTES}/{answer['route']['id']}/rotate-secret")).code == "wrong_state"
+    addresses = [f"{request.method} {request.url}" for request in receivers.seen]
+    assert addresses == [
+        f"POST {TEAMS_URL}",
+        f"POST {SLACK_HOOK}",
+        "POST https://slack.com/api/chat.postMessage",
+    ]
+    assert json.loads(receivers.seen[2].content)["channel"] == "C042"
+    assert receivers.seen[2].headers["authorization"] == f"Bearer {SLACK_TOKEN}"
+    faults = [
+        {"channel": "teams", "integration_id": teams, "target": "C042"},
+        {"channel": "slack", "integration_id": hook, "target": "C042"},
+        {"channel": "slack", "integration_id": bot},
+        {"channel": "slack", "integration_id": teams},
+    ]
+    fields = [list((await web.post(ROUTES, webhook(url=None, **chosen))).errors) for chosen in faults]
+    assert fields == [["target"], ["target"], ["target"], ["integration_id"]]
+
+
+async def test_a_disconnected_chat_says_so(world: tuple[Service, Receivers], web: Caller) -> None:
+    """Nothing is sent, and the owner reads what to do."""
+    _, receivers = world
+    teams = await connected(web, "teams", webhook_url=TEAMS_URL)
+    route = (await made(web, url=None, channel="teams", integration_id=teams))["route"]["id"]
+    await web.post(f"/app/connections/{teams}/disconnect")
+    tested = (await web.post(f"{ROUTES}/{route}/test")).data
+    assert (tested["accepted"], tested["status"]) == (False, None)
+    assert "Reconnect it" in tested["message"]
+    assert receivers.seen == []
+
+
+async def test_a_broken_route_is_used_again_after_an_accepted_test(
+    world: tuple[Service, Receivers], web: Caller
+) -> None:
+    """A plain test leaves it broken; "Try again" ends the state once the receiver accepts."""
+    service, receivers = world
+    route = (await made(web))["route"]["id"]
+    org = service.own.organization.id
+    await service.write(partial(broken, org=org, route=RouteId(route)), org=org)
+    one = f"{ROUTES}/{route}"
+    receivers.refuse(500)
+    assert (await web.post(f"{one}/try-again")).data["accepted"] is False
+    assert (await web.post(f"{one}/test")).data["accepted"] is True
+    [listed] = (await web.get(ROUTES)).data["routes"]
+    assert (listed["state"], listed["reason"]) == ("broken", "gone")
+    assert (await web.post(f"{one}/try-again")).data["accepted"] is True
+    [listed] = (await web.get(ROUTES)).data["routes"]
+    assert (listed["state"], listed["reason"]) == ("ok", None)
+
+
+async def broken(tx: Tx, org: OrgId, route: RouteId) -> None:
+    """Marks a route broken."""
+    assert await rows.mark_broken(tx, org, route, reason="gone")
