@@ -33,7 +33,11 @@ from steward.model.account import ROLE_SCOPES, Actor, Role, Via
 from steward.model.automation import Automation
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject
+from steward.model.notice import GROUPS, ChannelName, NoticeGroup, Topic
+from steward.model.notification_route import RouteFilter
 from steward.model.run import Mode, RunStatus
+from steward.notifications import routes
+from steward.notifications.routes import RouteContent
 from steward.runs import start
 from steward.runs.start import RunNow
 
@@ -118,6 +122,7 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
             "STEWARD_LOG_FORMAT": "text",
             "STEWARD_ALLOW_PRIVATE_HOSTS": pretend,
             "STEWARD_TEAMS_HOSTS": pretend,
+            "STEWARD_SLACK_HOSTS": pretend,
             "STEWARD_GOOGLE_SHEETS_URL": sheets["sheets_url"],
             "STEWARD_GOOGLE_TOKEN_URL": sheets["token_url"],
             "STEWARD_GOOGLE_AUTHORIZE_URL": sheets["authorize_url"],
@@ -144,6 +149,7 @@ async def _make(service: app.Wired, file: Path, sandbox: Mapping[str, Any]) -> d
     organization, cast, owner = await _accounts(service)
     connections = await _connect(service, owner, sandbox)
     automations = await _automations(service, owner, connections)
+    await _routes(service, owner, connections, sandbox)
 
     async def issue(tx: Tx) -> credentials.Issued:
         return await credentials.issue(tx, service.context.keys, owner.org, "Demo")
@@ -205,6 +211,7 @@ async def _connect(service: app.Wired, owner: Actor, sandbox: Mapping[str, Any])
         ("spreadsheet", "Buying prices", {**account, "spreadsheet_id": "sheet-prices"}),
         ("spreadsheet", "Log", {**account, "spreadsheet_id": "sheet-log"}),
         ("teams", "Shop floor", {"webhook_url": sandbox["teams"]["webhook_url"]}),
+        ("slack", "Ops channel", dict(sandbox["slack"])),
         ("cloud_s3", "Supplier files", dict(sandbox["cloud_s3"])),
     ]
     connections = []
@@ -258,6 +265,31 @@ async def _automations(
         created = await service.engine.write(service.clock.now(), create, org=owner.org)
         automations.append(created.automation)
     return automations
+
+
+async def _routes(
+    service: app.Wired, owner: Actor, connections: list[dict[str, Any]], sandbox: Mapping[str, Any]
+) -> None:
+    """Approvals go to the Slack channel, and everything to a signed webhook."""
+    number = {connection["name"]: IntegrationId(connection["integration_id"]) for connection in connections}
+    approvals = frozenset(topic for topic in Topic if GROUPS[topic] is NoticeGroup.APPROVALS)
+    contents = (
+        RouteContent(
+            "Approvals to the ops channel",
+            ChannelName.SLACK,
+            RouteFilter(topics=approvals),
+            integration=number["Ops channel"],
+        ),
+        RouteContent(
+            "Everything to a program",
+            ChannelName.WEBHOOK,
+            RouteFilter(topics=frozenset(Topic)),
+            url=sandbox["webhook"]["url"],
+        ),
+    )
+    for content in contents:
+        create = partial(routes.create, vault=service.context.vault, actor=owner, content=content)
+        await service.engine.write(service.clock.now(), create, org=owner.org)
 
 
 async def _first_run(service: app.Wired, options: DemoOptions, facts: Mapping[str, Any]) -> None:

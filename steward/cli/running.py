@@ -64,8 +64,9 @@ async def _run_sandbox(args: CliArgs) -> None:
     with bound:
         world = create(options.seed, sandbox.address(bound), slow=slow)
         stop = serve.stop_on_signals()
-        serving = sandbox.server(world, lambda: args.ready(world.described()), own_signals=False)
-        await serve.until(serving, bound, stop)
+        async with sandbox.mail_beside(world, bound) as described:
+            serving = sandbox.server(world, lambda: args.ready(described), own_signals=False)
+            await serve.until(serving, bound, stop)
 
 
 def _wrong_keys() -> CommandFailed:
@@ -113,7 +114,7 @@ COMMANDS = [
     ),
     Command(
         "sandbox",
-        "serve fake platforms: shop, spreadsheets, Teams, bucket",
+        "serve fake platforms: shop, spreadsheets, messages, mail, bucket",
         _run_sandbox,
         (
             option("--host", default=_LOOPBACK, help="where to listen"),

@@ -185,6 +185,11 @@ _HANDLERS: dict[tuple[str, str], Callable[[PlatformState, FakeRequest], FakeResp
     ("GET", "/sandbox"): lambda state, request: json_response(200, state.keys.described()),
     ("GET", "/sandbox/ledger"): _ledger,
     ("GET", "/sandbox/state"): lambda state, request: json_response(200, _state_snapshot(state)),
+    ("GET", "/sandbox/slack"): lambda state, request: json_response(200, {"messages": state.slack.inbox}),
+    ("GET", "/sandbox/hooks"): lambda state, request: json_response(
+        200, {"deliveries": state.receiver.deliveries}
+    ),
+    ("GET", "/sandbox/mail"): lambda state, request: json_response(200, {"messages": state.mailbox.messages}),
     ("GET", "/sandbox/faults"): _faults,
     ("POST", "/sandbox/faults"): _faults,
     ("DELETE", "/sandbox/faults"): _faults,

@@ -1,9 +1,10 @@
-"""The page for people at `/`: shop, sheets, Teams inbox, ledger, faults; all text is escaped."""
+"""The page for people at `/`: shop, sheets, messages, mail, ledger, faults; all text is escaped."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
+from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.state import PlatformState
 
 _STYLE = """
@@ -82,6 +83,19 @@ def _teams(state: PlatformState) -> str:
     return "".join(parts)
 
 
+def _messages(anchor: str, title: str, messages: list[Row], text_of: Callable[[Row], str]) -> str:
+    parts = [f'<h2 id="{anchor}">{escape(title)}</h2>']
+    if not messages:
+        parts.append("<p>No message yet.</p>")
+    for message in reversed(messages[-_MAX_ROWS:]):
+        parts.append(f"<p>{escape(message['at'])}</p><pre>{escape(text_of(message))}</pre>")
+    return "".join(parts)
+
+
+def _mail_text(message: Row) -> str:
+    return f"To: {', '.join(message['to'])}\nSubject: {message['subject']}\n\n{message['text']}"
+
+
 def _ledger(state: PlatformState) -> str:
     entries = list(state.ledger.entries())[-_MAX_ROWS:]
     rows = [
@@ -123,7 +137,18 @@ def _faults(state: PlatformState) -> str:
 
 def rendered(state: PlatformState) -> str:
     """Returns the whole page."""
-    names = ("shop", "orders", "webhooks", "sheets", "teams", "ledger", "faults")
+    names = (
+        "shop",
+        "orders",
+        "webhooks",
+        "sheets",
+        "teams",
+        "slack",
+        "mail",
+        "deliveries",
+        "ledger",
+        "faults",
+    )
     links = "".join(f'<a href="#{name}">{name.capitalize()}</a>' for name in names)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -134,6 +159,14 @@ def rendered(state: PlatformState) -> str:
         + _shop(state)
         + _sheets(state)
         + _teams(state)
+        + _messages("slack", "Slack channel", state.slack.inbox, lambda message: str(message["text"]))
+        + _messages("mail", "Mail", state.mailbox.messages, _mail_text)
+        + _messages(
+            "deliveries",
+            "Signed webhooks",
+            state.receiver.deliveries,
+            lambda message: f"{message['headers']['webhook-id']}\n{message['body']}",
+        )
         + _ledger(state)
         + _faults(state)
         + "</main></body></html>"

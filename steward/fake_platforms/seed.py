@@ -117,6 +117,11 @@ class Keys:
         return derived(self.seed, "teams", 43)
 
     @property
+    def slack_path(self) -> str:
+        """The path of the Slack webhook, which is its secret."""
+        return f"/slack/services/T0SANDBOX/B0SANDBOX/{derived(self.seed, 'slack', 24)}"
+
+    @property
     def access_key_id(self) -> str:
         """Of the bucket."""
         return "AKIA" + derived(self.seed, "access key", 16).upper()
@@ -167,6 +172,8 @@ class Keys:
                 "client_secret": self.client_secret,
             },
             "teams": {"webhook_url": f"{self.url}/teams/workflows/{WORKFLOW}?sig={self.teams_signature}"},
+            "slack": {"webhook_url": f"{self.url}{self.slack_path}"},
+            "webhook": {"url": f"{self.url}/hooks"},
             "cloud_s3": {
                 "endpoint_url": f"{self.url}/s3",
                 "region": REGION,

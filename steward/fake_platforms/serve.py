@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from steward.fake_platforms.exchange import Row
+from steward.fake_platforms.mail import serve_mail
 from steward.fake_platforms.world import DROP, FakePlatforms, create
 
 Ready = Callable[[Row], None]
@@ -113,10 +114,27 @@ def run(host: str, port: int, seed: int, *, ready: Ready | None = None) -> None:
     """
     refuse_production()
     with listening(host, port) as bound:
-        world = create(seed, address(bound))
+        asyncio.run(_serve(create(seed, address(bound)), bound, ready))
+
+
+async def _serve(world: FakePlatforms, bound: socket.socket, ready: Ready | None) -> None:
+    async with mail_beside(world, bound) as described:
 
         def tell() -> None:
             if ready is not None:
-                ready(world.described())
+                ready(described)
 
-        asyncio.run(server(world, tell).serve(sockets=[bound]))
+        await server(world, tell).serve(sockets=[bound])
+
+
+@contextlib.asynccontextmanager
+async def mail_beside(world: FakePlatforms, bound: socket.socket) -> AsyncIterator[Row]:
+    """Serves mail on a free port of the same host; yields the answer of `GET /sandbox` with its address."""
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await serve_mail(lambda: world.state.mailbox, reader, writer)
+
+    with listening(bound.getsockname()[0], 0) as mail_bound:
+        smtp_url = address(mail_bound).replace("http://", "smtp://")
+        async with await asyncio.start_server(take, sock=mail_bound):
+            yield {**world.described(), "mail": {"smtp_url": smtp_url}}

@@ -10,8 +10,10 @@ from steward.fake_platforms.deliveries import WebhookSender
 from steward.fake_platforms.faults import FaultList
 from steward.fake_platforms.google import FakeGoogle
 from steward.fake_platforms.ledger import Ledger
+from steward.fake_platforms.mail import FakeMailbox
 from steward.fake_platforms.microsoft import FakeTeams
 from steward.fake_platforms.object_store import ObjectStore
+from steward.fake_platforms.received import FakeReceiver, FakeSlack
 from steward.fake_platforms.seed import BUCKET, REGION, WORKFLOW, Keys, dice
 from steward.fake_platforms.slow import Slowness
 from steward.fake_platforms.woocommerce.shop import FakeShop, Key
@@ -43,6 +45,9 @@ class PlatformState:
         catalogue.fill(self.shop, seed, start)
         self.google = FakeGoogle(self.url, self.keys, now, files.books(self.shop, self.keys))
         self.teams = FakeTeams({WORKFLOW: self.keys.teams_signature}, now)
+        self.slack = FakeSlack(self.keys.slack_path, now)
+        self.receiver = FakeReceiver(now)
+        self.mailbox = FakeMailbox(now)
         pair = (self.keys.access_key_id, self.keys.secret_access_key)
         self.store = ObjectStore(pair, REGION, now)
         self.store.put(BUCKET, "stock.csv", files.stock_file(self.shop, self.keys), modified_at=start)

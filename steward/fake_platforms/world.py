@@ -36,7 +36,14 @@ _Sleep = Callable[[float], Awaitable[None]]
 
 DROP = "steward.fake_platforms.drop"
 PATIENCE = "steward.fake_platforms.patience"
-_SERVICES = (("/wp-json", "woocommerce"), ("/sheets", "sheets"), ("/teams", "teams"), ("/s3", "s3"))
+_SERVICES = (
+    ("/wp-json", "woocommerce"),
+    ("/sheets", "sheets"),
+    ("/teams", "teams"),
+    ("/slack", "slack"),
+    ("/hooks", "webhook"),
+    ("/s3", "s3"),
+)
 
 
 def _system_now() -> datetime:
@@ -208,6 +215,10 @@ def _answered(state: PlatformState, request: FakeRequest, service: str | None) -
             return state.google.spreadsheets(request)
         case "teams":
             return state.teams.answer(request)
+        case "slack":
+            return state.slack.answer(request)
+        case "webhook":
+            return state.receiver.answer(request)
         case "s3":
             return state.store.answer(request)
     if request.path == "/google/authorize" and request.method == "GET":

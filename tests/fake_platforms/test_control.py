@@ -26,7 +26,16 @@ async def test_the_world_tells_all_a_connection_needs(
     """GET /sandbox. See docs/design/fake-platforms.md#control."""
     described = (await outside.get("/sandbox")).json()
     assert described == pretend.described()
-    assert list(described) == ["url", "seed", "woocommerce", "spreadsheet", "teams", "cloud_s3"]
+    assert list(described) == [
+        "url",
+        "seed",
+        "woocommerce",
+        "spreadsheet",
+        "teams",
+        "slack",
+        "webhook",
+        "cloud_s3",
+    ]
     assert set(described["woocommerce"]) == {
         "url",
         "consumer_key",

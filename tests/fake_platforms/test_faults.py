@@ -271,7 +271,7 @@ run("127.0.0.1", 0, 3, ready=lambda told: print(json.dumps(told), flush=True))
 
 
 def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
-    """Ready once with the answer of GET /sandbox; prints nothing of its own.
+    """Ready once with the addresses, that of the mail server too; prints nothing of its own.
 
     See docs/design/fake-platforms.md#process.
     """
@@ -290,6 +290,7 @@ def test_it_serves_as_a_program_of_its_own_until_told_to_end() -> None:
         program.send_signal(signal.SIGTERM)
         rest = program.stdout.read(), program.stderr.read()
         program.wait(10)
+    assert described.pop("mail")["smtp_url"].startswith("smtp://127.0.0.1:")
     assert answer.json() == described
     assert described["seed"] == 3
     assert rest == ("", "")

@@ -140,7 +140,7 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
 
             assert len(await eventually(waits)) == 1
             kinds = {one["kind"] for one in first.facts["connections"]}
-            assert kinds == {"woocommerce", "spreadsheet", "teams", "cloud_s3"}
+            assert kinds == {"woocommerce", "spreadsheet", "teams", "slack", "cloud_s3"}
     finally:
         assert await first.stop() == 0
     second = await start(*words, env={})
