@@ -301,6 +301,7 @@ def _rules(settings: Settings) -> Rules:
         undo_for=timedelta(days=min(settings.undo_days, settings.run_history_days - 35)),
         settle_quiet=timedelta(seconds=settings.settle_quiet_seconds),
         imports_kept=settings.imports_kept,
+        mail=settings.smtp_url is not None,
         sign_in=_sign_in(settings),
         mail=settings.smtp_url is not None,
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from steward import app
 from steward.accounts import credentials, organizations, people
@@ -120,9 +121,11 @@ def _settings(options: DemoOptions, sandbox: Mapping[str, Any]) -> Settings:
             "STEWARD_SPREAD_MAX": "0",
             "STEWARD_LOG_LEVEL": "warning",
             "STEWARD_LOG_FORMAT": "text",
-            "STEWARD_ALLOW_PRIVATE_HOSTS": pretend,
+            "STEWARD_ALLOW_PRIVATE_HOSTS": f"{pretend},{urlsplit(sandbox['mail']['smtp_url']).netloc}",
             "STEWARD_TEAMS_HOSTS": pretend,
             "STEWARD_SLACK_HOSTS": pretend,
+            "STEWARD_SMTP_URL": sandbox["mail"]["smtp_url"],
+            "STEWARD_MAIL_FROM": "Steward <steward@demo.example>",
             "STEWARD_GOOGLE_SHEETS_URL": sheets["sheets_url"],
             "STEWARD_GOOGLE_TOKEN_URL": sheets["token_url"],
             "STEWARD_GOOGLE_AUTHORIZE_URL": sheets["authorize_url"],

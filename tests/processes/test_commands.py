@@ -120,7 +120,7 @@ async def test_api_and_worker_apart_share_one_postgresql(postgresql_url: str, tm
 
 
 async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) -> None:
-    """Demo; its credential logs in; another start shows the same, --reset begins anew.
+    """It tells people, Slack and a webhook, and its credential logs in; --reset begins anew.
 
     See docs/design/command-line.md#commands.
     """
@@ -141,6 +141,15 @@ async def test_the_demo_has_something_to_approve_and_keeps_it(tmp_path: Path) ->
             assert len(await eventually(waits)) == 1
             kinds = {one["kind"] for one in first.facts["connections"]}
             assert kinds == {"woocommerce", "spreadsheet", "teams", "slack", "cloud_s3"}
+        async with httpx.AsyncClient(base_url=first.facts["sandbox_url"], timeout=30) as outside:
+
+            async def told() -> bool:
+                mails = (await outside.get("/sandbox/mail")).json()["messages"]
+                posts = (await outside.get("/sandbox/slack")).json()["messages"]
+                events = (await outside.get("/sandbox/hooks")).json()["deliveries"]
+                return len(mails) == 2 and len(posts) == 1 and len(events) == 1
+
+            assert await eventually(told)
     finally:
         assert await first.stop() == 0
     second = await start(*words, env={})
