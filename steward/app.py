@@ -27,12 +27,9 @@ from steward.database.engine.disk_space import Space, Spared
 from steward.database.engine.migrate import is_sqlite, sqlite_path
 from steward.database.engine.wakeups import Wakeups
 from steward.events.receive import Intake
-from steward.notifications.channel import Channels
 from steward.notifications.context import NotificationContext, NotificationRules
-from steward.notifications.dead_channels import record_delivery
-from steward.notifications.wiring import mail_channel, route_channels
+from steward.notifications.wiring import channels_of, with_dead_channels
 from steward.outbound.client import Outbound
-from steward.outbound.mail_server import operators_server
 from steward.outbound.transport import HttpTransport
 from steward.platforms import connector_options
 from steward.runs.retention import RetentionRules
@@ -113,18 +110,27 @@ async def build(
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     offered = {template.template_id: template for template in templates.ALL}
     hints, sandbox_pool = Hints(), sandbox_pool or _sandbox_pool(settings)
+    ring = await _ring(settings, engine, clock, masters)
     context = AppContext(
         engine=edge,
         space=space,
         clock=clock,
         rules=_rules(settings),
-        keys=await _ring(settings, engine, clock, masters),
+        keys=ring,
         hashing=Hashing(PRODUCTION if settings.env is Environment.PRODUCTION else SMALL),
         log=log,
         templates=offered,
         connectors=connectors_by_kind,
         vault=vault,
-        channels=_channels(settings, engine, vault, http),
+        channels=channels_of(
+            engine,
+            vault,
+            http,
+            mail_server=settings.smtp_url,
+            sender=settings.mail_from,
+            web_origin=settings.web_origin,
+            signing_key=lambda: ring.cursor,
+        ),
         sandbox_pool=sandbox_pool,
         intake=Intake(edge, clock, vault, log, metrics),
         wake=hints.announce,
@@ -133,7 +139,7 @@ async def build(
     gate = application.create(context, pages=pages.built(web_origin=settings.web_origin))
     metrics.add_counter("steward_requests_total", status=gate.answered)
     shared = None if space is not None else Wakeups(settings.database_url, hints.wake, clock=clock)
-    notifications = _notifications(settings, ctx, context.channels, wake=hints.wake)
+    notifications = _notifications(settings, ctx, context, wake=hints.wake)
     return Wired(
         settings, clock, engine, log, metrics, outbound, context, ctx, notifications, hints, gate, shared
     )
@@ -166,7 +172,7 @@ def _worker_context(
 
 
 def _notifications(
-    settings: Settings, ctx: WorkerContext, channels: Channels, *, wake: Callable[[str], None]
+    settings: Settings, ctx: WorkerContext, context: AppContext, *, wake: Callable[[str], None]
 ) -> NotificationContext:
     """Returns what tells people, with the channels that are set up."""
     rules = NotificationRules(
@@ -174,23 +180,10 @@ def _notifications(
         quiet_periods=settings.quiet_periods,
         mail_per_day=settings.mail_per_day,
     )
-    return NotificationContext(
-        ctx.engine, ctx.clock, ctx.log, ctx.metrics, channels, rules, record_delivery, wake
+    base = NotificationContext(
+        ctx.engine, ctx.clock, ctx.log, ctx.metrics, context.channels, rules, wake=wake
     )
-
-
-def _channels(settings: Settings, engine: Engine, vault: Vault, http: HttpTransport) -> Channels:
-    """Returns the ways by which messages leave: e-mail where a server is set, and those of routes."""
-    by_mail = mail_channel(
-        engine,
-        http.clock,
-        vault,
-        http.mail,
-        server=None if settings.smtp_url is None else operators_server(*settings.smtp_url),
-        sender=settings.mail_from,
-        web_origin=settings.web_origin,
-    )
-    return {**by_mail, **route_channels(engine, http.clock, vault, web_origin=settings.web_origin)}
+    return with_dead_channels(base)
 
 
 def _sandbox_pool(settings: Settings) -> SandboxPool:
@@ -301,7 +294,6 @@ def _rules(settings: Settings) -> Rules:
         undo_for=timedelta(days=min(settings.undo_days, settings.run_history_days - 35)),
         settle_quiet=timedelta(seconds=settings.settle_quiet_seconds),
         imports_kept=settings.imports_kept,
-        mail=settings.smtp_url is not None,
         sign_in=_sign_in(settings),
         mail=settings.smtp_url is not None,
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from steward.accounts import attempts
 from steward.accounts.names import folded
@@ -15,10 +16,12 @@ from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor, Member, Organization, Role
 from steward.model.ids import OrgId, PersonId
 from steward.model.json import JsonObject
-from steward.model.refusals import Unavailable, ValidationFailed
+from steward.model.refusals import NotFound, Unavailable, ValidationFailed, WrongState
 from steward.security.secrets import hash_value, new_value
 
 _LIFE = timedelta(days=7)
+_DAY = timedelta(days=1)
+MAILED_A_DAY: Final = 100
 _PAGE = "/invitation"
 ACCOUNT_EXISTS = (
     "There is an account with this e-mail address already. Give its password; the operator can set a new one."
@@ -137,6 +140,25 @@ async def offer_membership(
 def link(web_origin: str, token: str) -> str:
     """Returns the address of the web app where an invitation is accepted; the token is in the fragment."""
     return f"{web_origin}{_PAGE}#token={token}"
+
+
+async def invite_again(tx: Tx, actor: Actor, person: PersonId) -> Invited:
+    """Makes a new link for somebody invited who has not joined; the one before ends.
+
+    Raises NotFound, and WrongState for somebody who has joined.
+    """
+    member = await members.get(tx, actor.org, person)
+    if member is None:
+        raise NotFound
+    if member.has_joined:
+        raise WrongState("This person has joined already.")
+    ask = InvitePerson(member.email, member.role, member.first_name, member.last_name)
+    return await invite(tx, actor, ask)
+
+
+async def may_mail(tx: Tx, org: OrgId) -> bool:
+    """Whether another invitation may be mailed: an organization mails 100 a day, this one counted."""
+    return await audit.count_since(tx, org, "person_invited", tx.now - _DAY) <= MAILED_A_DAY
 
 
 async def prepare_acceptance(

@@ -11,9 +11,11 @@ from steward.api.app import (
     notification_routes,
     options,
     organization,
+    password,
     people,
     session,
     sign_in,
+    unsubscribe,
 )
 from steward.api.http.operation import Operation, RawOperation
 from steward.api.v1 import (
@@ -52,6 +54,7 @@ OPERATIONS: list[Operation] = [
     *session.OPERATIONS,
     *destinations.OPERATIONS,
     *people.OPERATIONS,
+    *password.OPERATIONS,
     *organization.OPERATIONS,
 ]
 
@@ -59,4 +62,5 @@ RAW_OPERATIONS: list[RawOperation] = [
     *login.RAW_OPERATIONS,
     *store_events.RAW_OPERATIONS,
     *status.RAW_OPERATIONS,
+    *unsubscribe.RAW_OPERATIONS,
 ]

@@ -1,43 +1,63 @@
 """Makes the channels of a process: what is not set up has none."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from steward.clock import Clock
 from steward.connections.vault import Vault
 from steward.database.engine.base import Engine
+from steward.model.ids import OrgId, PersonId
 from steward.model.notice import ChannelName, NoticeMessage
 from steward.notifications import account_mail
 from steward.notifications.account_mail import AccountMail
 from steward.notifications.cards import card_maker
 from steward.notifications.channel import Channel
 from steward.notifications.chat import ChatChannel
+from steward.notifications.context import NotificationContext
+from steward.notifications.dead_channels import record_delivery
 from steward.notifications.email_channel import EmailChannel
 from steward.notifications.webhook import WebhookChannel
-from steward.outbound.mail import MailTransport
 from steward.outbound.mail_message import mailboxes_of
-from steward.outbound.mail_server import MailServer
+from steward.outbound.mail_server import operators_server
+from steward.outbound.transport import HttpTransport
+from steward.security.unsubscribe import unsubscribe_token
 
 
-def mail_channel(
+def channels_of(
     engine: Engine,
-    clock: Clock,
     vault: Vault,
-    transport: MailTransport,
+    http: HttpTransport,
     *,
-    server: MailServer | None,
+    mail_server: tuple[str, str | None, str | None] | None,
     sender: str | None,
     web_origin: str,
+    signing_key: Callable[[], bytes],
 ) -> dict[ChannelName, Channel]:
-    """Returns the channel of the operator's mail server; none without server and sender."""
-    if server is None or sender is None:
-        return {}
+    """Returns the ways by which messages leave: e-mail where a server is set, and those of routes.
+
+    `mail_server` is its address, user and password; `signing_key` signs the addresses that end digests.
+    """
+    routes = route_channels(engine, http.clock, vault, web_origin=web_origin)
+    if mail_server is None or sender is None:
+        return routes
 
     async def open_account_mail(message: NoticeMessage) -> AccountMail:
         act = partial(account_mail.opened, vault=vault, message=message)
-        return await engine.read(clock.now(), act, org=message.org)
+        return await engine.read(http.clock.now(), act, org=message.org)
+
+    def unsubscribe_url(org: OrgId, person: PersonId) -> str:
+        return f"{web_origin}/unsubscribe/{unsubscribe_token(signing_key(), org, person)}"
 
     [mailbox] = mailboxes_of(sender)
-    return {ChannelName.EMAIL: EmailChannel(transport, server, mailbox, web_origin, open_account_mail)}
+    server = operators_server(*mail_server)
+    mail = EmailChannel(http.mail, server, mailbox, web_origin, open_account_mail, unsubscribe_url)
+    return {ChannelName.EMAIL: mail, **routes}
+
+
+def with_dead_channels(context: NotificationContext) -> NotificationContext:
+    """Returns the context with what marks routes broken that take nothing any more."""
+    return replace(context, record_route=record_delivery)
 
 
 def route_channels(

@@ -189,10 +189,15 @@ SPELLED: dict[str, Spelled] = {
     "GET /app/people": _PLAIN,
     "POST /app/people": Spelled(body=lambda ids: {"email": "more@example.com", "role": "member"}),
     f"PATCH {_PERSON}": Spelled(body=lambda ids: {"role": "approver"}),
+    f"POST {_PERSON}/invite-again": _PLAIN,
     f"POST {_PERSON}/deactivate": _PLAIN,
     f"POST {_PERSON}/activate": _PLAIN,
     "POST /app/password": Spelled(
         body=lambda ids: {"current_password": "wrong", "new_password": "plum orbit canvas nine"}
+    ),
+    "POST /app/password/forgot": Spelled(body=lambda ids: {"email": "nobody@example.com"}),
+    "POST /app/password/reset": Spelled(
+        body=lambda ids: {"token": "none", "new_password": "plum orbit canvas nine"}
     ),
     "POST /app/invitations/accept": Spelled(body=lambda ids: {"token": "none", "password": "wrong"}),
     f"GET {_ROUTES}": _PLAIN,

@@ -175,8 +175,8 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
     store = await _connect(web, "woocommerce", woo, mark)
     sheet = await _connect(web, "spreadsheet", account, mark)
     teams = await _connect(web, "teams", {"webhook_url": described["teams"]["webhook_url"]}, mark)
-    org, person = service.members[name].org, service.members[name].person.id
-    await service.write(partial(_tell_twice, org=org, person=person), org=org)
+    org = service.members[name].org
+    await service.write(partial(_tell_twice, org=org, person=service.members[name].person.id), org=org)
     await service.write(
         partial(_second_store, own=org, mark=mark, keys=woo, vault=service.context.vault), org=org
     )
@@ -198,15 +198,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         assert kept.status == 201, kept.body
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body
-    routes, chosen = "/app/notification-routes", {"channel": "teams", "integration_id": teams}
-    route = await web.post(routes, {"name": mark, "topics": ["run_failed"], **chosen})
-    assert route.status == 201, route.body
-    route_id = route.data["route"]["id"]
-    for _ in range(2):
-        service.clock.tick(1)  # a connection takes one message a second
-        tested = await web.post(f"{routes}/{route_id}/test")
-        assert tested.data["accepted"], tested.body
-    [delivery, _] = (await web.get(f"{routes}/{route_id}/deliveries")).data["deliveries"]
+    route_id, message_id = await _route(service, web, teams, mark)
     return Ids(
         automation_id=first,
         run_id=run,
@@ -221,8 +213,22 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         slot_at=coming[1]["slot_at"],
         import_id=kept.data["import"]["id"],
         route_id=route_id,
-        message_id=delivery["id"],
+        message_id=message_id,
     )
+
+
+async def _route(service: Service, web: Caller, teams: int, mark: str) -> tuple[str, str]:
+    """A route of notices with two deliveries; the ids of the route and of the newer delivery."""
+    routes, chosen = "/app/notification-routes", {"channel": "teams", "integration_id": teams}
+    route = await web.post(routes, {"name": mark, "topics": ["run_failed"], **chosen})
+    assert route.status == 201, route.body
+    route_id = route.data["route"]["id"]
+    for _ in range(2):
+        service.clock.tick(1)  # a connection takes one message a second
+        tested = await web.post(f"{routes}/{route_id}/test")
+        assert tested.data["accepted"], tested.body
+    [delivery, _] = (await web.get(f"{routes}/{route_id}/deliveries")).data["deliveries"]
+    return route_id, delivery["id"]
 
 
 async def _tell_twice(tx: Tx, org: OrgId, person: PersonId) -> None:

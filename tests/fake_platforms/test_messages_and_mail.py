@@ -34,7 +34,7 @@ async def test_slack_takes_messages_at_its_one_address(
 async def test_the_receiver_stores_headers_and_body(
     outside: httpx.AsyncClient, pretend: FakePlatforms
 ) -> None:
-    """Whoever tries the demo can verify the signature."""
+    """A person who tries the demo can verify the signature."""
     url = pretend.described()["webhook"]["url"]
     headers = {"webhook-id": "msg_1", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
     assert (await outside.post(url, content=b'{"type":"run.failed"}', headers=headers)).status_code == 204

@@ -6,7 +6,7 @@ import msgspec
 from pydantic import AfterValidator, Field
 
 from steward.accounts import attempts, invitations, members, own_password
-from steward.accounts.invitations import AcceptInvitation, InvitePerson, PreparedAcceptance
+from steward.accounts.invitations import AcceptInvitation, Invited, InvitePerson, PreparedAcceptance
 from steward.accounts.own_password import Renewed
 from steward.accounts.people import is_email
 from steward.api.app.session import SessionAnswer, answer_opened, seen
@@ -28,6 +28,7 @@ from steward.model.account import Member, Role
 from steward.model.ids import PersonId
 from steward.model.instants import wire_time, wire_time_or_none
 from steward.model.refusals import WrongState
+from steward.notifications import account_mails
 
 _LONGEST_EMAIL = 320
 _LONGEST_PASSWORD = 1024
@@ -102,11 +103,12 @@ class PeopleAnswer(msgspec.Struct):
 
 
 class InvitedAnswer(msgspec.Struct):
-    """The invited person and the link, which is shown this once."""
+    """The invited person and the link, which is shown this once, and whether it is mailed too."""
 
     person: PersonRecord
     invite_url: str
     invite_expires_at: str
+    mailed: bool
 
 
 def record(member: Member) -> PersonRecord:
@@ -137,12 +139,24 @@ async def find(tx: Tx, call: ApiCall) -> Answer:
 
 
 async def invite(tx: Tx, call: ApiCall) -> Answer:
-    """`POST /app/people`: a link valid for seven days; no e-mail is sent."""
+    """`POST /app/people`: a link valid for seven days, mailed where a mail server is set."""
     body: InviteBody = call.body
     ask = InvitePerson(body.email, body.role, body.first_name or "", body.last_name or "")
-    invited = await invitations.invite(tx, call.actor, ask)
-    url = invitations.link(call.context.rules.web_origin, invited.token)
-    return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at))
+    return await _invited(tx, call, await invitations.invite(tx, call.actor, ask))
+
+
+async def invite_again(tx: Tx, call: ApiCall) -> Answer:
+    """`POST /app/people/{userId}/invite-again`: a new link; the one before ends."""
+    return await _invited(tx, call, await invitations.invite_again(tx, call.actor, _person(call)))
+
+
+async def _invited(tx: Tx, call: ApiCall, invited: Invited) -> InvitedAnswer:
+    rules = call.context.rules
+    url = invitations.link(rules.web_origin, invited.token)
+    is_mailed = rules.mail and await invitations.may_mail(tx, call.actor.org)
+    if is_mailed:
+        await account_mails.send_invitation(tx, call.context.vault, call.actor, invited, url=url)
+    return InvitedAnswer(record(invited.member), url, wire_time(invited.expires_at), is_mailed)
 
 
 async def change_role(tx: Tx, call: ApiCall) -> Answer:
@@ -233,6 +247,19 @@ OPERATIONS = (
         summary="Invite a person",
         status=201,
         writes=True,
+        wakes=("deliver_email",),
+    ),
+    Operation(
+        method="POST",
+        path="/app/people/{user_id}/invite-again",
+        access=Access.APP,
+        role=Role.OWNER,
+        function=invite_again,
+        answer=InvitedAnswer,
+        summary="Make a new link for an invited person",
+        refusals=(WrongState,),
+        writes=True,
+        wakes=("deliver_email",),
     ),
     Operation(
         method="PATCH",

@@ -147,6 +147,9 @@ class RequestHandler:
     async def _answer_raw(self, request: ApiRequest, path: PathMatch[RawOperation]) -> Reply:
         operation = path.methods.get(request.method)
         if operation is None:
+            page = await self._pages(request.raw_request(())) if self._pages is not None else None
+            if page is not None and request.method in ("GET", "HEAD"):
+                return page
             raise MethodNotAllowed(sorted(path.methods))
         return await operation.function(request.raw_request(path.values), self._context)
 

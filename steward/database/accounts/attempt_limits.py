@@ -7,11 +7,13 @@ from typing import Literal
 
 from steward.database.engine.base import Json, Tx, ms
 
-AttemptKind = Literal["client", "address", "email", "sign_in_address"]
+AttemptKind = Literal["client", "address", "email", "sign_in_address", "reset_email", "reset_source"]
 WINDOW_MS = 60_000
 
 
-async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int) -> int | None:
+async def attempt(
+    tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int, *, window_ms: int = WINDOW_MS
+) -> int | None:
     """Counts an attempt under every key; when one is full, counts nothing and gives the seconds to wait."""
     now = ms(tx.now)
     logs: dict[AttemptKind, list[int]] = {}
@@ -20,11 +22,11 @@ async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int) ->
         log = [
             attempted_at
             for attempted_at in await _locked(tx, kind, keys[kind])
-            if attempted_at > now - WINDOW_MS
+            if attempted_at > now - window_ms
         ]
         logs[kind] = log
         if len(log) >= max_attempts:
-            wait = max(wait, log[-max_attempts] + WINDOW_MS - now)
+            wait = max(wait, log[-max_attempts] + window_ms - now)
     if wait:
         return max(1, math.ceil(wait / 1000))
     for kind, log in logs.items():
@@ -35,7 +37,7 @@ async def attempt(tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int) ->
                 "kind": kind,
                 "key": keys[kind],
                 "attempts": Json([*log, now][-max_attempts:]),
-                "ends": now + WINDOW_MS,
+                "ends": now + window_ms,
             },
         )
     return None

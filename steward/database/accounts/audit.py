@@ -1,11 +1,12 @@
 """The append-only record of who did what to accounts, keys and connections."""
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from steward.database.engine.base import Json, Tx
 from steward.model.account import Actor
-from steward.model.ids import OrgId, new_id
+from steward.model.ids import OrgId, first_id, new_id
 from steward.model.json import JsonObject
 
 ActorKind = Literal["person", "credential", "service", "operator"]
@@ -39,6 +40,15 @@ async def record(tx: Tx, org: OrgId, entry: Entry) -> None:
             "detail": Json(entry.detail),
         },
     )
+
+
+async def count_since(tx: Tx, org: OrgId, action: str, since: datetime) -> int:
+    """Returns how often something was done since an instant."""
+    row = await tx.first(
+        "SELECT count(*) AS n FROM audit_log WHERE org_id = :org AND id >= :border AND action = :action",
+        {"org": org, "border": first_id(since), "action": action},
+    )
+    return 0 if row is None else int(row["n"])
 
 
 async def by_person(

@@ -56,7 +56,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_by_person ON sessions (person_id);
 
 CREATE TABLE login_attempts (
-    kind {text} NOT NULL CHECK (kind IN ('client', 'address', 'email', 'sign_in_address')),
+    kind {text} NOT NULL CHECK (kind IN ('client', 'address', 'email', 'sign_in_address', 'reset_email', 'reset_source')),
     key_hash {text} NOT NULL,
     attempts {json} NOT NULL,
     ends_at {ms} NOT NULL DEFAULT 0,

@@ -143,7 +143,9 @@ async def end_sign_ins(tx: Tx, person: PersonId, attempts_key: str) -> None:
     await tx.execute("DELETE FROM sessions WHERE person_id = :person", args)
     await tx.execute("DELETE FROM invitations WHERE person_id = :person", args)
     await tx.execute("DELETE FROM password_resets WHERE person_id = :person", args)
-    await tx.execute("DELETE FROM login_attempts WHERE kind = 'email' AND key_hash = :key", args)
+    await tx.execute(
+        "DELETE FROM login_attempts WHERE kind IN ('email', 'reset_email') AND key_hash = :key", args
+    )
 
 
 async def anonymise_account(tx: Tx, person: PersonId) -> None:

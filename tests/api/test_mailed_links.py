@@ -1,0 +1,162 @@
+"""Invitations by mail, the end of digests, and links that change nothing by being opened."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from steward.database.engine.base import Tx
+from steward.database.notifications import own_preferences
+from steward.model.ids import OrgId, PersonId
+from steward.model.notice import DEFAULT_PREFERENCES, MailChoice, NoticeGroup, Preferences
+from steward.security.unsubscribe import subscriber_of, unsubscribe_token
+from tests.notifications.mailed import account_mails, token_of
+from tests.service import Service
+
+PEOPLE = "/app/people"
+GUEST = {"email": "guest@example.com", "role": "approver", "first_name": "Gus", "last_name": "Guest"}
+
+
+async def test_an_invitation_is_mailed_and_its_link_still_shown(service: Service) -> None:
+    """The mail names who invites, where, and as what; its link is the one that is answered."""
+    service.restart(mail=True)
+    heard = await (await service.web("owner")).post(PEOPLE, GUEST)
+    assert (heard.status, heard.data["mailed"]) == (201, True)
+    [mail] = await account_mails(service)
+    assert (mail.to, mail.link) == ("guest@example.com", heard.data["invite_url"])
+    assert mail.subject == "Olga Owner invites you to Demo Shop"
+    assert "as an approver" in mail.paragraphs[0]
+    accepted = await service.nobody().post(
+        "/app/invitations/accept",
+        {
+            "token": token_of(mail),
+            "password": "plum orbit canvas nine",
+            "first_name": "Gus",
+            "last_name": "Guest",
+        },
+    )
+    assert accepted.status == 200, accepted.body
+
+
+async def test_without_a_mail_server_the_link_is_carried_by_hand(service: Service) -> None:
+    """The answer says so, and nothing waits to be sent."""
+    heard = await (await service.web("owner")).post(PEOPLE, GUEST)
+    assert (heard.status, heard.data["mailed"]) == (201, False)
+    assert "#token=" in heard.data["invite_url"]
+    assert await account_mails(service) == []
+
+
+async def test_an_invitation_is_made_again_with_a_new_link(service: Service) -> None:
+    """The former link ends; who has joined is not invited, nor somebody of another organization."""
+    service.restart(mail=True)
+    web = await service.web("owner")
+    first = (await web.post(PEOPLE, GUEST)).data
+    service.clock.tick(1)
+    again = await web.post(f"{PEOPLE}/{first['person']['id']}/invite-again")
+    assert (again.status, again.data["mailed"]) == (200, True)
+    assert again.data["person"] == first["person"]
+    assert again.data["invite_url"] != first["invite_url"]
+    assert [mail.link for mail in await account_mails(service)] == [
+        first["invite_url"],
+        again.data["invite_url"],
+    ]
+    body = {"token": first["invite_url"].partition("#token=")[2], "password": "plum orbit canvas nine"}
+    assert (await service.nobody().post("/app/invitations/accept", body)).status == 422
+    member = service.members["member"].person.id
+    assert (await web.post(f"{PEOPLE}/{member}/invite-again")).code == "wrong_state"
+    stranger = await service.web("stranger")
+    assert (await stranger.post(f"{PEOPLE}/{first['person']['id']}/invite-again")).status == 404
+    approver = await service.web("approver")
+    assert (await approver.post(f"{PEOPLE}/{first['person']['id']}/invite-again")).code == "forbidden"
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_a_hundred_invitations_a_day_are_mailed(service: Service) -> None:
+    """The hundred and first is made, and its link carried by hand; the next day it is mailed again."""
+    service.restart(mail=True, limit_web=1_000_000)
+    web = await service.web("owner")
+    first = (await web.post(PEOPLE, GUEST)).data
+    again = f"{PEOPLE}/{first['person']['id']}/invite-again"
+    assert all([(await web.post(again)).data["mailed"] for _ in range(99)])
+    assert (await web.post(again)).data["mailed"] is False
+    service.clock.tick(24 * 3600 + 1)
+    assert (await (await service.web("owner")).post(again)).data["mailed"] is True
+
+
+async def preferences(service: Service, person: PersonId) -> Preferences:
+    """What a person prefers."""
+    org = service.own.organization.id
+    read = partial(own_preferences.get, org=org, person=person)
+    found: Preferences = await service.context.engine.read(service.clock.now(), read, org=org)
+    return found
+
+
+async def test_a_digest_is_ended_by_the_form_of_a_mail_program(service: Service) -> None:
+    """Its body is a form and ignored; what comes at once goes on, and a repeat changes nothing."""
+    org, person = service.own.organization.id, service.members["member"].person.id
+    email = {**DEFAULT_PREFERENCES.email, NoticeGroup.RUNS: MailChoice.DIGEST}
+    chosen = replace(DEFAULT_PREFERENCES, email=email)
+    await service.write(partial(own_preferences.save, org=org, person=person, preferences=chosen), org=org)
+    path = f"/unsubscribe/{unsubscribe_token(service.context.keys.cursor, org, person)}"
+    caller = service.nobody()
+    for _ in range(2):
+        heard = await caller.client.post(path, data={"List-Unsubscribe": "One-Click"})
+        assert (heard.status_code, heard.json()["data"]) == (200, {})
+    after = await preferences(service, person)
+    assert after.email == {**DEFAULT_PREFERENCES.email, NoticeGroup.RUNS: MailChoice.OFF}
+
+
+async def test_a_token_that_was_not_made_here_ends_nothing(service: Service) -> None:
+    """Another person's, another organization's, another key's and a cut one are unknown addresses."""
+    key, org, person = service.context.keys.cursor, OrgId(1), PersonId(2)
+    token = unsubscribe_token(key, org, person)
+    assert subscriber_of(key, token) is not None
+    signature = token.rpartition(".")[2]
+    forged = [
+        f"1.3.{signature}",
+        f"2.2.{signature}",
+        token[:-1],
+        token + "x",
+        "x",
+        unsubscribe_token(b"k" * 32, org, person),
+    ]
+    for one in forged:
+        assert subscriber_of(key, one) is None
+        assert (await service.nobody().post(f"/unsubscribe/{one}")).status == 404
+
+
+async def _everything(tx: Tx) -> list[tuple[str, int]]:
+    names = ("people", "members", "sessions", "invitations", "password_resets", "messages", "audit_log")
+    found = []
+    for name in (*names, "notification_preferences", "login_attempts", "notification_routes"):
+        row = await tx.first(f"SELECT count(*) AS n FROM {name}")
+        found.append((name, int(row["n"]) if row else 0))
+    return found
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+async def test_opening_a_link_changes_nothing(service: Service) -> None:
+    """GET and HEAD of every kind of link, signed in and not, as scanners of mail and previews do it."""
+    service.restart(mail=True)
+    web = await service.web("owner")
+    invited = (await web.post(PEOPLE, GUEST)).data
+    service.clock.tick(1)
+    await service.nobody().post("/app/password/forgot", {"email": "member@example.com"})
+    links = [mail.link for mail in await account_mails(service)]
+    org, person = service.own.organization.id, service.members["member"].person.id
+    unsubscribe = f"/unsubscribe/{unsubscribe_token(service.context.keys.cursor, org, person)}"
+    reset = token_of((await account_mails(service))[-1])
+    paths = [
+        *(str(link).partition("#")[0] for link in links),
+        *("/app/password/forgot", "/app/password/reset", "/app/invitations/accept", "/inbox", "/approvals/x"),
+        *(unsubscribe, f"{PEOPLE}/{invited['person']['id']}/invite-again", "/app/notification-routes"),
+    ]
+    before = await service.context.engine.read(service.clock.now(), _everything)
+    for caller in (service.nobody(), web):
+        for path in paths:
+            for method in ("GET", "HEAD"):
+                await caller.client.request(method, path)
+    assert await service.context.engine.read(service.clock.now(), _everything) == before
+    assert (await preferences(service, person)) == DEFAULT_PREFERENCES
+    body = {"token": reset, "new_password": "plum orbit canvas nine"}
+    assert (await service.nobody().post("/app/password/reset", body)).status == 200
