@@ -136,7 +136,7 @@ def postgresql_url(clones: Clones) -> Iterator[str]:
     """A fresh migrated PostgreSQL database; for what PostgreSQL alone has."""
     url = clones.clone()
     yield url
-    clones.drop(url)
+    clones.drop_meanwhile(url)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
