@@ -73,7 +73,8 @@ wheel: $(RUN) $(WEB) $(READABLE) ## the package with the web app in it, into dis
 	@ls dist
 
 fuzz: $(DEV) postgres ## what no client sends: 200 examples an operation against /openapi.json (ARGS="-k runs")
-	@FUZZ_EXAMPLES=200 STEWARD_TEST_REQUIRE_POSTGRES=1 $(PYTEST) -n 2 --dist worksteal -q tests/fuzz $(ARGS)
+	@FUZZ_EXAMPLES=200 HOSTILE_MAILS=10000 HARMLESS_VALUES=10000 STEWARD_TEST_REQUIRE_POSTGRES=1 \
+		$(PYTEST) -n 2 --dist worksteal -q tests/fuzz tests/outbound/test_mail_message.py tests/imports/test_secrets.py $(ARGS)
 
 bench: $(DEV) $(PEERS) ## measurements as JSON, medians beside a reference of the same run
 	@$(PY) -m bench.run $(ARGS)

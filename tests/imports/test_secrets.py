@@ -1,6 +1,7 @@
 """What an import removes as a secret, and what it leaves."""
 
 import json
+import os
 import time
 from collections import Counter
 from random import Random
@@ -16,7 +17,7 @@ from steward.steps.workflow import addresses
 from steward.steps.workflow.step_types import ItemFailed
 from tests.imports.planted import HARMLESS, planted, workflow
 
-SECRETS, HARMLESS_VALUES = 500, 10_000
+SECRETS, HARMLESS_VALUES = 500, int(os.environ.get("HARMLESS_VALUES", "3000"))
 
 
 @pytest.mark.parametrize("seed", [1, 7, 2026])
@@ -32,7 +33,7 @@ def test_planted_secrets_are_removed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [7])
 def test_harmless_values_stay(seed: int) -> None:
-    """Of 10,000 harmless values at most 1 % are removed."""
+    """Of thousands of harmless values at most 1 % are removed; `make fuzz` takes 10,000."""
     random, removed = Random(seed), Counter[str]()
     kinds = list(HARMLESS)
     for index in range(HARMLESS_VALUES):

@@ -4,6 +4,7 @@ See docs/design/mail.md#message.
 """
 
 import email
+import os
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from steward.outbound.mail_message import (
     one_line,
 )
 
+HOSTILE_MAILS = int(os.environ.get("HOSTILE_MAILS", "2000"))  # `make fuzz` takes 10,000
 WHEN = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
 CONTENT = MailContent(Mailbox("shop@x.example"), [Mailbox("jane@y.example")], "Hello", "m-1", WHEN, text="Hi")
 EVIL = "evil@z.example"
@@ -96,10 +98,10 @@ def _hostile(chance: random.Random, number: int) -> MailContent:
     )
 
 
-def test_ten_thousand_hostile_texts_add_no_header_and_no_recipient() -> None:
+def test_hostile_texts_add_no_header_and_no_recipient() -> None:
     """Subjects, names, file names and bodies, read by two parsers and by mail programs' simplest rule."""
     chance, composed_count = random.Random(18), 0
-    for number in range(10_000):
+    for number in range(HOSTILE_MAILS):
         content = _hostile(chance, number)
         try:
             composed = compose(content)
@@ -126,7 +128,7 @@ def test_ten_thousand_hostile_texts_add_no_header_and_no_recipient() -> None:
         assert composed.recipients == ("a@y.example", "b@y.example", "c@y.example")
         assert max(map(len, composed.content.split(b"\r\n"))) <= 998
         assert not composed.content.replace(b"\r\n", b"").count(b"\n")
-    assert composed_count > 6_000
+    assert composed_count > HOSTILE_MAILS * 6 // 10
 
 
 def test_bodies_arrive_as_they_were() -> None:
