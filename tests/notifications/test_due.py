@@ -175,6 +175,6 @@ def test_tries_spread_around_their_times_and_end_with_the_message() -> None:
         assert len(waits) == 50
         assert base * 0.8 <= min(waits) < max(waits) <= base * 1.2
     asked = [timedelta(minutes=5), timedelta(hours=3)]
-    waits = [next_try(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in asked]
-    assert waits == [NOW + timedelta(minutes=5), NOW + timedelta(hours=1)]
+    tries = [next_try(NOW, "m", attempt=1, ends_at=end, retry_after=wait) for wait in asked]
+    assert tries == [NOW + timedelta(minutes=5), NOW + timedelta(hours=1)]
     assert next_try(NOW, "m", attempt=1, ends_at=NOW + timedelta(seconds=1), retry_after=None) is None

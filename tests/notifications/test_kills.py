@@ -36,7 +36,8 @@ async def test_a_killed_process_loses_no_fact_and_repeats_the_same_bytes(
     database_url: str, clock: FakeClock, tmp_path: Path, killing: None
 ) -> None:
     """Kills at every failpoint, in random order; what was accepted and not stored comes again, as it was."""
-    random, reached = Random(KILLS), defaultdict(int)
+    random = Random(KILLS)
+    reached: dict[str, int] = defaultdict(int)
     async with open_office(database_url, clock, tmp_path, MailScript()) as office:
         await join(office.shop, "bea")
         for kill in range(KILLS):

@@ -116,11 +116,13 @@ async def _insert(
 
 
 async def _attach(tx: Tx, org: OrgId, message: MessageId, notices: Sequence[NoticeId]) -> None:
-    await tx.many(
-        "INSERT INTO message_notices (org_id, message_id, notice_id) VALUES (:org, :message, :notice)"
-        " ON CONFLICT DO NOTHING",
-        [(org, message, notice) for notice in notices],
-    )
+    if notices:
+        await tx.execute(
+            "INSERT INTO message_notices (org_id, message_id, notice_id)"
+            " SELECT org_id, CAST(:message AS text), id FROM notices WHERE org_id = :org AND id IN (:notices)"
+            " ON CONFLICT DO NOTHING",
+            {"org": org, "message": message, "notices": list(notices)},
+        )
 
 
 async def add_closed(

@@ -1,0 +1,85 @@
+"""`steward mail test` and the check `mail`: what the mail server answers, in words."""
+
+from argparse import Namespace
+from collections.abc import Mapping
+
+import pytest
+
+from steward.cli import doctor, mail
+from steward.cli.command import CliArgs, CommandFailed
+from steward.config import read
+from tests.outbound.mail_server import MailScript, mail_server
+
+TO = "ada@tea.example"
+
+
+def _args(database_url: str, port: int | None, to: str = TO) -> CliArgs:
+    environ = {"STEWARD_ENV": "test", "STEWARD_DATABASE_URL": database_url}
+    if port is not None:
+        environ |= {
+            "STEWARD_SMTP_URL": f"smtp://127.0.0.1:{port}",
+            "STEWARD_MAIL_FROM": "Steward <steward@tea.example>",
+            "STEWARD_ALLOW_PRIVATE_HOSTS": f"127.0.0.1:{port}",
+        }
+    return CliArgs(Namespace(to=to), lambda: read(environ), lambda facts: None)
+
+
+async def _mail_check(args: CliArgs) -> Mapping[str, object]:
+    """What `doctor` says of mail; other checks may fail on the machine of the test."""
+    try:
+        facts: Mapping[str, object] | None = await doctor.doctor(args)
+    except CommandFailed as failed:
+        facts = failed.facts
+    checks = None if facts is None else facts["checks"]
+    assert isinstance(checks, list)
+    [found] = [check for check in checks if check["name"] == "mail"]
+    return {"ok": found["ok"], "message": found["message"]}
+
+
+async def test_a_test_mail_arrives(sqlite_url: str) -> None:
+    """It goes to the address alone, and the server's answer is told."""
+    script = MailScript()
+    async with mail_server(script) as port:
+        facts = await mail.test(_args(sqlite_url, port))
+        assert (await _mail_check(_args(sqlite_url, port)))["ok"]
+    assert (facts["result"], facts["code"]) == ("accepted", 250)
+    [received] = script.received  # the check sent nothing
+    assert received.recipients == [TO]
+
+
+async def test_a_refused_test_mail_says_why(sqlite_url: str) -> None:
+    """The exit code is that of a failure."""
+    async with mail_server(MailScript(recipients={TO: "550 5.1.1 No such user"})) as port:
+        with pytest.raises(CommandFailed, match="code 550") as caught:
+            await mail.test(_args(sqlite_url, port))
+    assert caught.value.code == "mail_not_accepted"
+
+
+async def test_a_server_that_is_away_fails_the_check(sqlite_url: str) -> None:
+    """The words say that it is the mail server."""
+    async with mail_server(MailScript()) as port:
+        pass
+    found = await _mail_check(_args(sqlite_url, port))
+    assert not found["ok"]
+    assert "The mail server cannot be used" in str(found["message"])
+
+
+async def test_without_settings_both_say_what_to_set(sqlite_url: str) -> None:
+    """That is no failure of the installation: people are told in the web app."""
+    with pytest.raises(CommandFailed, match="STEWARD_SMTP_URL") as caught:
+        await mail.test(_args(sqlite_url, None))
+    assert caught.value.code == "not_configured"
+    found = await _mail_check(_args(sqlite_url, None))
+    assert found["ok"]
+    assert "STEWARD_SMTP_URL" in str(found["message"])
+
+
+@pytest.mark.parametrize("to", ["nobody", "a@b, c@d", "a@b\r\nBcc: c@d.example"])
+async def test_the_address_has_to_be_one(sqlite_url: str, to: str) -> None:
+    """Nothing is sent."""
+    script = MailScript()
+    async with mail_server(script) as port:
+        with pytest.raises(CommandFailed) as caught:
+            await mail.test(_args(sqlite_url, port, to))
+    assert caught.value.code == "invalid_address"
+    assert script.received == []
