@@ -18,6 +18,8 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "write_ledger": ("write_key",),
     "run_file_parts": ("run_id", "sha256", "part"),
     "run_files": ("run_id", "sha256"),
+    "memory_log": ("run_id", "name", "iteration", "position", "space", "key"),
+    "undos": ("run_id",),
     "runs": ("id",),
     "approvals": ("id",),
     "message_notices": ("message_id", "notice_id"),
@@ -62,7 +64,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 KEPT: Final = frozenset({"audit_log", "dir_orgs", "organizations"})
 # What people write beside what they do, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
-_OF_RUNS = ("steps", "step_values", "changes", "write_ledger", "run_files")
+_OF_RUNS = ("steps", "step_values", "changes", "write_ledger", "run_files", "memory_log", "undos")
 
 
 async def close(tx: Tx, org: OrgId) -> None:
