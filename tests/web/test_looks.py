@@ -20,6 +20,7 @@ SCREENS: tuple[tuple[str, str], ...] = (
     ("overview", "/"),
     ("account", "/account"),
     ("inbox", "/inbox"),
+    ("channels", "/organization/notifications"),
     ("approvals", "/approvals"),
     ("approval", "/approvals/{approval_id}"),
     ("review", "/approvals/review"),

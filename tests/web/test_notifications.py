@@ -106,3 +106,36 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             assert await seen.judged("notifications-with-mail") == []
             await seen.context.close()
             assert seen.reports == []
+
+
+async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite) -> None:
+    """Channel, where, what, test; its deliveries are listed and sent again; others see it without buttons."""
+    owner = await web.signed("owner")
+    teams = {"webhook_url": web.site.sandbox.facts["teams"]["webhook_url"]}
+    await owner.call("POST", "/app/connections", {"kind": "teams", "name": "Operations", "settings": teams})
+    seen = await looking("owner")
+    page = seen.page
+    await seen.open("/organization/notifications")
+    await page.get_by_role("button", name="Add a channel").click()
+    await page.get_by_role("link", name="Microsoft Teams").click()
+    await page.get_by_role("button", name="Add channel").click()
+    await expect(page.get_by_label("Name", exact=True)).to_have_attribute("aria-invalid", "true")
+    await page.get_by_label("Name", exact=True).fill("Operations room")
+    await page.get_by_role("checkbox", name="A run failed", exact=True).uncheck()
+    faults = await seen.judged("new-channel")
+    await page.get_by_role("button", name="Add channel").click()
+    await page.get_by_role("button", name="Send a test message").click()
+    await expect(page.get_by_text("The test message was accepted.").first).to_be_visible()
+    await page.get_by_role("button", name="Done").click()
+    await page.get_by_role("link", name="Operations room").click()
+    row = page.get_by_role("row").filter(has_text="test")
+    await expect(row).to_contain_text("Accepted")
+    faults += await seen.judged("channel")
+    assert faults == []
+    member = await looking("member", size="phone")
+    await member.open("/organization/notifications")
+    await expect(member.page.get_by_text("Works")).to_be_visible()
+    await expect(member.page.get_by_role("button", name="Add a channel")).to_be_disabled()
+    await page.get_by_role("button", name="Delete channel").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Delete channel").click()
+    await expect(page.get_by_text("None is set up.")).to_be_visible()

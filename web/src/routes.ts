@@ -40,5 +40,8 @@ export const routes: Partial<Record<PageName, Route>> = {
   import: { screen: () => import("./screens/imports/Import.svelte"), start: startImport },
   account: { screen: () => import("./screens/account/Account.svelte") },
   "account-notifications": { screen: () => import("./screens/account/Notifications.svelte"), start: startPreferences },
+  routes: { screen: () => import("./screens/organization/Routes.svelte") },
+  "new-route": { screen: () => import("./screens/organization/NewRoute.svelte") },
+  route: { screen: () => import("./screens/organization/RoutePage.svelte") },
   inbox: { screen: () => import("./screens/inbox/Inbox.svelte") },
 };

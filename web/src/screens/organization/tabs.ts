@@ -1,0 +1,12 @@
+/** The parts of the organisation, each with its address. */
+
+import { address, type PageName } from "../../router.svelte";
+
+const PARTS: readonly { page: PageName; words: string }[] = [
+  { page: "organization", words: "Settings" },
+  { page: "routes", words: "Notifications" },
+];
+
+export function organizationTabs(current: PageName) {
+  return PARTS.map(({ page, words }) => ({ href: address(page), words, current: page === current }));
+}
