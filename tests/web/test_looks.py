@@ -15,6 +15,7 @@ from tests.web.site import WebSite
 OPEN: tuple[tuple[str, str], ...] = (
     ("sign-in", "/sign-in"),
     ("invitation", "/invitation#token=abc"),
+    ("unsubscribe", "/unsubscribe/1.1.abc"),
 )
 SCREENS: tuple[tuple[str, str], ...] = (
     ("overview", "/"),

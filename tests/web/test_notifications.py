@@ -81,8 +81,34 @@ async def _follow_mail(seen: Seen, mail: ReceivedMail) -> None:
     await expect(page.get_by_role("button", name="Notices", exact=True)).to_be_visible()
 
 
+async def _choose_new_password(seen: Seen, script: MailScript, email: str) -> None:
+    """A forgotten password: the link of a mail, the new password, and signing in with it."""
+    page, words = seen.page, "plum orbit canvas nine"
+    await seen.open("/sign-in")
+    await page.get_by_role("link", name="Forgot your password?").click()
+    await page.get_by_label("E-mail").fill(email)
+    faults = await seen.judged("forgot-password")
+    await page.get_by_role("button", name="Send me a link").click()
+    await expect(page.get_by_text("a link to a new password is on its way")).to_be_visible()
+    text = (await _arrived(script, email, "new password")).message.get_body(("plain",))
+    assert text is not None
+    [link] = re.findall(r"https?://\S+#token=\S+", text.get_content())
+    await page.goto(link)
+    await expect(page).to_have_url(re.compile(r"/password/reset$"))
+    await page.get_by_label("New password", exact=True).fill(words)
+    await page.get_by_label("New password again").fill(words)
+    faults += await seen.judged("reset-password")
+    await page.get_by_role("button", name="Change password").click()
+    await page.get_by_role("link", name="Sign in").click()
+    await page.get_by_label("E-mail").fill(email)
+    await page.get_by_label("Password", exact=True).fill(words)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    assert faults == []
+
+
 async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Browser, tmp_path: Path) -> None:
-    """With a mail server and nothing else set: a mail to who may decide, within 6 clicks; and a test mail."""
+    """With a mail server and nothing else set: within 6 clicks; then a test mail, and a new password."""
     script = MailScript()
     async with mail_server(script) as port:
         server = f"127.0.0.1:{port}"
@@ -105,7 +131,10 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
             await _arrived(script, "owner@shop.example", "test mail")
             assert await seen.judged("notifications-with-mail") == []
             await seen.context.close()
-            assert seen.reports == []
+            nobody = await look(browser, web, None)
+            await _choose_new_password(nobody, script, "visitor@shop.example")
+            await nobody.context.close()
+            assert [*seen.reports, *nobody.reports] == []
 
 
 async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite) -> None:

@@ -99,6 +99,11 @@ export async function call<M extends Method, P extends PathOf<M>>(
   }
 }
 
+/** Ends a person's digests by the address in one of them, which works without a session. Throws Refused. */
+export async function endDigests(token: string): Promise<void> {
+  await send("post", `/unsubscribe/${encodeURIComponent(token)}`, {}, {});
+}
+
 async function send(method: Method, target: string, body: unknown, options: CallOptions): Promise<unknown> {
   const headers: Record<string, string> = {};
   if (options.poll) headers["X-Steward-Poll"] = "1";
