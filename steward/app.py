@@ -18,8 +18,8 @@ from steward.api.http.operation import AppContext, Rules
 from steward.automations.rules import AutomationRules
 from steward.clock import Clock
 from steward.config import Environment, Settings
-from steward.connections.opening import RunAccess
-from steward.connections.sign_in import SignInRules
+from steward.connections.opening import RunAccess, keep_refresh_tokens
+from steward.connections.sign_in import SignInApps, SignInRules
 from steward.connections.vault import Vault
 from steward.connectors.base.connector import Connector
 from steward.database.engine.base import Engine
@@ -108,6 +108,7 @@ async def build(
     outbound = Outbound(http)
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
+    keep_refresh_tokens(engine, clock, vault, log)
     offered = {template.template_id: template for template in templates.ALL}
     hints, sandbox_pool = Hints(), sandbox_pool or _sandbox_pool(settings)
     ring = await _ring(settings, engine, clock, masters)
@@ -299,7 +300,7 @@ def _rules(settings: Settings) -> Rules:
     )
 
 
-def _sign_in(settings: Settings) -> dict[str, SignInRules]:
+def _sign_in(settings: Settings) -> SignInApps:
     """Returns the apps with which people sign in to accounts, those that have both id and secret."""
     redirect_uri = f"{settings.web_origin}/app/connections/sign-in/callback"
     apps = {
@@ -318,11 +319,12 @@ def _sign_in(settings: Settings) -> dict[str, SignInRules]:
             (("prompt", "select_account"),),
         ),
     }
-    return {
-        provider: SignInRules(client_id, Secret(secret), authorize_url, token_url, redirect_uri, parameters)
+    providers = {
+        provider: SignInRules(client_id, Secret(secret), authorize_url, token_url, parameters=parameters)
         for provider, (client_id, secret, authorize_url, token_url, parameters) in apps.items()
         if client_id is not None and secret is not None
     }
+    return SignInApps(redirect_uri, providers)
 
 
 def _automation_rules(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from steward.connections import vault as vaults
+from steward.connections.refresh_tokens import FIELD, TriedToken, with_latest
 from steward.connections.vault import Vault
 from steward.connectors.base.connector import ConnectionKind, Connector, Health
 from steward.connectors.base.settings import IDENTITY, BadSettings, ConnectionSecrets, ConnectionSettings
@@ -19,6 +20,7 @@ from steward.model.connection import Connection, ConnectionState
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.refusals import NotConnected, NotFound, StaleVersion, ValidationFailed, WrongState
+from steward.outbound.endpoint import UserSignIn
 from steward.outbound.errors import (
     BadCertificate,
     CallError,
@@ -91,15 +93,19 @@ async def try_settings(
     except BadSettings as error:
         raise _bad(error.errors) from error
     secrets = ConnectionSecrets(_NOBODY_YET, settings.plain, settings.sealed)
-    health = await _look(vault, org, connector, secrets, integration=None)
+    health, latest = await look(vault, org, kind, secrets)
     if health.error is not None and not health.ok:
         raise _refused(health, settings)
-    return CheckedSettings(kind, settings, health, now)
+    return CheckedSettings(kind, with_latest(settings, latest), health, now)
 
 
-async def look(vault: Vault, org: OrgId, kind: str, secrets: ConnectionSecrets) -> Health:
-    """Checks an account by opened secrets that are not kept yet."""
-    return await _look(vault, org, vault.connectors[kind], secrets, integration=None)
+async def look(
+    vault: Vault, org: OrgId, kind: str, secrets: ConnectionSecrets
+) -> tuple[Health, TriedToken | None]:
+    """Checks an account by opened secrets that are not kept yet; returns its latest refresh token too."""
+    token = secrets.sealed.get(FIELD)
+    tried = None if token is None else TriedToken(token)
+    return await _look(vault, org, vault.connectors[kind], secrets, integration=None, tried=tried), tried
 
 
 async def _look(
@@ -109,10 +115,14 @@ async def _look(
     secrets: ConnectionSecrets,
     *,
     integration: IntegrationId | None,
+    tried: TriedToken | None = None,
 ) -> Health:
     vault.register.add(*secrets.sealed.values())
     try:
-        http = vault.outbound.management_client(org, integration, connector.endpoint(secrets))
+        endpoint = connector.endpoint(secrets)
+        if tried is not None and isinstance(endpoint.credentials, UserSignIn):
+            endpoint = replace(endpoint, credentials=replace(endpoint.credentials, lease=tried.leased))
+        http = vault.outbound.management_client(org, integration, endpoint)
         async with asyncio.timeout(_CHECK_SECONDS):
             return await connector.check(http, secrets)
     except (CallRefused, BadSettings) as error:

@@ -1,29 +1,36 @@
-"""Sign-in of a person's account by authorization code with PKCE."""
+"""Sign-in of a person's account by authorization code with PKCE.
+
+The app is the operator's, or one of the person's own. See docs/design/api/connections.md#sign-in.
+"""
 
 import base64
 import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 from steward.clock import Clock
 from steward.connections import connect as connecting
 from steward.connections import vault as vaults
 from steward.connections.connect import CheckedSettings
+from steward.connections.refresh_tokens import FIELD, with_latest
 from steward.connections.vault import Vault
-from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
+from steward.connectors.base.connector import Connector, SignsInWithOwnApp
+from steward.connectors.base.settings import BadSettings, ConnectionSecrets, ConnectionSettings
 from steward.database.accounts import connections, sign_ins
 from steward.database.engine.base import Engine, Tx
 from steward.model.account import Actor
 from steward.model.connection import Auth, ConnectionState
 from steward.model.ids import IntegrationId
+from steward.model.json import JsonObject
 from steward.model.refusals import NotConfigured, ValidationFailed, WrongState
-from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
+from steward.outbound.endpoint import Basic, PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import CallError, Unauthorized, UnusableResponse
+from steward.outbound.response import Decoded
 from steward.telemetry.redact import Secret
 
 _LASTS = timedelta(minutes=10)
@@ -41,17 +48,54 @@ class SignInFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SignInRules:
-    """The app people sign in to, and where; `redirect_uri` is the service's own way back.
+    """An app people sign in to, and where.
 
     `parameters` are further ones of the authorization request, as who signs people in wants them.
+    `has_basic_auth`: the app's id and secret go into `Authorization` and not into the form.
     """
 
     client_id: str
     client_secret: Secret
     authorize_url: str
     token_url: str
-    redirect_uri: str
+    scope: str = ""
     parameters: tuple[tuple[str, str], ...] = ()
+    has_basic_auth: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SignInApps:
+    """The operator's apps by who signs people in, and the service's one address to come back to."""
+
+    redirect_uri: str = ""
+    providers: Mapping[str, SignInRules] = field(default_factory=dict)
+
+    def rules_of(self, connector: Connector, form: JsonObject | None) -> SignInRules:
+        """Returns the app of a sign-in: the operator's, or the person's own that `form` names.
+
+        Raises NotConfigured, ValidationFailed.
+        """
+        provider = connector.facts.sign_in_provider
+        if isinstance(connector, SignsInWithOwnApp):
+            try:
+                app = connector.own_app(form or {})
+            except BadSettings as bad:
+                errors = {f"settings.{name}": list(words) for name, words in bad.errors.items()}
+                raise ValidationFailed(errors=errors) from bad
+            return SignInRules(
+                app.client_id,
+                app.client_secret,
+                app.authorize_url,
+                app.token_url,
+                app.scope,
+                has_basic_auth=app.has_basic_auth,
+            )
+        if form:
+            raise ValidationFailed(errors={"settings": ["There are no settings: sign in alone connects it."]})
+        rules = self.providers.get(provider)
+        if rules is None:
+            raise NotConfigured(f"The operator has not set up the sign-in to {provider.capitalize()}.")
+        return replace(rules, scope=f"{_SCOPES} {connector.facts.sign_in_scopes}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,38 +115,35 @@ async def start_sign_in(
     kind: str = "spreadsheet",
     name: str,
     integration: IntegrationId | None,
-    providers: Mapping[str, SignInRules],
+    apps: SignInApps,
     vault: Vault,
+    form: JsonObject | None = None,
 ) -> str:
     """The address a person signs in at; its state is theirs, valid ten minutes, once.
 
-    `providers` has the operator's apps by who signs people in. Raises NotConfigured, and for `integration`
-    ValidationFailed, WrongState.
+    `form` names the person's own app, where the kind takes one. Raises NotConfigured, ValidationFailed, and
+    for `integration` WrongState.
     """
     if integration is not None:
         await _reconnectable(tx, actor, integration, kind)
-    facts = vault.connectors[kind].facts
-    rules = providers.get(facts.sign_in_provider)
-    if rules is None:
-        raise NotConfigured(
-            f"The operator has not set up the sign-in to {facts.sign_in_provider.capitalize()}."
-        )
+    rules = apps.rules_of(vault.connectors[kind], form)
     state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
-    key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=verifier)
+    text = json.dumps({"verifier": verifier, "form": form})
+    key_no, sealed = await vaults.seal_text(tx, vault, actor.org, field="sign_in", text=text)
     pending = sign_ins.SignIn(session_hash, actor.org, integration, kind, name, key_no, sealed)
     await sign_ins.insert(tx, actor.org, _hash(state), sign_in=pending, expires_at=tx.now + _LASTS)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
     query = {
         "response_type": "code",
         "client_id": rules.client_id,
-        "redirect_uri": rules.redirect_uri,
-        "scope": f"{_SCOPES} {facts.sign_in_scopes}",
+        "redirect_uri": apps.redirect_uri,
+        **({"scope": rules.scope} if rules.scope else {}),
         "state": state,
         "code_challenge": challenge.rstrip(b"=").decode("ascii"),
         "code_challenge_method": "S256",
         **dict(rules.parameters),
     }
-    return f"{rules.authorize_url}?{urlencode(query)}"
+    return f"{rules.authorize_url}{'&' if '?' in rules.authorize_url else '?'}{urlencode(query)}"
 
 
 async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId, kind: str) -> None:
@@ -116,87 +157,125 @@ async def _reconnectable(tx: Tx, actor: Actor, integration: IntegrationId, kind:
 
 
 @dataclass(frozen=True, slots=True)
+class _Begun:
+    """A sign-in under way, opened."""
+
+    row: sign_ins.SignIn
+    verifier: str
+    form: JsonObject | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """What a code was exchanged for, and the account's address when it is told."""
+
+    access: Secret
+    refresh: Secret | None
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SignInExchange:
     """The exchange of an authorization code for tokens."""
 
     engine: Engine
     clock: Clock
     vault: Vault
-    providers: Mapping[str, SignInRules]
+    apps: SignInApps
 
     async def finish(self, actor: Actor, session_hash: str, *, state: str, code: str | None) -> SignedIn:
         """Consumes the state, exchanges the code and checks the account; stores nothing.
 
-        Raises Failed.
+        Raises SignInFailed.
         """
         take = partial(self._take, actor=actor, state=state)
-        pending = await self.engine.write(self.clock.now(), take, org=actor.org)
-        if pending is None or not secrets.compare_digest(pending[0].session_hash, session_hash):
+        begun = await self.engine.write(self.clock.now(), take, org=actor.org)
+        if begun is None or not secrets.compare_digest(begun.row.session_hash, session_hash):
             raise SignInFailed("state")
         if code is None:
             raise SignInFailed("denied")
-        begun, verifier = pending
         try:
-            refresh, label = await self._exchange(actor, begun.kind, code, verifier)
-        except CallError as error:
+            rules = self.apps.rules_of(self.vault.connectors[begun.row.kind], begun.form)
+            tokens = await self._exchange(actor, begun, rules, code)
+        except (CallError, NotConfigured, ValidationFailed) as error:
             raise SignInFailed("exchange") from error
-        return SignedIn(begun.name, begun.integration, await self._tried(actor, begun, refresh, label))
+        return SignedIn(begun.row.name, begun.row.integration, await self._tried(actor, begun, tokens))
 
-    async def _take(self, tx: Tx, *, actor: Actor, state: str) -> tuple[sign_ins.SignIn, str] | None:
-        begun = await sign_ins.take(tx, actor.org, _hash(state))
-        if begun is None:
+    async def _take(self, tx: Tx, *, actor: Actor, state: str) -> _Begun | None:
+        row = await sign_ins.take(tx, actor.org, _hash(state))
+        if row is None:
             return None
-        verifier = await vaults.open_text(
-            tx, self.vault, actor.org, field="sign_in", key_no=begun.key_no, sealed=begun.verifier
+        text = await vaults.open_text(
+            tx, self.vault, actor.org, field="sign_in", key_no=row.key_no, sealed=row.verifier
         )
-        return begun, verifier
+        opened = json.loads(text)
+        return _Begun(row, opened["verifier"], opened["form"])
 
-    def _provider(self, kind: str) -> str:
-        return self.vault.connectors[kind].facts.sign_in_provider
-
-    def _rules(self, kind: str) -> SignInRules:
-        """Returns the app that the sign-in is at. Raises SignInFailed when it is out of use."""
-        rules = self.providers.get(self._provider(kind))
-        if rules is None:
-            raise SignInFailed("exchange")
-        return rules
-
-    async def _exchange(self, actor: Actor, kind: str, code: str, verifier: str) -> tuple[Secret, str | None]:
-        """The refresh token, and the account's address when it is told."""
-        rules = self._rules(kind)
-        link = PlatformEndpoint(kind, rules.token_url, None, Timeouts(), RateLimit(), f"sign-in {actor.org}")
+    async def _exchange(self, actor: Actor, begun: _Begun, rules: SignInRules, code: str) -> _Tokens:
+        """Exchanges the code. Raises CallError."""
+        kind = begun.row.kind
+        proof = Basic(Secret(quote_plus(rules.client_id)), _quoted(rules.client_secret))
+        link = PlatformEndpoint(
+            kind,
+            rules.token_url,
+            proof if rules.has_basic_auth else None,
+            Timeouts(),
+            RateLimit(),
+            f"sign-in {actor.org}",
+        )
         http = self.vault.outbound.management_client(actor.org, None, link)
-        answer = await http.post_form(
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "code_verifier": verifier,
-                "client_id": rules.client_id,
-                "redirect_uri": rules.redirect_uri,
-            },
-            secret=("client_secret", rules.client_secret),
-        )
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "code_verifier": begun.verifier,
+            "redirect_uri": self.apps.redirect_uri,
+        }
+        if rules.has_basic_auth:
+            answer = await http.post_form(form)
+        else:
+            secret = "client_secret", rules.client_secret
+            answer = await http.post_form({**form, "client_id": rules.client_id}, secret=secret)
         if not answer.ok:
             raise Unauthorized
-        token_response = answer.json()
-        refresh = token_response.get("refresh_token") if isinstance(token_response, dict) else None
-        if not isinstance(token_response, dict) or not isinstance(refresh, str) or not refresh:
-            raise UnusableResponse("the sign-in gave no lasting token")
-        self.vault.register.add(refresh, str(token_response.get("access_token", "")))
-        return Secret(refresh), _address(token_response.get("id_token"))
+        return self._tokens(begun, answer.json())
 
-    async def _tried(
-        self, actor: Actor, begun: sign_ins.SignIn, refresh: Secret, label: str | None
-    ) -> CheckedSettings:
-        look = partial(_subject, org_actor=actor, begun=begun)
-        subject = await self.engine.read(self.clock.now(), look, org=actor.org)
-        plain = {"sign_in": self._provider(begun.kind)} | ({"account": label} if label else {})
-        settings = ConnectionSettings(plain, {"refresh_token": refresh}, Auth.USER_SIGN_IN, subject=subject)
-        opened = ConnectionSecrets(begun.integration or _NEW, settings.plain, settings.sealed)
-        health = await connecting.look(self.vault, actor.org, begun.kind, opened)
+    def _tokens(self, begun: _Begun, answer: Decoded) -> _Tokens:
+        """Returns the tokens of an answer. Raises UnusableResponse without one that lasts."""
+        fields = answer if isinstance(answer, dict) else {}
+        access, refresh = fields.get("access_token"), fields.get("refresh_token")
+        lasts = begun.form is not None and "expires_in" not in fields
+        has_refresh = isinstance(refresh, str) and bool(refresh)
+        if not isinstance(access, str) or not access or not (has_refresh or lasts):
+            raise UnusableResponse("the sign-in gave no lasting token")
+        self.vault.register.add(access, *([str(refresh)] if has_refresh else []))
+        kept = Secret(str(refresh)) if has_refresh else None
+        return _Tokens(Secret(access), kept, _address(fields.get("id_token")))
+
+    async def _tried(self, actor: Actor, begun: _Begun, tokens: _Tokens) -> CheckedSettings:
+        row, connector = begun.row, self.vault.connectors[begun.row.kind]
+        if isinstance(connector, SignsInWithOwnApp):
+            settings = connector.signed_in(
+                begun.form or {}, access_token=tokens.access, refresh_token=tokens.refresh
+            )
+        elif tokens.refresh is None:
+            raise SignInFailed("exchange")
+        else:
+            find = partial(_subject, org_actor=actor, begun=row)
+            subject = await self.engine.read(self.clock.now(), find, org=actor.org)
+            plain = {"sign_in": connector.facts.sign_in_provider}
+            plain |= {"account": tokens.label} if tokens.label else {}
+            sealed = {FIELD: tokens.refresh}
+            settings = ConnectionSettings(plain, sealed, Auth.USER_SIGN_IN, subject=subject)
+        opened = ConnectionSecrets(row.integration or _NEW, settings.plain, settings.sealed)
+        health, latest = await connecting.look(self.vault, actor.org, row.kind, opened)
         if not health.ok:
             raise SignInFailed("exchange")
-        return CheckedSettings(begun.kind, settings, health, self.clock.now())
+        return CheckedSettings(row.kind, with_latest(settings, latest), health, self.clock.now())
+
+
+def _quoted(secret: Secret) -> Secret:
+    """Returns a secret as it stands in HTTP Basic (RFC 6749, 2.3.1)."""
+    return Secret(quote_plus(secret.reveal()))
 
 
 async def _subject(tx: Tx, *, org_actor: Actor, begun: sign_ins.SignIn) -> str:

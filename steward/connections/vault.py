@@ -85,15 +85,20 @@ async def open_secrets(tx: Tx, vault: Vault, connection: Connection) -> Connecti
     for field in await connections.secrets(tx, org, integration):
         if field.expires_at is not None and field.expires_at <= tx.now:
             continue
-        wrapped = await connections.data_key(tx, org, field.key_no)
-        if wrapped is None:
-            continue
-        data_key = unwrap(wrapped.wrapped, vault.masters, org_id=org, key_no=wrapped.key_no)
-        context = SealContext(org, integration, field.field, field.version, field.key_no)
-        opened[field.field] = Secret(open_sealed(field.sealed, data_key, context).decode("utf-8"))
+        if await connections.data_key(tx, org, field.key_no) is not None:
+            opened[field.field] = await open_field(tx, vault, org, integration, field)
     vault.register.add(*opened.values())
     account_facts = connection.currency, connection.zone, connection.facts
     return ConnectionSecrets(integration, plain(connection), opened, *account_facts)
+
+
+async def open_field(
+    tx: Tx, vault: Vault, org: OrgId, integration: IntegrationId, field: SealedField
+) -> Secret:
+    """Opens one secret of a connection. Raises CannotOpen."""
+    data_key = await opening_key(tx, vault, org, field.key_no)
+    context = SealContext(org, integration, field.field, field.version, field.key_no)
+    return Secret(open_sealed(field.sealed, data_key, context).decode("utf-8"))
 
 
 def plain(connection: Connection) -> dict[str, str]:

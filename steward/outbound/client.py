@@ -60,7 +60,7 @@ class Outbound:
     """Creates clients; app.py builds it once. `jitter` returns numbers from 0 up to 1."""
 
     def __init__(self, transport: HttpTransport, *, jitter: Callable[[], float] = random.random) -> None:
-        self._transport = transport
+        self.transport = transport
         self._jitter = jitter
 
     def read_client(
@@ -77,18 +77,16 @@ class Outbound:
         `check_cancelled` is awaited before each request and may raise to end the reading. Raises CallRefused
         on the connection's address.
         """
-        target = self._transport.target(org, integration_id, endpoint)
+        target = self.transport.target(org, integration_id, endpoint)
         return ReadClient(
-            self._transport, target, self._jitter, urgency=urgency, check_cancelled=check_cancelled
+            self.transport, target, self._jitter, urgency=urgency, check_cancelled=check_cancelled
         )
 
     def write_client(
         self, grant: WriteGrant, integration_id: IntegrationId, endpoint: PlatformEndpoint
     ) -> "WriteClient":
         """Returns a client for the effects of `grant`. Raises CallRefused on the connection's address."""
-        return WriteClient(
-            self._transport, self._transport.target(grant.org, integration_id, endpoint), grant
-        )
+        return WriteClient(self.transport, self.transport.target(grant.org, integration_id, endpoint), grant)
 
     def management_client(
         self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint
@@ -98,7 +96,7 @@ class Outbound:
         Raises CallRefused on the address.
         """
         return ManagementClient(
-            self._transport, self._transport.target(org, integration_id, endpoint), self._jitter
+            self.transport, self.transport.target(org, integration_id, endpoint), self._jitter
         )
 
     def web_read_client(self, org: OrgId, *, check_cancelled: CancelCheck | None = None) -> WebReadClient:
@@ -106,21 +104,21 @@ class Outbound:
 
         `check_cancelled` as in `read_client`.
         """
-        return WebReadClient(self._transport, org, check_cancelled=check_cancelled)
+        return WebReadClient(self.transport, org, check_cancelled=check_cancelled)
 
     def web_write_client(self, grant: WriteGrant) -> WebWriteClient:
         """Returns a client that sends to addresses without a connection, for the effects of `grant`."""
-        return WebWriteClient(self._transport, grant)
+        return WebWriteClient(self.transport, grant)
 
     def notice_client(
         self, org: OrgId, integration_id: IntegrationId | None, endpoint: PlatformEndpoint, path: str = ""
     ) -> NoticeHttp:
         """Returns a client that posts notices to one path alone. Raises CallRefused on the address."""
-        return NoticeHttp(self._transport, self._transport.target(org, integration_id, endpoint), path)
+        return NoticeHttp(self.transport, self.transport.target(org, integration_id, endpoint), path)
 
     async def aclose(self) -> None:
         """Closes every socket."""
-        await self._transport.aclose()
+        await self.transport.aclose()
 
 
 class ReadClient:
@@ -578,19 +576,21 @@ class ManagementClient:
             raise WrongAddress
         return response
 
-    async def post_form(self, form: Mapping[str, str], *, secret: tuple[str, Secret]) -> PlatformResponse:
+    async def post_form(
+        self, form: Mapping[str, str], *, secret: tuple[str, Secret] | None = None
+    ) -> PlatformResponse:
         """Posts a form once; `secret` is the name and value of its secret field. Raises CallError."""
-        name, value = secret
-        self._transport.register.add(value.reveal())
-        content = urlencode({**form, name: value.reveal()}).encode("ascii")
-        kind = {"content-type": "application/x-www-form-urlencoded"}
+        sealed = {} if secret is None else {secret[0]: secret[1].reveal()}
+        self._transport.register.add(*sealed.values())
+        content = urlencode({**form, **sealed}).encode("ascii")
         endpoint = self._target.endpoint
         request = OutboundRequest(
             "POST",
             endpoint.base_url,
             "sign-in",
             content=content,
-            headers=kind,
+            headers={"content-type": "application/x-www-form-urlencoded"},
+            credentials=endpoint.credentials,
             timeout_s=endpoint.timeouts.read_s,
         )
         try:

@@ -1,9 +1,10 @@
 """Where a connection's calls go: address, credentials, rate limit and timeouts; no sockets."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Self, TypeAlias
+from typing import Protocol, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from steward.outbound.documents import DocumentRegistry
@@ -77,15 +78,35 @@ class ClientCredentials:
     has_basic_auth: bool = False
 
 
+class LeasedToken(Protocol):
+    """A refresh token that nobody else exchanges meanwhile; `keep` stores the one that replaces it."""
+
+    @property
+    def current(self) -> Secret:
+        """The newest token."""
+        ...
+
+    async def keep(self, token: Secret) -> None:
+        """Stores the token that the server gave in place of it."""
+        ...
+
+
+TokenLease: TypeAlias = Callable[[], AbstractAsyncContextManager[LeasedToken]]
+
+
 @dataclass(frozen=True, slots=True)
 class UserSignIn:
-    """A person's refresh token, exchanged at `token_url` with the app they signed in to."""
+    """A person's refresh token, exchanged at `token_url` with the app they signed in to.
+
+    Under `lease` the newest token is exchanged, and the one that replaces it is kept.
+    """
 
     client_id: str
     client_secret: Secret
     refresh_token: Secret
     token_url: str
     has_basic_auth: bool = False
+    lease: TokenLease | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,30 @@ import asyncio
 import base64
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Protocol
 from urllib.parse import quote_plus, urlencode
 
 import jwt
 
 from steward.clock import Clock
-from steward.outbound.endpoint import ClientCredentials, ServiceAccount, TokenExchange, UserSignIn
+from steward.model.ids import IntegrationId, OrgId
+from steward.outbound.endpoint import (
+    ClientCredentials,
+    LeasedToken,
+    ServiceAccount,
+    TokenExchange,
+    TokenLease,
+    UserSignIn,
+)
 from steward.outbound.errors import CallRefused, PlatformUnavailable, Unauthorized, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
 from steward.security.rsa_keys import load_rsa_key
 from steward.telemetry.redact import Register, Secret
 
 _MAX_TOKENS = 1_000
+EXCHANGE_S = 60.0  # of one under a lease, which lasts longer
 _MAX_LIFETIME_S = 24 * 3600
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _REFUSED = {
@@ -29,10 +40,19 @@ Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[PlatformResponse]]
 _UNNAMED_LIFETIME_S = 3600  # of a token whose answer names none (RFC 6749, 5.1)
 
 
+class RefreshTokens(Protocol):
+    """Where the refresh tokens of kept connections are."""
+
+    def leased(self, org: OrgId, integration: IntegrationId) -> AbstractAsyncContextManager[LeasedToken]:
+        """Leases the newest token of a connection."""
+        ...
+
+
 @dataclass(slots=True)
 class _Token:
     value: Secret
     valid_until: float
+    refresh_token: Secret | None = None
 
 
 def _lifetime(answer: Mapping[str, Decoded]) -> int | None:
@@ -51,18 +71,26 @@ class TokenCache:
         self._register = register
         self._tokens: OrderedDict[TokenExchange, _Token] = OrderedDict()
         self._locks: dict[TokenExchange, asyncio.Lock] = {}
+        self._exchanges: set[asyncio.Future[_Token]] = set()
 
     async def get(self, account: TokenExchange, post: Post) -> Secret:
         """Returns a valid token of `account`; without a cached one it calls `post(token_url, body, headers)`.
 
-        Raises Unauthorized, PlatformUnavailable, UnusableResponse.
+        An exchange under a lease goes on when the caller no longer waits for it. Raises Unauthorized,
+        PlatformUnavailable, UnusableResponse.
         """
         lock = self._locks.setdefault(account, asyncio.Lock())
         async with lock:
             cached = self._tokens.get(account)
             if cached is not None and self._clock.monotonic() < cached.valid_until:
                 return cached.value
-            token = await self._exchange(account, post)
+            if isinstance(account, UserSignIn) and account.lease is not None:
+                exchange = asyncio.ensure_future(self._exchange_leased(account, post, account.lease))
+                self._exchanges.add(exchange)
+                exchange.add_done_callback(self._exchanges.discard)
+                token = await asyncio.shield(exchange)
+            else:
+                token = await self._exchange(account, post)
             self._tokens[account] = token
             self._tokens.move_to_end(account)
         while len(self._tokens) > _MAX_TOKENS:
@@ -73,6 +101,16 @@ class TokenCache:
     def forget(self, account: TokenExchange) -> None:
         """Drops a token that the platform no longer accepts."""
         self._tokens.pop(account, None)
+
+    async def _exchange_leased(self, account: UserSignIn, post: Post, lease: TokenLease) -> _Token:
+        async with lease() as leased:
+            async with asyncio.timeout(EXCHANGE_S):
+                token = await self._exchange(replace(account, refresh_token=leased.current), post)
+            new = token.refresh_token
+            if new is not None and new.reveal() != leased.current.reveal():
+                await leased.keep(new)
+                self._tokens[replace(account, refresh_token=new)] = token
+        return token
 
     async def _exchange(self, account: TokenExchange, post: Post) -> _Token:
         form, headers = self._form(account), {}
@@ -95,7 +133,12 @@ class TokenCache:
         if not isinstance(token, str) or not token or lifetime_s is None or lifetime_s < 1:
             raise UnusableResponse("the sign-in gave no token")
         self._register.add(token)
-        return _Token(Secret(token), self._clock.monotonic() + 0.8 * min(lifetime_s, _MAX_LIFETIME_S))
+        refresh = decoded.get("refresh_token")
+        new = Secret(refresh) if isinstance(refresh, str) and refresh else None
+        if new is not None:
+            self._register.add(new)
+        valid_until = self._clock.monotonic() + 0.8 * min(lifetime_s, _MAX_LIFETIME_S)
+        return _Token(Secret(token), valid_until, new)
 
     def _form(self, account: TokenExchange) -> dict[str, str]:
         if isinstance(account, ServiceAccount):

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TypeAlias
 from urllib.parse import quote, unquote_plus, urlencode, urlsplit, urlunsplit
 
@@ -59,7 +60,7 @@ from steward.outbound.sockets import (
     certificate_problem,
     public_tls_context,
 )
-from steward.outbound.tokens import TokenCache
+from steward.outbound.tokens import RefreshTokens, TokenCache
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 
@@ -159,6 +160,7 @@ class HttpTransport:
         )
         self._limiters = RateLimiters(clock)
         self._tokens = TokenCache(clock, register)
+        self.refresh_tokens: RefreshTokens | None = None  # app.py sets it: they are kept above this layer
         self._process_slots = asyncio.Semaphore(_PROCESS_CALLS)
         self._pools: OrderedDict[PoolKey, GuardedTransport] = OrderedDict()
         self._busy: dict[PoolKey, int] = {}
@@ -169,6 +171,13 @@ class HttpTransport:
         Raises CallRefused on its address.
         """
         self.register.add(*_secret_texts(endpoint.credentials))
+        if (
+            isinstance(endpoint.credentials, UserSignIn)
+            and self.refresh_tokens
+            and integration_id is not None
+        ):
+            lease = partial(self.refresh_tokens.leased, org, integration_id)
+            endpoint = replace(endpoint, credentials=replace(endpoint.credentials, lease=lease))
         private_hosts = frozenset() if endpoint.public_only else self.private_hosts
         judged = mail_origin if is_mail_address(endpoint.base_url) else origin_of
         origin = judged(endpoint.base_url, private_hosts)
@@ -366,6 +375,8 @@ class HttpTransport:
             return (await self._tokens.get(account, post)).reveal()
         except CallError as error:
             raise RequestFailed(error, not_sent=True) from None
+        except TimeoutError:
+            raise RequestFailed(CallTimedOut("The sign-in did not answer in time."), not_sent=True) from None
 
     async def _exchange(
         self, target: Target, request: OutboundRequest, headers: Mapping[str, str]

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.queries import HTTP, HttpQuery
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.http_api.connector import CONNECTOR, HttpApiConnector
@@ -43,7 +43,7 @@ every_sign_in = pytest.mark.parametrize("sign_in", SIGN_INS)
 
 def connector() -> HttpApiConnector:
     """The connector as an operator without private hosts has it."""
-    options = Options(frozenset(), 20.0, "https://sheets.example", "https://token.example", ())
+    options = Options(frozenset(), 20.0, "https://sheets.example", SignInClient("https://token.example"), ())
     return CONNECTOR.from_options(options)
 
 

@@ -1,6 +1,6 @@
 """A person signs in to their spreadsheets: PKCE, a state once and of one session, refresh, revocation."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -37,7 +37,7 @@ async def bare(database_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIter
     await opened.service.close()
 
 
-def providers(shop: Shop) -> Mapping[str, sign_in.SignInRules]:
+def apps(shop: Shop) -> sign_in.SignInApps:
     """As wired."""
     return shop.service.context.rules.sign_in
 
@@ -48,7 +48,7 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
     address = await shop.write(
         partial(
             sign_in.start_sign_in, actor=shop.owner, session_hash=SESSION, name="My sheets",
-            integration=integration, providers=providers(shop), vault=vault,
+            integration=integration, apps=apps(shop), vault=vault,
         )
     )  # fmt: skip
     asked = parse_qs(urlsplit(address).query)
@@ -64,7 +64,7 @@ async def begun(shop: Shop, integration: IntegrationId | None = None) -> dict[st
 async def finished(shop: Shop, back: dict[str, str], session: str = SESSION) -> SignedIn:
     """The way back."""
     context = shop.service.context
-    way = SignInExchange(context.engine, context.clock, context.vault, providers(shop))
+    way = SignInExchange(context.engine, context.clock, context.vault, apps(shop))
     return await way.finish(shop.owner, session, state=back["state"], code=back.get("code"))
 
 
@@ -81,7 +81,7 @@ async def signed_in(shop: Shop) -> Connection:
 async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop) -> None:
     """Refreshed when the token is old; StepTarget.
 
-    See docs/design/api/connections.md#google-sign-in and docs/design/connectors.md#google-sheets.
+    See docs/design/api/connections.md#sign-in and docs/design/connectors.md#google-sheets.
     """
     made = await signed_in(bare)
     assert (made.auth, made.state) == (Auth.USER_SIGN_IN, ConnectionState.CONNECTED)
@@ -119,7 +119,7 @@ async def test_a_signed_in_account_reads_the_spreadsheet_a_step_names(bare: Shop
 
 
 async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Shop) -> None:
-    """Denied, state, exchange. See docs/design/api/connections.md#google-sign-in."""
+    """Denied, state, exchange. See docs/design/api/connections.md#sign-in."""
     back = await begun(bare)
     with pytest.raises(SignInFailed, match="state"):
         await finished(bare, back, session="6" * 64)
@@ -140,19 +140,19 @@ async def test_a_state_is_good_once_for_ten_minutes_and_for_its_session(bare: Sh
 async def test_a_sign_in_begins_only_where_it_can_end(bare: Shop) -> None:
     """503 not_configured without the operator's app; the connection is one by sign-in.
 
-    See docs/design/api/connections.md#google-sign-in.
+    See docs/design/api/connections.md#sign-in.
     """
     vault, owner = bare.service.context.vault, bare.owner
     begin = partial(sign_in.start_sign_in, actor=owner, session_hash=SESSION, name="x", vault=vault)
     with pytest.raises(NotConfigured):
-        await bare.write(partial(begin, integration=None, providers={}))
+        await bare.write(partial(begin, integration=None, apps=sign_in.SignInApps()))
     with pytest.raises(ValidationFailed):
-        await bare.write(partial(begin, integration=IntegrationId(999), providers=providers(bare)))
+        await bare.write(partial(begin, integration=IntegrationId(999), apps=apps(bare)))
     made = await signed_in(bare)
     with pytest.raises(WrongState):
-        await bare.write(partial(begin, integration=made.integration_id, providers=providers(bare)))
+        await bare.write(partial(begin, integration=made.integration_id, apps=apps(bare)))
     woo = bare.world.described()["woocommerce"]
     keys = {name: woo[name] for name in ("url", "consumer_key", "consumer_secret")}
     other = await bare.connect("woocommerce", keys)
     with pytest.raises(ValidationFailed):
-        await bare.write(partial(begin, integration=other.integration_id, providers=providers(bare)))
+        await bare.write(partial(begin, integration=other.integration_id, apps=apps(bare)))

@@ -119,17 +119,17 @@ def sign_in_settings(clock: FakeClock) -> dict[str, str]:
 async def signed_in(shop: Shop, kind: str = "gmail") -> tuple[Connection, str]:
     """Signs the owner in as in a browser; returns the connection and the scopes that were asked for."""
     context = shop.service.context
-    providers = context.rules.sign_in
+    apps = context.rules.sign_in
     address = await shop.write(
         partial(
             sign_in.start_sign_in, actor=shop.owner, session_hash=SESSION, kind=kind, name="Mailbox",
-            integration=None, providers=providers, vault=context.vault,
+            integration=None, apps=apps, vault=context.vault,
         )
     )  # fmt: skip
     async with httpx.AsyncClient(transport=shop.world.transport()) as browser:
         answer = await browser.get(address)
     back = {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
-    exchange = SignInExchange(context.engine, context.clock, context.vault, providers)
+    exchange = SignInExchange(context.engine, context.clock, context.vault, apps)
     signed = await exchange.finish(shop.owner, SESSION, state=back["state"], code=back.get("code"))
     kept = await shop.write(
         partial(connect.connect, actor=shop.owner, name=signed.name, tried=signed.tried, vault=context.vault)

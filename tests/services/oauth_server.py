@@ -1,9 +1,11 @@
 """An OAuth 2 server by RFC 6749, 7636 and 9700: codes with PKCE, and refresh tokens that may rotate."""
 
+import asyncio
 import base64
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.services.fakes import FakeAnswer, FakeService, SeenRequest
@@ -13,7 +15,10 @@ CLIENT_ID, CLIENT_SECRET = "app-1", "app secret 1"
 
 @dataclass
 class OAuthServer:
-    """The server at one host; `rotates`: a refresh token is good once, and using one again ends them all."""
+    """The server at one host; `rotates`: a refresh token is good once, and using one again ends them all.
+
+    Without `gives_refresh` its access tokens last. `exchanged` is set by each refresh.
+    """
 
     host: str
     rotates: bool = False
@@ -24,6 +29,9 @@ class OAuthServer:
     spent: set[str] = field(default_factory=set)
     access_tokens: set[str] = field(default_factory=set)
     number: int = 0
+    gives_refresh: bool = True
+    rejects: bool = False  # whether the API behind it rejects its tokens
+    exchanged: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def authorize_url(self) -> str:
@@ -77,9 +85,10 @@ class OAuthServer:
             or form["redirect_uri"] != asked["redirect_uri"]
         ):
             return 400, {"error": "invalid_grant"}
-        return self._tokens(self._new_refresh())
+        return self._tokens(self._new_refresh() if self.gives_refresh else None)
 
     def _by_refresh(self, token: str) -> FakeAnswer:
+        self.exchanged.set()
         if token in self.spent:  # used a second time: whoever has it may have stolen it
             self.refresh_tokens.clear()
         if token not in self.refresh_tokens:
@@ -98,7 +107,9 @@ class OAuthServer:
     def _tokens(self, refresh: str | None) -> FakeAnswer:
         access = self._next("access")
         self.access_tokens.add(access)
-        answer = {"access_token": access, "token_type": "Bearer", "expires_in": self.lifetime_s}
+        answer: dict[str, Any] = {"access_token": access, "token_type": "Bearer"}
+        if self.gives_refresh:
+            answer["expires_in"] = self.lifetime_s
         return 200, answer | ({"refresh_token": refresh} if refresh else {})
 
     def _next(self, kind: str) -> str:

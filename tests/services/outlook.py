@@ -100,7 +100,7 @@ async def signed_in_at(shop: Shop, server: OAuthServer, kind: str = "microsoft_o
     address = await shop.write(
         partial(
             sign_in.start_sign_in, actor=shop.owner, session_hash=SESSION, kind=kind, name="Mailbox",
-            integration=None, providers=context.rules.sign_in, vault=context.vault,
+            integration=None, apps=context.rules.sign_in, vault=context.vault,
         )
     )  # fmt: skip
     back = server.consent(address)

@@ -1,7 +1,7 @@
 """Accounts of HTTP APIs in the web app: connected, proposed to the steps of an import, changed later."""
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from tests.imports.exports import chain, node
 from tests.web.conftest import Look
@@ -10,6 +10,16 @@ from tests.web.site import WebSite
 from tests.web.workflows import kept_import
 
 SECRET = "a-key-of-the-partner-5521"
+
+
+async def _look_at_the_sign_in(page: Page, host: str) -> None:
+    """Fills in part of the form of a person's own app, and goes back to the keys."""
+    await page.get_by_label("By signing in in the browser").check()
+    await expect(page.get_by_text("/app/connections/sign-in/callback")).to_be_visible()
+    await page.get_by_label("Hosts the key may be sent to").fill(host)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page.get_by_text("This field is required.")).to_have_count(4)
+    await page.get_by_label("With a key").check()
 
 
 @pytest.mark.parametrize("size", ["desk", "phone"])
@@ -30,6 +40,7 @@ async def test_an_account_is_connected_and_bound_to_the_steps_of_its_hosts(
     page = seen.page
     await seen.open("/connections/new?kind=http_api")
     await page.get_by_label("Name", exact=True).fill(f"Partner {size}")
+    await _look_at_the_sign_in(page, host)
     await page.get_by_label("Which keys").select_option(label="A key in a header")
     await expect(page.get_by_label("Token", exact=True)).to_have_count(0)
     await page.get_by_label("Hosts the key may be sent to").fill("not a host")

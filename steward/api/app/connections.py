@@ -47,6 +47,7 @@ class KindRecord(msgspec.Struct):
     auth: list[str]
     settings_schema: Mapping[str, Any]
     sign_in: str | None = None
+    sign_in_schema: Mapping[str, Any] | None = None
 
 
 class KindsAnswer(msgspec.Struct):
@@ -128,6 +129,7 @@ async def kinds(tx: Tx, call: ApiCall) -> Answer:
                 [str(auth) for auth in connector.facts.auth],
                 connector.facts.settings_schema,
                 connector.facts.sign_in_provider.capitalize() or None,
+                connector.facts.sign_in_schema,
             )
             for kind, connector in connectors
         ]

@@ -1,4 +1,4 @@
-"""Signing in to accounts at Google and Microsoft, in the web app alone."""
+"""Signing in to accounts in the browser, in the web app alone."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -10,7 +10,7 @@ from pydantic import Field
 from steward.api.app.connections import vault_of
 from steward.api.app.session import seen
 from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, EmptyAnswer, Operation
-from steward.api.schema.fields import NameText, PlatformText, QueryParameters, RequestBody, Text
+from steward.api.schema.fields import NameText, OpenObject, PlatformText, QueryParameters, RequestBody, Text
 from steward.connections import connect as connecting
 from steward.connections import sign_in
 from steward.connections.sign_in import SignedIn, SignInExchange, SignInFailed
@@ -24,11 +24,15 @@ PAGE = "/connections"
 
 
 class AccountSignInBody(RequestBody):
-    """Which kind of account, under which name; `integration_id` signs that connection in anew."""
+    """Which kind of account, under which name; `integration_id` signs that connection in anew.
+
+    `settings` names the person's own app, for a kind that has a `sign_in_schema`.
+    """
 
     kind: PlatformText
     name: Annotated[NameText, Field(max_length=120)]
     integration_id: Annotated[int, Field(ge=1, le=9_007_199_254_740_991)] | None = None
+    settings: OpenObject | None = None
 
 
 class SignInAnswer(msgspec.Struct):
@@ -75,7 +79,8 @@ async def start(tx: Tx, call: ApiCall) -> Answer:
         kind=body.kind,
         name=body.name,
         integration=number,
-        providers=call.context.rules.sign_in,
+        apps=call.context.rules.sign_in,
+        form=body.settings,
         vault=vault_of(call),
     )
     return SignInAnswer(address)

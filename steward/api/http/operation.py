@@ -14,7 +14,7 @@ from steward.accounts.passwords import Hashing
 from steward.api.schema.fields import EmptyBody, QueryParameters, RequestBody
 from steward.clock import Clock
 from steward.connections.destinations import DestinationCache
-from steward.connections.sign_in import SignInRules
+from steward.connections.sign_in import SignInApps
 from steward.database.engine.base import Engine, Tx
 from steward.database.engine.disk_space import Space
 from steward.events.receive import Intake
@@ -54,7 +54,7 @@ class Rules:
     undo_for: timedelta = timedelta(days=365)
     settle_quiet: timedelta = timedelta(seconds=120)
     imports_kept: int = 100
-    sign_in: Mapping[str, SignInRules] = field(default_factory=dict)
+    sign_in: SignInApps = field(default_factory=SignInApps)
     mail: bool = False
     quiet_periods: int = 3
 

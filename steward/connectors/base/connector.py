@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 from steward.connectors.base.deliveries import EventSource, TopicSpec
 from steward.connectors.base.options import Options
@@ -29,6 +29,7 @@ from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import (
     CallError,
 )
+from steward.telemetry.redact import Secret
 
 A = TypeVar("A", contravariant=True)
 P = TypeVar("P")
@@ -69,7 +70,8 @@ class ConnectorFacts:
     """Constants of a connector, checked when it is loaded.
 
     `sign_in_scopes` are what a person who signs in is asked to allow, `sign_in_provider` names who
-    signs them in with the operator's app.
+    signs them in with the operator's app. With `sign_in_schema` the app is the person's own: the form that
+    names it.
     """
 
     id: str
@@ -84,6 +86,7 @@ class ConnectorFacts:
     max_event_bytes: int = 0
     sign_in_scopes: str = ""
     sign_in_provider: str = ""
+    sign_in_schema: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +262,33 @@ class Reader(Protocol):
 
         Returns parts for each, or words why there are none. Raises CallError.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OwnApp:
+    """An app of the person's own at an OAuth 2 server, as the form of a sign-in names it."""
+
+    client_id: str
+    client_secret: Secret
+    authorize_url: str
+    token_url: str
+    scope: str
+    has_basic_auth: bool
+
+
+@runtime_checkable
+class SignsInWithOwnApp(Protocol):
+    """A connector whose accounts a person signs in to with an app of their own."""
+
+    def own_app(self, form: JsonObject) -> OwnApp:
+        """Returns the app that the form names. Raises BadSettings."""
+        ...
+
+    def signed_in(
+        self, form: JsonObject, *, access_token: Secret, refresh_token: Secret | None
+    ) -> ConnectionSettings:
+        """Returns the settings after a sign-in; without a refresh token the access token lasts."""
         ...
 
 

@@ -11,6 +11,7 @@ from steward.connectors.base.connector import (
     Destination,
     Health,
     HealthWarning,
+    OwnApp,
     WriteOperation,
 )
 from steward.connectors.base.deliveries import EventSource, TopicSpec
@@ -19,13 +20,22 @@ from steward.connectors.base.queries import HTTP, HttpQuery, ReadOp, RecordPage
 from steward.connectors.base.requests import RequestWriter, SendRequestOperation
 from steward.connectors.base.send_once import SendOnceReader
 from steward.connectors.base.settings import ConnectionSecrets, ConnectionSettings
-from steward.connectors.http_api.settings import SCHEMA, SIGN_INS, credentials_of, settings_of
+from steward.connectors.http_api.settings import (
+    SCHEMA,
+    SIGN_IN_SCHEMA,
+    SIGN_INS,
+    credentials_of,
+    own_app_of,
+    settings_of,
+    signed_in_settings,
+)
 from steward.model.connection import Auth
 from steward.model.json import JsonObject
 from steward.outbound.client import ManagementClient, ReadClient, WriteClient
 from steward.outbound.endpoint import PlatformEndpoint, RateLimit, Timeouts
 from steward.outbound.errors import CallError, PlatformUnavailable, Unauthorized, WrongAddress
 from steward.outbound.response import PlatformResponse
+from steward.telemetry.redact import Secret
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
@@ -56,7 +66,7 @@ class HttpApiConnector:
 
     topics: Mapping[str, TopicSpec] = {}
     events: EventSource | None = None
-    capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True, sign_in=True)
     reads: Mapping[str, ReadOp[Any, Any]] = {HTTP.name: HTTP}
     writes: Mapping[str, WriteOperation[Any]] = {SEND.name: SEND}
 
@@ -67,11 +77,12 @@ class HttpApiConnector:
             "http_api",
             "HTTP API",
             ConnectionKind.ACCOUNT,
-            (Auth.KEY,),
+            (Auth.KEY, Auth.USER_SIGN_IN),
             _RATE_LIMIT,
             self._timeouts,
             SCHEMA,
             self.capabilities,
+            sign_in_schema=SIGN_IN_SCHEMA,
         )
 
     @classmethod
@@ -82,6 +93,18 @@ class HttpApiConnector:
     def settings(self, form: JsonObject) -> ConnectionSettings:
         """Validates the hosts and one sign-in. Raises BadSettings."""
         return settings_of(form, self._private_hosts)
+
+    def own_app(self, form: JsonObject) -> OwnApp:
+        """Returns the app that the form of a sign-in names. Raises BadSettings."""
+        return own_app_of(form, self._private_hosts)
+
+    def signed_in(
+        self, form: JsonObject, *, access_token: Secret, refresh_token: Secret | None
+    ) -> ConnectionSettings:
+        """Returns the settings after a sign-in; without a refresh token the access token lasts."""
+        return signed_in_settings(
+            form, self._private_hosts, access_token=access_token, refresh_token=refresh_token
+        )
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Returns the endpoint at the first host; requests name one of the hosts. Raises BadSettings."""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
+from steward.connectors.base.connector import OwnApp
 from steward.connectors.base.settings import BadSettings, ConnectionSettings, unknown_settings
 from steward.model.connection import Auth
 from steward.model.json import JsonObject, JsonValue
@@ -253,3 +254,79 @@ def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Cr
                 plain.get("client_in") == "header",
             )
     raise BadSettings({"": ["This sign-in is no longer known. Reconnect the account."]})
+
+
+# What a person fills in before signing in with an app of their own; `authorize_url` is where they sign in.
+_AUTHORIZE = "authorize_url"
+_OF_SIGN_IN = ("person_client_id", "person_client_secret", "person_token_url")
+SIGN_IN_SCHEMA: JsonObject = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["hosts", _AUTHORIZE, *_OF_SIGN_IN],
+    "properties": {
+        "hosts": _FIELDS["hosts"],
+        _AUTHORIZE: {"type": "string", "title": "Address where people sign in", "maxLength": 2000},
+        "person_token_url": {**_FIELDS["person_token_url"], "title": "Address that gives tokens"},
+        "person_client_id": _FIELDS["person_client_id"],
+        "person_client_secret": _FIELDS["person_client_secret"],
+        "scope": _FIELDS["scope"],
+        "client_in": _FIELDS["client_in"],
+        "test_url": _FIELDS["test_url"],
+        "account": _FIELDS["account"],
+    },
+}
+
+
+def own_app_of(form: JsonObject, private_hosts: Collection[str]) -> OwnApp:
+    """Returns the app that the form of a sign-in names. Raises BadSettings."""
+    address = form.get(_AUTHORIZE)
+    errors: dict[str, list[str]] = {}
+    if not isinstance(address, str) or len(address) > 2000 or not _is_address(address, private_hosts):
+        errors[_AUTHORIZE] = ["Give a complete https address."]
+    properties = SIGN_IN_SCHEMA["properties"]
+    if isinstance(properties, Mapping):
+        errors |= unknown_settings(form, properties, "This is no setting of a sign-in.")
+    try:
+        plain, sealed = _signing_in(form, private_hosts)
+    except BadSettings as bad:
+        raise BadSettings({**bad.errors, **errors}) from None
+    if errors:
+        raise BadSettings(errors)
+    return OwnApp(
+        plain["person_client_id"],
+        sealed["person_client_secret"],
+        str(address),
+        plain["person_token_url"],
+        plain.get("scope", ""),
+        plain.get("client_in") == "header",
+    )
+
+
+def signed_in_settings(
+    form: JsonObject, private_hosts: Collection[str], *, access_token: Secret, refresh_token: Secret | None
+) -> ConnectionSettings:
+    """Returns the settings of an account that a person signed in to. Raises BadSettings."""
+    pending = settings_of(_as_keys(form), private_hosts)
+    plain = {**pending.plain, _AUTHORIZE: str(form[_AUTHORIZE])}
+    secret = pending.sealed["person_client_secret"]
+    sealed: dict[str, Secret] = {"person_client_secret": secret}
+    if refresh_token is None:
+        plain["sign_in"], sealed["token"] = "bearer", access_token
+    else:
+        sealed["refresh_token"] = refresh_token
+    return ConnectionSettings(
+        plain, sealed, Auth.USER_SIGN_IN, subject=pending.subject, domain=pending.domain
+    )
+
+
+def _signing_in(
+    form: JsonObject, private_hosts: Collection[str]
+) -> tuple[Mapping[str, str], Mapping[str, Secret]]:
+    pending = settings_of(_as_keys(form), private_hosts)
+    return pending.plain, pending.sealed
+
+
+def _as_keys(form: JsonObject) -> JsonObject:
+    """Returns the form with a token in place of the one that the sign-in will give."""
+    names = {"hosts", *_OF_SIGN_IN, *_OPTIONAL}
+    return {**{name: value for name, value in form.items() if name in names}, "refresh_token": "pending"}

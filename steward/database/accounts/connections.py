@@ -147,6 +147,27 @@ async def check_soon(tx: Tx, org: OrgId, integrations: Collection[IntegrationId]
         )
 
 
+async def lease_token(tx: Tx, org: OrgId, integration: IntegrationId, *, lease: str, until: datetime) -> bool:
+    """Takes the lease on a connection's refresh token; False while somebody else has it."""
+    touched = await tx.execute(
+        "UPDATE connections SET token_lease = :lease, token_leased_until = :until"
+        " WHERE org_id = :org AND integration_id = :integration"
+        " AND (token_leased_until IS NULL OR token_leased_until <= {now})",
+        {"org": org, "integration": integration, "lease": lease, "until": until},
+    )
+    return touched == 1
+
+
+async def release_token(tx: Tx, org: OrgId, integration: IntegrationId, *, lease: str) -> bool:
+    """Ends a lease; False when it is over and somebody else's."""
+    touched = await tx.execute(
+        "UPDATE connections SET token_lease = NULL, token_leased_until = NULL"
+        " WHERE org_id = :org AND integration_id = :integration AND token_lease = :lease",
+        {"org": org, "integration": integration, "lease": lease},
+    )
+    return touched == 1
+
+
 async def secrets(tx: Tx, org: OrgId, integration: IntegrationId) -> list[SealedField]:
     """The connection's sealed secrets."""
     rows = await tx.all(

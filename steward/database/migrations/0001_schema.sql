@@ -201,6 +201,8 @@ CREATE TABLE connections (
     subject {text} NOT NULL,
     checked_at {ms},
     check_at {ms} NOT NULL DEFAULT 0,
+    token_lease {text},
+    token_leased_until {ms},
     PRIMARY KEY (org_id, integration_id),
     UNIQUE (org_id, kind, subject)
 ) {rowless};

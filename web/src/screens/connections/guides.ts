@@ -98,6 +98,8 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
     hints: {
       hosts: "Such as api.example.com; several with spaces between. *.example.com is every name below it",
       test_url: "Such as https://api.example.com/me; it is only read",
+      authorize_url: "Such as https://example.com/oauth/authorize",
+      person_token_url: "Such as https://example.com/oauth/token",
       header_name: "Such as X-Api-Key",
       query_name: "Such as api_key",
       path_prefix: "Such as /bot",
@@ -172,7 +174,7 @@ export const GUIDES: Readonly<Record<string, Guide>> = {
   },
 };
 
-/** What became of a sign-in to a spreadsheet account (docs/design/api/connections.md#google-sign-in). */
+/** What became of a sign-in to a spreadsheet account (docs/design/api/connections.md#sign-in). */
 export const FAILED: Readonly<Record<string, string>> = {
   denied: "The sign-in was not allowed there, so nothing was connected. Try again and allow it.",
   state: "The sign-in took too long, or was begun in another browser. Nothing was connected; begin it again.",
