@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steward.connectors import ALL, build
-from steward.connectors.base.options import Options
+from steward.connectors.base.options import Options, SignInClient
 from steward.connectors.base.settings import BadSettings
 from steward.model.change import Recovery
 from steward.telemetry.redact import Secret
@@ -162,7 +162,9 @@ def test_times_are_the_connectors_own_unless_they_are_bounded() -> None:
     """A read has 60 s to its first byte, or the longer time an operator sets, and 30 s for the rest."""
 
     def made(read_s: float, bounded: bool) -> dict[str, tuple[float, float]]:
-        options = Options(frozenset(), read_s, "https://s.example", "https://t.example", (), bounded)
+        options = Options(
+            frozenset(), read_s, "https://s.example", SignInClient("https://t.example"), (), bounded
+        )
         times = {name: each.facts.timeouts for name, each in build(options).items()}
         kinds = ("woocommerce", "spreadsheet", "teams")
         return {name: (times[name].read_s, times[name].write_s) for name in kinds}

@@ -1,5 +1,6 @@
 """Nodes of services that an account of an HTTP API signs in to: their calls and what is handed on."""
 
+import base64
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -190,3 +191,46 @@ async def test_a_form_is_sent_as_the_service_takes_it(shop: Shop, api: Api) -> N
     assert request.headers["content-type"] == "application/x-www-form-urlencoded"
     assert request.content == b"name=Ann&address%5Bcity%5D=Riga+%26+Co"
     assert await handed_on(shop, run, "Read") == [{"id": "cus_3", "object": "customer"}]
+
+
+async def test_files_of_a_repository_are_read_and_changed(shop: Shop, api: Api) -> None:
+    """A change names what the file is now, and its path keeps its folders."""
+    account = await signed_in(shop, api, "api.github.com")
+    content = base64.b64encode(b"sku,stock\nT1,4\n").decode()
+
+    def respond(request: httpx.Request) -> Any:
+        if request.method == "GET":
+            return {
+                "name": "stock.csv",
+                "sha": "s1",
+                "encoding": "base64",
+                "content": content[:8] + "\n" + content[8:],
+            }
+        return {"content": {"path": "data/stock.csv"}, "commit": {"sha": "c1"}}
+
+    api.respond = respond
+    file = {"resource": "file", **REPOSITORY, "filePath": "data/stock #1.csv"}
+    committed = {**file, "commitMessage": "Stock", "additionalParameters": {"branch": {"branch": "main"}}}
+    steps = (
+        node("Get", "github", 1.1, {**file, "operation": "get", "additionalParameters": {}}),
+        node("Rows", "extractFromFile", 1, {"options": {}}),
+        node("Edit", "github", 1.1, {**committed, "operation": "edit", "fileContent": "={{ $json.sku }}"}),
+        code("Back", "return $('Get').all()"),
+        node("New", "github", 1.1, {**committed, "binaryData": True, "binaryPropertyName": "data"}),
+        node("Gone", "github", 1.1, {**committed, "operation": "delete"}),
+    )
+    named = {name: account for name in ("Get", "Edit", "New", "Gone")}
+    automation = await automated(shop, chain(*steps), accounts=named, send_mode="send")
+    run = await shop.until_settled(await shop.drained(automation))
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert {request.url.raw_path.partition(b"?")[0] for request in api.seen} == {
+        b"/repos/acme/shop/contents/data/stock%20%231.csv"
+    }
+    edit, new, gone = [request for request in api.seen if request.method != "GET"]
+    about = {"message": "Stock", "branch": "main"}
+    assert (edit.method, json.loads(edit.content)) == (
+        "PUT",
+        {**about, "content": base64.b64encode(b"T1").decode(), "sha": "s1"},
+    )
+    assert (new.method, json.loads(new.content)) == ("PUT", {**about, "content": content})
+    assert (gone.method, json.loads(gone.content)) == ("DELETE", {**about, "sha": "s1"})

@@ -21,8 +21,8 @@ class Options:
     sheets_url: str
     google: SignInClient
     teams_hosts: tuple[str, ...]
-    microsoft: SignInClient = SignInClient("https://login.microsoftonline.com/common/oauth2/v2.0/token")
     bounded: bool = False
+    microsoft: SignInClient = SignInClient("https://login.microsoftonline.com/common/oauth2/v2.0/token")
     shopify_version: str = "2026-10"
     shopify_url: str | None = None
     gmail_url: str = "https://gmail.googleapis.com"

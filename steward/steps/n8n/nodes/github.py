@@ -1,11 +1,28 @@
 """The node github: issues, releases, repositories and their files, by a bound account."""
 
+import base64
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
+from steward.connectors.base.service_calls import SendCall
+from steward.model.plan import PlanStep
+from steward.model.run import Counts
+from steward.steps.n8n import item_files
+from steward.steps.n8n.drive_fields import file_of_run
 from steward.steps.n8n.http_service_nodes import HttpServiceNode
 from steward.steps.n8n.service_fields import ServiceFields
-from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort, parsed_answer
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.step_types import (
+    FieldUse,
+    ItemFailed,
+    NodeDefinition,
+    NodeResult,
+    StepCall,
+    paired_with,
+)
 
 _PAGE = 100
 _NAMES = (
@@ -13,6 +30,7 @@ _NAMES = (
     " lockReason returnAll limit getRepositoryIssuesFilters getUserIssuesFilters"
     " getRepositoryPullRequestsFilters filePath asBinaryProperty binaryPropertyName additionalParameters"
     " releaseTag release_id additionalFields organization email pullRequestNumber reviewId event commitId"
+    " binaryData fileContent commitMessage"
 )
 _FILTERS = frozenset(
     ("assignee", "creator", "mentioned", "labels", "since", "state", "sort", "direction", "filter")
@@ -22,7 +40,7 @@ _COLLECTIONS = {
     "getRepositoryIssuesFilters": _FILTERS,
     "getUserIssuesFilters": _FILTERS,
     "getRepositoryPullRequestsFilters": _FILTERS,
-    "additionalParameters": frozenset(("reference",)),
+    "additionalParameters": frozenset(("author", "branch", "committer", "reference")),
     "additionalFields": frozenset(
         (
             *("author", "name", "body", "draft", "prerelease", "target_commitish", "tag_name", "commitId"),
@@ -73,9 +91,22 @@ def _release(fields: ServiceFields) -> dict[str, Any]:
 def _contents(fields: ServiceFields) -> str:
     # The path of a file keeps its slashes; those of `{filePath}` alone would be quoted.
     parts = [part for part in fields.text("filePath").split("/") if part not in ("", ".", "..")]
-    return f"{_REPOSITORY}/contents/" + "/".join(
-        part.replace("{", "%7B").replace("?", "%3F") for part in parts
-    )
+    return f"{_REPOSITORY}/contents/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def _commit(fields: ServiceFields) -> dict[str, Any]:
+    """Returns what a change of a file says about its commit."""
+    people = fields.options("additionalParameters", "author", "committer")
+    branch = fields.text("additionalParameters.branch.branch")
+    return {
+        "message": fields.value("commitMessage"),
+        **{name: person for name, person in people.items() if person},
+        **({"branch": branch} if branch else {}),
+    }
+
+
+def _as_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
 
 
 def _next_page(answer: Any, query: Mapping[str, str]) -> Mapping[str, str] | None:
@@ -93,6 +124,8 @@ def _done(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
     return [{"success": True}]
 
 
+_PATH = {"filePath": "which file it means"}
+_CHANGED = _PATH | {"commitMessage": "the message of the commit"}
 _REFERENCE = {"ref": "additionalParameters.reference"}
 _OPERATIONS = {
     "issue.create": ServiceOperation(
@@ -133,6 +166,17 @@ _OPERATIONS = {
         "DELETE", f"{_REPOSITORY}/releases/{{release_id}}", recipient="repository", answered=_done
     ),
     "file.list": ServiceOperation("GET", "", _REFERENCE, choose_path=_contents),
+    "file.get": ServiceOperation("GET", "", _REFERENCE, choose_path=_contents, needed=_PATH),
+    "file.create": ServiceOperation(
+        "PUT", "", _commit, choose_path=_contents, recipient="filePath", text="commitMessage", needed=_CHANGED
+    ),
+    "file.edit": ServiceOperation(
+        "PUT", "", _commit, choose_path=_contents, recipient="filePath", text="commitMessage", needed=_CHANGED
+    ),
+    "file.delete": ServiceOperation(
+        "DELETE", "", _commit, choose_path=_contents, recipient="filePath", text="commitMessage",
+        needed=_CHANGED,
+    ),
 }  # fmt: skip
 _DEFAULTS = {
     "issue": "create",
@@ -147,7 +191,7 @@ _HEADERS = {"accept": "application/vnd.github+json"}
 
 
 class GithubNode(HttpServiceNode):
-    """Issues, releases and repositories; files are only listed."""
+    """Issues, releases, repositories and their files."""
 
     types = ("github",)
     versions = (1, 1.1)
@@ -160,3 +204,59 @@ class GithubNode(HttpServiceNode):
     default_resource = "issue"
     default_operations = _DEFAULTS
     operations = _OPERATIONS
+
+    def field_use_of(self, step: PlanStep) -> FieldUse:
+        """Returns that a fetched file is added to its item, and all else makes new items."""
+        is_fetched = (step.config.get("resource"), step.config.get("operation")) == ("file", "get")
+        return FieldUse.EXTENDS_ITEMS if is_fetched else FieldUse.REPLACES_ITEMS
+
+    def keeps_files(self, call: StepCall) -> bool:
+        """Returns false: a fetched file is added to those of its item, other items are new."""
+        return False
+
+    async def prepared(
+        self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
+    ) -> SendCall:
+        """Returns the call of one item; a changed file is named by what it is now. Raises ItemFailed."""
+        prepared = self.operations[key].call(fields)
+        body = dict(prepared.body)
+        if key in ("file.create", "file.edit"):
+            body["content"] = await _content(call, index, fields)
+        if key in ("file.edit", "file.delete"):
+            branch = fields.text("additionalParameters.branch.branch")
+            response = await port.read(prepared.path, {"ref": branch} if branch else {})
+            current = parsed_answer(response.body.decode("utf-8", "replace"))
+            if not isinstance(current, Mapping) or not current.get("sha"):
+                raise ItemFailed("GitHub has no such file. Check its path.")
+            body["sha"] = str(current["sha"])
+        return replace(prepared, body=body)
+
+    async def run(self, call: StepCall) -> NodeResult:
+        """Fetches a file for each item, or makes one call or read for each."""
+        node = NodeDefinition(call.step.name, call.version, call.first.tree)
+        if self.operation_key(node) != "file.get" or call.first.get("asBinaryProperty", True) is not True:
+            return await super().run(call)
+        port = self.port(call)
+
+        async def fetch(index: int, item: Item) -> list[Item]:
+            fields = ServiceFields(call.params(index), call.version, {}, item.json)
+            asked = self.operations["file.get"].call(fields)
+            response = await port.read(asked.path, asked.query)
+            answer = parsed_answer(response.body.decode("utf-8", "replace"))
+            if not isinstance(answer, Mapping) or answer.get("encoding") != "base64":
+                raise ItemFailed("GitHub gives only files of at most 1 MB here, and no folders.")
+            content = item_files.from_base64(str(answer.get("content", "")))
+            file = await item_files.store(call, content, file_name=str(answer.get("name") or ""))
+            name = fields.text("binaryPropertyName") or "data"
+            return [Item(dict(item.json), paired_with(index), binary={**item.binary, name: file})]
+
+        result = await item_files.convert_each_item(call, fetch)
+        return replace(result, counts=Counts(read=len(result.outputs[0])))
+
+
+async def _content(call: StepCall, index: int, fields: ServiceFields) -> str:
+    """Returns the content of a new or changed file in Base64. Raises ItemFailed."""
+    if not fields.flag("binaryData"):
+        return _as_base64(fields.text("fileContent").encode())
+    _, content, _ = await file_of_run(call, index, fields, fields.text("binaryPropertyName"))
+    return _as_base64(content)
