@@ -8,6 +8,8 @@ from operator import attrgetter
 from steward.automations import readiness
 from steward.automations.readiness import Obstacle
 from steward.automations.rules import AutomationRules
+from steward.closed_periods import acting
+from steward.closed_periods.acting import ActingPeriods
 from steward.database.automations import occurrences, schedules, slot_audits
 from steward.database.automations import records as automations
 from steward.database.automations.occurrences import Decided, StoredSlot
@@ -15,8 +17,10 @@ from steward.database.automations.schedules import Timing
 from steward.database.engine.base import Tx
 from steward.database.notifications import facts
 from steward.database.runs import active_run
+from steward.database.runs import records as runs
 from steward.model.account import BY_SERVICE
 from steward.model.automation import Automation, AutomationState
+from steward.model.closed_period import ClosedPeriod
 from steward.model.ids import AutomationId, OrgId, RunId, new_id
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import NotFound
@@ -24,6 +28,7 @@ from steward.model.run import Mode, RunStatus, StartedBy
 from steward.run_queue import queue as run_queue
 from steward.run_queue.queue import LockedQueue, RunRequest
 from steward.scheduling import slots
+from steward.scheduling.closings import closing_at, first_open
 from steward.scheduling.slots import Slot
 from steward.scheduling.zones import LAST, zone
 
@@ -45,14 +50,19 @@ class DueSlot:
     run_at: datetime
     slot_at: datetime
     local_key: str
+    exempt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The due slots of one pass in the order they are decided, and the timing once they are."""
+    """The due slots of one pass in the order they are decided, and the timing once they are.
+
+    `closed` are those that a closed period leaves out, each with its name.
+    """
 
     due: tuple[DueSlot, ...]
     timing: Timing
+    closed: tuple[tuple[DueSlot, str], ...] = ()
 
 
 async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Locked:
@@ -66,7 +76,7 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Locked:
 async def decide_due(
     tx: Tx, locked: Locked, *, rules: AutomationRules, max_slots: int | None = None
 ) -> Locked:
-    """Decides the automation's slots due until now by D1 to D6; all of them, or the oldest `max_slots`.
+    """Decides the slots due until now by D1 to D6; all of the automation's, or the oldest `max_slots`.
 
     Every change that would drop slots comes after this, in the same transaction.
     """
@@ -144,6 +154,7 @@ async def _decide_of_org(
     offers: list[RunRequest] = []
     missed: dict[AutomationId, list[datetime]] = {}
     for key, due_work in works.items():
+        decided += [_closed(key, slot, name) for slot, name in due_work.closed]  # D1b
         too_late = [slot for slot in due_work.due if slot.run_at < late]  # D2
         decided += [_skip(key, slot, SkipReason.TOO_LATE) for slot in too_late]
         missed[key] = [slot.slot_at for slot in too_late]
@@ -159,6 +170,7 @@ async def _decide_of_org(
             )
     if offers:
         await run_queue.enqueue_slots(tx, org, offers)
+        await runs.set_exempt(tx, org, _exempt_runs(works, decided))
     if decided:
         await occurrences.decide(tx, org, decided)
     for key, slots_missed in missed.items():
@@ -175,7 +187,33 @@ async def _works(
         if locked.automation.state is AutomationState.ACTIVE
     }
     stored = await occurrences.open_of(tx, org, since) if since else {}
-    return {key: work(due[key], stored.get(key, []), now=tx.now, max_slots=max_slots) for key in sorted(due)}
+    periods = await _periods(tx, org, due.values())
+    return {
+        key: work(
+            due[key],
+            stored.get(key, []),
+            now=tx.now,
+            max_slots=max_slots,
+            closed=periods.on_runs(due[key].automation),
+        )
+        for key in sorted(due)
+    }
+
+
+async def _periods(tx: Tx, org: OrgId, due: Iterable[Locked]) -> ActingPeriods:
+    """Reads, after the locks, the closed periods by which due and coming slots are judged."""
+    due_at = [locked.timing.due_at for locked in due if locked.timing.due_at is not None]
+    return await acting.read(tx, org, since=min([tx.now, *due_at]))
+
+
+def _exempt_runs(works: Mapping[AutomationId, Work], decided: Iterable[Decided]) -> list[RunId]:
+    """Returns the runs of slots that a person let through."""
+    exempt = {(key, slot.slot_at) for key, due_work in works.items() for slot in due_work.due if slot.exempt}
+    return [
+        decision.run_id
+        for decision in decided
+        if decision.run_id is not None and (decision.automation_id, decision.slot_at) in exempt
+    ]
 
 
 async def _start(
@@ -230,17 +268,30 @@ def _skip(key: AutomationId, slot: DueSlot, reason: SkipReason) -> Decided:
     return Decided(key, slot.slot_at, slot.run_at, slot.local_key, OccurrenceState.SKIPPED, reason, None)
 
 
-def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, max_slots: int | None) -> Work:
+def _closed(key: AutomationId, slot: DueSlot, name: str) -> Decided:
+    return replace(_skip(key, slot, SkipReason.BY_MERCHANT), closed_name=name)
+
+
+def work(
+    locked: Locked,
+    stored: Sequence[StoredSlot],
+    *,
+    now: datetime,
+    max_slots: int | None,
+    closed: Sequence[ClosedPeriod] = (),
+) -> Work:
     """The automation's slots due at `now`, oldest first, at most `max_slots`, and its timing afterwards.
 
     `stored` are its pending rows and every row from `next_slot_at` on. A stored row of any state accounts
-    for its slot.
+    for its slot. `closed` are the periods that leave its slots out.
     """
     timing = locked.timing
     if locked.automation.state is not AutomationState.ACTIVE:
-        return Work((), replace(timing, next_run_at=None, next_slot_at=None))
+        return Work((), replace(timing, next_run_at=None, next_slot_at=None, due_at=None))
     pending = [row for row in stored if row.state is OccurrenceState.PENDING]
-    due = [DueSlot(row.run_at, row.slot_at, row.local_key) for row in pending if row.run_at <= now]
+    due = [
+        DueSlot(row.run_at, row.slot_at, row.local_key, row.exempt) for row in pending if row.run_at <= now
+    ]
     fresh, ahead_at = _fresh_slots(_unstored(locked.automation, timing, stored), now=now, max_slots=max_slots)
     due += fresh
     due.sort(key=attrgetter("run_at", "slot_at"))
@@ -248,14 +299,54 @@ def work(locked: Locked, stored: Sequence[StoredSlot], *, now: datetime, max_slo
     pending_slots = {row.slot_at for row in pending}
     deferred = [slot.slot_at for slot in due[len(now_due) :] if slot.slot_at not in pending_slots]
     remaining_at = min(deferred, default=ahead_at)
-    return Work(
-        tuple(now_due),
-        replace(
-            timing,
-            next_slot_at=_next_slot(locked.automation, timing, stored, now=now, remaining_at=remaining_at),
-            next_run_at=_next_run(pending, now_due, remaining_at),
-        ),
+    decided = {slot.slot_at for slot in now_due}
+    ahead = replace(
+        timing,
+        next_slot_at=_next_slot(locked.automation, timing, stored, now=now, remaining_at=remaining_at),
     )
+    waiting = [row for row in pending if row.slot_at not in decided]
+    names = {slot: _closing_name(closed, slot) for slot in now_due}
+    return Work(
+        tuple(slot for slot in now_due if names[slot] is None),
+        _with_next(locked.automation, ahead, stored, waiting, remaining_at=remaining_at, closed=closed),
+        tuple((slot, name) for slot, name in names.items() if name is not None),
+    )
+
+
+def _closing_name(closed: Sequence[ClosedPeriod], slot: DueSlot) -> str | None:
+    """Returns the name of the closed period that leaves the slot out, or None."""
+    closing = None if slot.exempt or not closed else closing_at(closed, slot.run_at)
+    return None if closing is None else closing.period.name
+
+
+def _with_next(
+    automation: Automation,
+    timing: Timing,
+    stored: Iterable[StoredSlot],
+    waiting: Sequence[StoredSlot],
+    *,
+    remaining_at: datetime | None,
+    closed: Sequence[ClosedPeriod],
+) -> Timing:
+    """Returns the timing with the first slot that is not decided, and the first of these that is open.
+
+    `waiting` are the pending rows, `remaining_at` is the first slot without a row.
+    """
+    fresh = [] if remaining_at is None else [remaining_at]
+    due_at = min([*(row.run_at for row in waiting), *fresh], default=None)
+    if not closed:
+        return replace(timing, due_at=due_at, next_run_at=due_at)
+    stored_slots = {row.slot_at for row in stored}
+
+    def slots_from(instant: datetime) -> Iterator[datetime]:
+        stream = _stream(automation, after=instant - _INSTANT, slots_after=timing.slots_after)
+        return (slot.slot_at for slot in stream if slot.slot_at not in stored_slots)
+
+    coming = [row.run_at for row in waiting if row.exempt or closing_at(closed, row.run_at) is None]
+    first = None if remaining_at is None else first_open(slots_from, closed, remaining_at)
+    if first is not None:
+        coming.append(first)
+    return replace(timing, due_at=due_at, next_run_at=min(coming, default=None))
 
 
 def _fresh_slots(
@@ -268,17 +359,6 @@ def _fresh_slots(
             return fresh, slot.slot_at
         fresh.append(DueSlot(slot.slot_at, slot.slot_at, slot.local_key))
     return fresh, None
-
-
-def _next_run(
-    pending: Iterable[StoredSlot], now_due: Iterable[DueSlot], remaining_at: datetime | None
-) -> datetime | None:
-    """Returns the first instant at which a slot that is not decided now is due."""
-    decided = {slot.slot_at for slot in now_due}
-    waiting = [row.run_at for row in pending if row.slot_at not in decided]
-    if remaining_at is not None:
-        waiting.append(remaining_at)
-    return min(waiting, default=None)
 
 
 def _next_slot(
@@ -323,13 +403,15 @@ def _stream(automation: Automation, *, after: datetime, slots_after: datetime) -
     )
 
 
-def first_timing(automation: Automation, now: datetime) -> Timing:
+async def first_timing(tx: Tx, automation: Automation) -> Timing:
     """The clockwork of an automation whose slots begin now: at set-up (R15)."""
-    first = None
+    first, now = None, tx.now
     if automation.state is AutomationState.ACTIVE:
         first = next(_stream(automation, after=now, slots_after=now), None)
     slot_at = None if first is None else first.slot_at
-    return Timing(next_run_at=slot_at, next_slot_at=slot_at, slots_after=now, audited_until=now)
+    timing = Timing(next_run_at=slot_at, next_slot_at=slot_at, slots_after=now, audited_until=now)
+    closed = (await acting.read(tx, automation.org, since=now)).on_runs(automation)
+    return _with_next(automation, timing, (), (), remaining_at=slot_at, closed=closed)
 
 
 async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
@@ -343,11 +425,17 @@ async def rewrite_next(tx: Tx, locked: Locked) -> Locked:
             tx, locked.automation.org, locked.automation.id, since=timing.next_slot_at
         )
         ahead = next(_unstored(locked.automation, timing, stored), None)
-        coming = [row.run_at for row in stored if row.state is OccurrenceState.PENDING]
-        coming += [] if ahead is None else [ahead.slot_at]
-        timing = replace(timing, next_run_at=min(coming, default=None))
+        periods = await _periods(tx, locked.automation.org, [locked])
+        timing = _with_next(
+            locked.automation,
+            timing,
+            stored,
+            [row for row in stored if row.state is OccurrenceState.PENDING],
+            remaining_at=None if ahead is None else ahead.slot_at,
+            closed=periods.on_runs(locked.automation),
+        )
     else:
-        timing = replace(timing, next_run_at=None, next_slot_at=None)
+        timing = replace(timing, next_run_at=None, next_slot_at=None, due_at=None)
     await schedules.set_timing(tx, locked.automation.org, locked.automation.id, timing)
     return Locked(replace(locked.automation, next_run_at=timing.next_run_at), timing)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from steward.automations import readiness
 from steward.automations.rules import AutomationRules
-from steward.database.engine.base import Row, Tx, from_ms
+from steward.database.engine.base import Row, Tx, from_ms, ms
 from steward.database.runs import fast_slots
 from steward.database.runs.fast_slots import SlotStart
 from steward.model.automation import AutomationKind, AutomationState
@@ -91,6 +91,10 @@ def _candidate(row: Row, *, now: datetime, late: datetime, rules: AutomationRule
     slot, next_at = _from(row["schedule"], row["timezone"], row["spread_minutes"], row["next_slot_at"])
     if slot is None or not late <= slot.slot_at <= now or (next_at is not None and next_at <= now):
         return None
+    if row["closed_from"] is not None and row["closed_from"] <= ms(
+        slot.slot_at if next_at is None else next_at
+    ):
+        return None  # a closed period may hold this slot or the next
     needs = readiness.needed(
         template,
         integration=row["integration_id"],

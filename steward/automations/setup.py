@@ -127,7 +127,7 @@ async def create(tx: Tx, actor: Actor, ask: CreateAsk, *, rules: AutomationRules
 
 async def place_automation(tx: Tx, actor: Actor, automation: Automation) -> Automation:
     """Stores a new automation with its clockwork and the first line of its history."""
-    timing = first_timing(automation, tx.now)
+    timing = await first_timing(tx, automation)
     await automations.insert(tx, actor.org, automation)
     await schedules.insert(tx, actor.org, automation.id, timing)
     await history.note(tx, actor, automation, action=HistoryAction.CREATED)

@@ -8,7 +8,7 @@ from typing import Any
 from steward.clock import Clock
 from steward.connections.refresh_tokens import KeptRefreshTokens
 from steward.connections.vault import Vault, open_secrets
-from steward.connectors.base.connector import Connector, Reader, WriteOperation
+from steward.connectors.base.connector import Connector, Reader, Receivable, WriteOperation
 from steward.connectors.base.requests import RequestWriter
 from steward.connectors.base.settings import BadSettings, ConnectionSecrets
 from steward.connectors.web_request.connector import CHANGES
@@ -74,6 +74,10 @@ class RunAccess:
     def changes(self, kind: str) -> Mapping[str, WriteOperation[Any]]:
         """The plannable changes of a kind of connection."""
         return CHANGES if kind == web.KIND else self.vault.connectors[kind].writes
+
+    def receives_messages(self, kind: str) -> bool:
+        """Whether what is written to the kind of connection is a message to people."""
+        return kind != web.KIND and Receivable.MESSAGE in self.vault.connectors[kind].capabilities.receives
 
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
         """Reads of addresses no connection stands for, which imported workflows name."""

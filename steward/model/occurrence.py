@@ -44,10 +44,13 @@ class Occurrence:
     moved_from: datetime | None = None
     version: int = 0
     is_projected: bool = False
+    closed_id: str | None = None  # the closed period that leaves a coming run out
+    closed_name: str | None = None
 
     def to_wire(self) -> dict[str, JsonValue]:
-        """All thirteen fields."""
-        return {
+        """All thirteen fields, and the closed period that leaves it out, if one does."""
+        closed: dict[str, JsonValue] = {"id": self.closed_id, "name": self.closed_name}
+        return ({} if self.closed_name is None else {"closed_period": closed}) | {
             "automation_id": self.automation_id,
             "automation_name": self.automation_name,
             "automation_version": self.automation_version,

@@ -141,6 +141,13 @@ class NotConnected(Refusal):
     words = "A store or account this needs is not connected. Reconnect it in the web app."
 
 
+class Closed(Refusal):
+    """A closed period keeps runs from beginning."""
+
+    code = "closed_period"
+    words = "Runs are closed at this time. Run it once the closed period has ended."
+
+
 class NotReady(Refusal):
     """Steps of a workflow lack a usable connection."""
 

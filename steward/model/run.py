@@ -143,5 +143,7 @@ class Run:
     last_seq: int
     summary: JsonObject | None
     result: JsonObject | None
+    held_name: str | None
+    held_until: datetime | None
     maker: Maker
     undo_of: RunId | None = None

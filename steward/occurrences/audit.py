@@ -124,7 +124,7 @@ async def _audit_org(
 
 def _is_dispatched(locked: Locked, until: datetime) -> bool:
     """Whether every slot of the automation up to `until` has been dispatched."""
-    return locked.timing.next_run_at is None or locked.timing.next_run_at > until
+    return locked.timing.due_at is None or locked.timing.due_at > until
 
 
 def _audit_starts(ready: Sequence[Locked]) -> dict[AutomationId, datetime]:

@@ -1,20 +1,24 @@
 """The calendar: stored rows and slots still to come, merged by time; read-only."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from heapq import heapify, heappop, heapreplace
 from zoneinfo import ZoneInfo
 
+from steward.closed_periods import acting
+from steward.closed_periods.acting import ActingPeriods
 from steward.database.accounts import connections
 from steward.database.automations import calendar
 from steward.database.automations import records as automations
-from steward.database.automations.calendar import Coming, Narrowing, Place
+from steward.database.automations.calendar import CalendarRow, Coming, Narrowing, Place
 from steward.database.engine.base import Tx
+from steward.model.closed_period import ClosedPeriod
 from steward.model.ids import AutomationId, IntegrationId, OrgId
 from steward.model.occurrence import Occurrence, OccurrenceState
 from steward.model.refusals import ValidationFailed
 from steward.occurrences.projection import Nearness
+from steward.occurrences.slot import left_out
 from steward.scheduling.slots import Slot, slots
 from steward.scheduling.zones import zone
 
@@ -61,6 +65,7 @@ class _Slots:
     zone: ZoneInfo
     until: datetime
     nearness: Nearness
+    closed: Sequence[ClosedPeriod] = ()
     _stream: Iterator[Slot] | None = None
 
     def first(self, since: datetime) -> datetime | None:
@@ -91,9 +96,9 @@ class _Slots:
         )
 
     def occurrence(self, slot_at: datetime) -> Occurrence:
-        """Returns the row of an unedited slot."""
+        """Returns the row of an unedited slot: skipped where a closed period leaves it out."""
         coming = self.coming
-        return Occurrence(
+        occurrence = Occurrence(
             coming.id,
             coming.name,
             coming.version,
@@ -108,6 +113,7 @@ class _Slots:
                 slots_after=coming.slots_after,
             ),
         )
+        return left_out(occurrence, self.closed)
 
 
 async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
@@ -116,25 +122,64 @@ async def page(tx: Tx, org: OrgId, query: CalendarPageQuery) -> CalendarPage:
     Raises ValidationFailed on `from`, `to`, `automation_id` and `integration_id`, all at once.
     """
     since, until = await _checked(tx, org, query)
-    narrowing = Narrowing(query.automation, query.integration)
     states = frozenset(query.states or OccurrenceState)
+    periods = await acting.read(tx, org, since=tx.now)
+    rows: list[Occurrence] = []
+    after, has_more = query.after, True
+    while has_more and len(rows) <= query.limit:
+        # A pending row that a period leaves out counts as skipped: which rows are of a state is known late.
+        some, has_more = await _rows(
+            tx, org, replace(query, after=after), periods, states=states, since=since, until=until
+        )
+        after = place_of(some[-1]) if some else after
+        rows += [row for row in some if row.state in states]
+    return CalendarPage(tuple(rows[: query.limit]), since, until, len(rows) > query.limit)
+
+
+async def _rows(
+    tx: Tx,
+    org: OrgId,
+    query: CalendarPageQuery,
+    periods: ActingPeriods,
+    *,
+    states: frozenset[OccurrenceState],
+    since: datetime,
+    until: datetime,
+) -> tuple[list[Occurrence], bool]:
+    """Returns the first rows after the query's place, one more than its limit at most, and whether more are.
+
+    Among them are pending rows that are to be read as skipped.
+    """
+    narrowing = Narrowing(query.automation, query.integration)
+    closes = bool(periods.periods) and OccurrenceState.SKIPPED in states
+    wanted_states = states | {OccurrenceState.PENDING} if closes else states
     start = since if query.after is None else max(since, query.after[0])
-    rows = await calendar.stored(
+    stored = await calendar.stored(
         tx,
         org,
         narrowing,
         since=start,
         until=until,
         after=query.after,
-        states=states,
+        states=wanted_states,
         limit=query.limit + 1,
     )
-    if OccurrenceState.PENDING in states:
+    rows = [_as_judged(row, periods) for row in stored]
+    if OccurrenceState.PENDING in wanted_states:
         # Past the page's last stored row nothing more is needed.
         last = rows[-1].run_at if len(rows) > query.limit else until - _INSTANT
-        rows += await _unstored(tx, org, narrowing, start=start, last=last, query=query)
+        rows += await _unstored(tx, org, narrowing, periods, start=start, last=last, query=query)
         rows.sort(key=place_of)
-    return CalendarPage(tuple(rows[: query.limit]), since, until, len(rows) > query.limit)
+    has_more = len(rows) > query.limit
+    return rows[: query.limit + 1], has_more
+
+
+def _as_judged(row: CalendarRow, periods: ActingPeriods) -> Occurrence:
+    """Returns a stored row; a pending one as skipped when a period leaves it out."""
+    occurrence = row.occurrence
+    if occurrence.state is not OccurrenceState.PENDING or row.is_exempt:
+        return occurrence
+    return left_out(occurrence, periods.on_runs_of(occurrence.automation_id, row.integration))
 
 
 def place_of(row: Occurrence) -> Place:
@@ -143,20 +188,25 @@ def place_of(row: Occurrence) -> Place:
 
 
 async def _unstored(
-    tx: Tx, org: OrgId, narrowing: Narrowing, *, start: datetime, last: datetime, query: CalendarPageQuery
+    tx: Tx,
+    org: OrgId,
+    narrowing: Narrowing,
+    periods: ActingPeriods,
+    *,
+    start: datetime,
+    last: datetime,
+    query: CalendarPageQuery,
 ) -> list[Occurrence]:
     """Returns the first slots from `start` to `last` without a stored row, one more than the page holds.
 
-    An automation due after `start` has a row at its `next_run_at`, so one more of them than the page holds
+    An automation due after `start` has a row at its `due_at`, so one more of them than the page holds
     are enough, and nothing after the last of these is needed.
     """
     limit = query.limit + 1
     coming_automations = await calendar.coming(
         tx, org, narrowing, due_by=start, until=last + _INSTANT, limit=limit
     )
-    due_later = [
-        automation.next_run_at for automation in coming_automations if automation.next_run_at > start
-    ]
+    due_later = [automation.due_at for automation in coming_automations if automation.due_at > start]
     if len(due_later) == limit:
         last = min(last, due_later[-1])
     if not coming_automations:
@@ -165,17 +215,24 @@ async def _unstored(
         tx, org, [automation.id for automation in coming_automations], since=start, until=last
     )
     return _merge(
-        _streams(coming_automations, last, tx.now), stored_slots, start=start, after=query.after, limit=limit
+        _streams(coming_automations, periods, last, tx.now),
+        stored_slots,
+        start=start,
+        after=query.after,
+        limit=limit,
     )
 
 
-def _streams(automations: Sequence[Coming], last: datetime, now: datetime) -> list[_Slots]:
+def _streams(
+    automations: Sequence[Coming], periods: ActingPeriods, last: datetime, now: datetime
+) -> list[_Slots]:
     streams, nearness = [], Nearness(now)
     for automation in automations:
         automation_zone = zone(automation.timezone)
         if automation_zone is None:
             raise LookupError(f"the zone database has no {automation.timezone}")
-        streams.append(_Slots(automation, automation_zone, last, nearness))
+        closed = periods.on_runs_of(automation.id, automation.integration)
+        streams.append(_Slots(automation, automation_zone, last, nearness, closed))
     return streams
 
 

@@ -9,8 +9,9 @@ from steward.automations.rules import AutomationRules
 from steward.database.automations import occurrences
 from steward.database.automations.history import HistoryAction
 from steward.database.engine.base import Tx
-from steward.model.account import Actor
+from steward.model.account import Actor, Via
 from steward.model.automation import AutomationState
+from steward.model.closed_period import Closing
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import WrongState
 from steward.occurrences.later import move_later
@@ -18,6 +19,7 @@ from steward.occurrences.slot import (
     Edited,
     LockedSlot,
     SlotReference,
+    check_open,
     edited,
     find,
     generated,
@@ -73,6 +75,7 @@ async def skip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
         state=OccurrenceState.SKIPPED,
         reason=SkipReason.BY_MERCHANT,
         version=slot.row.version + 1,
+        exempt=False,
     )
     return await _store(tx, actor, slot, row=row, action=HistoryAction.SKIPPED)
 
@@ -84,13 +87,21 @@ async def unskip(tx: Tx, actor: Actor, command: SlotReference) -> Edited:
     passed.
     """
     slot = await find(tx, actor, command)
-    row = slot.row
-    if not row.is_skipped_by_person:
+    row, closing = slot.row, slot.closing
+    if not row.is_skipped_by_person and (closing is None or row.state is OccurrenceState.SKIPPED):
         raise WrongState("Only a run that a person skipped can be taken up again.")
     if row.run_at <= tx.now:
         raise WrongState("The time of this run has passed. It can no longer be taken up again.")
     _need_active(slot)
-    row = replace(row, state=OccurrenceState.PENDING, reason=None, version=row.version + 1)
+    if closing is not None:
+        _need_person(slot, actor, closing)
+    row = replace(
+        row,
+        state=OccurrenceState.PENDING,
+        reason=None,
+        version=row.version + 1,
+        exempt=closing is not None,
+    )
     return await _store(tx, actor, slot, row=row, action=HistoryAction.UNSKIPPED)
 
 
@@ -108,6 +119,7 @@ async def _move_this(tx: Tx, actor: Actor, slot: LockedSlot, command: MoveComman
     )
     if run_at == row.run_at:
         return edited(slot.locked, row, is_projected=slot.is_projected)
+    check_open(slot, run_at)
     moved = replace(row, run_at=run_at, moved_from=row.run_at, version=row.version + 1)
     return await _store(tx, actor, slot, row=moved, action=HistoryAction.MOVED)
 
@@ -119,13 +131,26 @@ async def _store(
     await write_row(tx, slot, row)
     locked = await due.rewrite_next(tx, slot.locked)
     await history.note(tx, actor, locked.automation, action=action, fields=row_edits(slot.row, row))
-    return edited(locked, row)
+    return edited(locked, row, closed=slot.closed)
+
+
+def _need_person(slot: LockedSlot, actor: Actor, closing: Closing) -> None:
+    """Raises WrongState unless a person in the web app lets a run through that is near enough."""
+    if slot.is_projected:
+        raise WrongState("This run is too far ahead to be let through. Do it once it has come closer.")
+    if actor.via is not Via.UI:
+        raise WrongState(
+            f"This run is left out by the closed period {closing.period.name}. Let it run in the web app."
+        )
 
 
 def _need_pending(slot: LockedSlot) -> None:
     """Raises WrongState unless the run is still to come."""
     if slot.row.state is OccurrenceState.QUEUED:
         raise WrongState("This run has been queued already. It can no longer be changed.")
+    if slot.closing is not None and slot.row.state is OccurrenceState.PENDING:
+        name = slot.closing.period.name
+        raise WrongState(f"This run is left out by the closed period {name}. Let it run first.")
     if slot.row.state is OccurrenceState.SKIPPED:
         raise WrongState("This run is skipped. Only a coming run can be changed.")
     _need_active(slot)

@@ -16,7 +16,7 @@ from steward.model.account import Actor
 from steward.model.occurrence import OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed
 from steward.model.schedule import SEVERAL_A_DAY, Cadence
-from steward.occurrences.slot import Edited, LockedSlot, edited, row_edits, write_row, zone_of
+from steward.occurrences.slot import Edited, LockedSlot, check_open, edited, row_edits, write_row, zone_of
 from steward.scheduling.moves import Moved, move_this_and_later
 from steward.scheduling.skips import skips_after_move
 from steward.scheduling.slots import Slot, key_instant, slots
@@ -66,6 +66,7 @@ async def move_later(
         stored=rows.nominals,
     )
     _check_free(slot, rows, run_at)
+    check_open(slot, run_at)
     locked = await due.decide_due(tx, slot.locked, rules=rules)
     rows = await _rows(tx, slot)
     kept_rows = _between(locked, rows, slot.row.slot_at)

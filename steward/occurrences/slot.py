@@ -1,11 +1,13 @@
 """One slot under the lock of its automation: read, checked against the caller's versions, written back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from steward.automations import due
 from steward.automations.due import Locked
+from steward.closed_periods import acting
 from steward.database.automations import occurrences
 from steward.database.automations.history import FieldEdit
 from steward.database.automations.occurrences import StoredSlot
@@ -13,12 +15,14 @@ from steward.database.engine.base import Tx
 from steward.database.runs import records as runs
 from steward.model.account import Actor
 from steward.model.automation import Automation, AutomationState
+from steward.model.closed_period import ClosedPeriod, Closing
 from steward.model.ids import AutomationId
 from steward.model.instants import wire_time
-from steward.model.occurrence import Occurrence
+from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.refusals import StaleVersion, ValidationFailed, WrongState
 from steward.model.run import RunStatus
 from steward.occurrences.projection import Nearness
+from steward.scheduling.closings import closing_at
 from steward.scheduling.moves import DAYS_AHEAD
 from steward.scheduling.slots import Slot, find_slot
 from steward.scheduling.zones import zone
@@ -52,6 +56,14 @@ class LockedSlot:
     row: StoredSlot
     is_stored: bool
     is_projected: bool
+    closed: tuple[ClosedPeriod, ...] = ()  # what leaves runs of the automation out
+
+    @property
+    def closing(self) -> Closing | None:
+        """What leaves this coming run out, or None."""
+        if self.row.exempt or self.row.state is OccurrenceState.QUEUED or self.row.closed_name is not None:
+            return None
+        return closing_at(self.closed, self.row.run_at)
 
     @property
     def automation(self) -> Automation:
@@ -120,7 +132,12 @@ async def write_row(tx: Tx, current_slot: LockedSlot, row: StoredSlot) -> None:
 
 
 def edited(
-    locked: Locked, row: StoredSlot, *, is_projected: bool = False, run_status: RunStatus | None = None
+    locked: Locked,
+    row: StoredSlot,
+    *,
+    is_projected: bool = False,
+    run_status: RunStatus | None = None,
+    closed: Sequence[ClosedPeriod] = (),
 ) -> Edited:
     """Returns the answer to an edit; a row that was written is no longer projected."""
     automation = locked.automation
@@ -138,8 +155,40 @@ def edited(
         moved_from=row.moved_from,
         version=row.version,
         is_projected=is_projected,
+        closed_name=row.closed_name,
     )
+    if row.state is OccurrenceState.PENDING and not row.exempt:
+        occurrence = left_out(occurrence, closed)
     return Edited(occurrence, automation)
+
+
+def check_open(slot: LockedSlot, run_at: datetime) -> None:
+    """Raises ValidationFailed on `run_at` when a closed period would leave a run out at that time.
+
+    A run that a person let through may be moved anywhere.
+    """
+    closing = None if slot.row.exempt else closing_at(slot.closed, run_at)
+    if closing is None:
+        return
+    until = "until it is ended"
+    if closing.end is not None:
+        until = f"until {closing.end.astimezone(zone_of(slot.automation)):%a %d %b %H:%M}"
+    words = f"This is in the closed period {closing.period.name}, {until}. Choose another time."
+    raise ValidationFailed(errors={"run_at": [words]})
+
+
+def left_out(occurrence: Occurrence, closed: Sequence[ClosedPeriod]) -> Occurrence:
+    """Returns a pending occurrence as skipped when one of the periods leaves it out."""
+    closing = closing_at(closed, occurrence.run_at) if closed else None
+    if closing is None:
+        return occurrence
+    return replace(
+        occurrence,
+        state=OccurrenceState.SKIPPED,
+        reason=SkipReason.BY_MERCHANT,
+        closed_id=closing.period.id,
+        closed_name=closing.period.name,
+    )
 
 
 def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
@@ -156,8 +205,9 @@ def row_edits(before: StoredSlot, after: StoredSlot) -> list[FieldEdit]:
 async def _read_slot(tx: Tx, locked: Locked, slot_at: datetime) -> LockedSlot | None:
     automation = locked.automation
     row = await occurrences.at_slot(tx, automation.org, automation.id, slot_at=slot_at)
+    closed = (await acting.read(tx, automation.org, since=tx.now)).on_runs(automation)
     if row is not None:
-        return LockedSlot(locked, row, is_stored=True, is_projected=False)
+        return LockedSlot(locked, row, is_stored=True, is_projected=False, closed=closed)
     slot = generated(locked, slot_at, tx.now)
     if slot is None:
         return None
@@ -169,11 +219,16 @@ async def _read_slot(tx: Tx, locked: Locked, slot_at: datetime) -> LockedSlot | 
         slots_after=locked.timing.slots_after,
     )
     row = StoredSlot(slot_at=slot_at, run_at=slot_at, local_key=slot.local_key)
-    return LockedSlot(locked, row, is_stored=False, is_projected=projected)
+    return LockedSlot(locked, row, is_stored=False, is_projected=projected, closed=closed)
 
 
 async def _current(tx: Tx, current_slot: LockedSlot) -> Occurrence:
     run = current_slot.row.run_id
     status = None if run is None else await runs.status(tx, current_slot.automation.org, run)
-    answer = edited(current_slot.locked, current_slot.row, is_projected=current_slot.is_projected)
+    answer = edited(
+        current_slot.locked,
+        current_slot.row,
+        is_projected=current_slot.is_projected,
+        closed=current_slot.closed,
+    )
     return replace(answer.occurrence, run_status=status)

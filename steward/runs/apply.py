@@ -20,7 +20,7 @@ from steward.outbound.errors import CallError, ErrorKind
 from steward.outbound.grant import WriteGrant
 from steward.runs import connection_checks, ledger, rounds
 from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
-from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, AttemptsSpent
+from steward.runs.ledger import CHANGED_MEANWHILE, SEND_WITHIN, Applying, AttemptsSpent, WritesClosed
 from steward.runs.rounds import Piece, Round
 from steward.runs.worker_context import WorkerContext
 
@@ -39,16 +39,22 @@ class MustWait(Exception):
     """The account asks for a pause longer than a worker should hold: the run sleeps until it is over.
 
     `reading` names the execution whose read failed, because retries of a read are bounded in time;
-    `current_step` is what the run shows while it sleeps.
+    `current_step` is what the run shows while it sleeps; `held` is the closed period that forbids to write.
     """
 
     def __init__(
-        self, seconds: float, *, reading: str | None = None, current_step: JsonObject | None = None
+        self,
+        seconds: float,
+        *,
+        reading: str | None = None,
+        current_step: JsonObject | None = None,
+        held: WritesClosed | None = None,
     ) -> None:
         super().__init__(f"{seconds:.0f} s")
         self.seconds = seconds
         self.reading = reading
         self.current_step = current_step
+        self.held = held
 
 
 async def apply(applying: Applying) -> None:
@@ -192,6 +198,9 @@ async def _send(
     intend = partial(ledger.intend, applying=applying, pieces=pieces, key=batch.key)
     try:
         await ctx.engine.write(ctx.clock.now(), intend, org=lease.org)
+    except WritesClosed as closed:
+        failpoint("before_gate_sleep")
+        raise MustWait(closed.seconds, held=closed) from closed
     except AttemptsSpent as spent:
         await _fail_unreachable(applying, [piece for piece in pieces if piece.key in spent.keys])
         return 0.0
@@ -279,7 +288,8 @@ async def repeat(
     """Repeats a whole batch under the idempotency key it was first sent with.
 
     `effects_of_batch` are all effects of that batch, in order; the account does not repeat what it did under
-    the key before. Returns None when the batch cannot be rebuilt as it was. Raises LeaseLost, NotConnected.
+    the key before. Returns None when the batch cannot be rebuilt as it was. Raises LeaseLost, NotConnected,
+    WritesClosed.
     """
     keys = tuple(effect.key for effect in effects_of_batch)
     if batch_key(keys) != effects_of_batch[0].batch_key:
@@ -290,6 +300,8 @@ async def repeat(
     ):
         raise RuntimeError(f"batch {effects_of_batch[0].batch_key} would be another request than it was")
     await ctx.wait_for_lease(lease)
+    check = partial(ledger.check_repeat, ctx=ctx, lease=lease, connection=connection)
+    await ctx.engine.read(ctx.clock.now(), check, org=lease.org)
     effects = {effect.key: connection.integration_id for effect in effects_of_batch}
     grant = _grant(ctx, lease, effects, change_hash=request_hash(parts))
     writer: Writer = await ctx.access.writer(lease.org, connection, grant)

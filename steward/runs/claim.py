@@ -8,12 +8,13 @@ from functools import partial
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
+from steward.closed_periods import acting
 from steward.database.accounts import organizations
 from steward.database.automations import records as automations
 from steward.database.automations import streaks
 from steward.database.engine.base import Autocommit, Batchable, Tx
 from steward.database.events import records as events
-from steward.database.runs import fairness, fast_runs, steps, transitions, undos
+from steward.database.runs import fairness, fast_runs, held, steps, transitions, undos
 from steward.database.runs import records as runs
 from steward.database.runs.fast_runs import LeasedRun, RunToBegin
 from steward.database.runs.steps import StepValue, ValueState
@@ -23,9 +24,10 @@ from steward.model.automation import Automation, AutomationKind, AutomationState
 from steward.model.connection import AutomationConnection
 from steward.model.ids import IntegrationId, OrgId, WorkerId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.run import EventRef, Mode, Run, RunStatus
+from steward.model.run import EventRef, Mode, Run, RunStatus, StartedBy
 from steward.run_queue.summaries import START
 from steward.runs import finish, undo
+from steward.runs.ledger import WritesClosed
 from steward.runs.worker_context import LeaseLost, WorkerContext
 from steward.steps.base import StoreEvent
 
@@ -173,6 +175,8 @@ async def start_one(tx: Tx, *, lease: Lease, ctx: WorkerContext) -> ClaimedRun |
                 is_undo=run.undo_of is not None,
             )
             return None
+        if run.mode is Mode.LIVE and run.undo_of is None and await _is_held(tx, ctx, lease, run, automation):
+            return None
         return await _first_start(tx, lease, run, hot, automation)
     if hot.status is RunStatus.QUEUED:
         is_held = await transitions.start(tx, lease)
@@ -209,6 +213,31 @@ async def _undo_refusal(tx: Tx, run: Run) -> finish.RunEnd | None:
     stored = await undos.get(tx, run.org, run.id)
     why = await undo.why_not_connected(tx, run.org, stored.of_run, stored.chosen)
     return None if why is None else finish.RunEnd(RunStatus.REFUSED, "not_connected", why)
+
+
+async def _is_held(tx: Tx, ctx: WorkerContext, lease: Lease, run: Run, automation: Automation) -> bool:
+    """Whether a closed period keeps the run from beginning: a slot's is refused, any other one sleeps.
+
+    The queue limit of the automation counts from the period's end. Raises LeaseLost.
+    """
+    closing = (await acting.present(tx, lease.org)).run_closing(automation, tx.now)
+    if closing is None or await runs.is_exempt(tx, lease.org, lease.run):
+        return False
+    if run.started_by is StartedBy.SCHEDULE:
+        words = (
+            f"It would have begun in the closed period {closing.period.name}. Run it again if it is needed."
+        )
+        end = finish.RunEnd(RunStatus.REFUSED, "closed_period", words)
+        rules = ctx.automation_rules
+        await finish.finish(tx, lease, end, automation=automation.id, mode=run.mode, rules=rules)
+        return True
+    closed = WritesClosed(closing, tx.now)
+    wake_at = tx.now + timedelta(seconds=closed.seconds)
+    await held.open_queue(tx, lease.org, automation.id, closing.end or wake_at)
+    if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=0, settles=False):
+        raise LeaseLost(lease)
+    await held.hold(tx, lease, name=closed.name, until=closed.until)
+    return True
 
 
 async def _first_start(tx: Tx, lease: Lease, run: Run, hot: RunState, automation: Automation) -> ClaimedRun:

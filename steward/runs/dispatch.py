@@ -87,7 +87,7 @@ async def dispatch_due(
 
 def _is_behind(timings: Sequence[Timing], now: datetime) -> bool:
     """Whether an automation has a further slot that is due."""
-    return any(timing.next_run_at is not None and timing.next_run_at <= now for timing in timings)
+    return any(timing.due_at is not None and timing.due_at <= now for timing in timings)
 
 
 async def _slow_path(

@@ -5,14 +5,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from steward.closed_periods import acting
 from steward.connections import vault
 from steward.connectors.base.connector import WriteOperation
 from steward.connectors.base.writing import WriteOutcome, WriteState
 from steward.database.engine.base import Tx
 from steward.database.events import own_changes
 from steward.database.events.own_changes import ChangedObject
-from steward.database.runs import changes, transitions, write_ledger
+from steward.database.runs import changes, held, transitions, write_ledger
 from steward.database.runs.changes import SettledChange
+from steward.database.runs.held import WriterLock
 from steward.database.runs.transitions import Lease
 from steward.database.runs.write_ledger import Effect, EffectOutcome, EffectState, Intent
 from steward.failpoint import failpoint
@@ -25,6 +27,7 @@ from steward.model.change import (
     effect_key,
     request_hash,
 )
+from steward.model.closed_period import Closing
 from steward.model.connection import Connection
 from steward.model.ids import ChangeId, IntegrationId
 from steward.model.undo import Never
@@ -33,9 +36,23 @@ from steward.runs.change_outcomes import OUTCOME_OF_EFFECT
 from steward.runs.rounds import KnownResults, Piece, UnsentOutcome
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext
 
-SEND_WITHIN = timedelta(seconds=5)
+SEND_WITHIN = acting.SEND_WITHIN
+# A held run looks again at least so often: what closes it may have ended earlier than it said.
+LOOK_AGAIN = timedelta(minutes=10)
 ANSWERS_BYTES = 7 * 1024 * 1024  # of one step, which may hand on 8 MiB
 CHANGED_MEANWHILE = "It was changed in the meantime and was left unchanged."
+
+
+class WritesClosed(Exception):
+    """A closed period forbids the write for now; nothing was stored."""
+
+    def __init__(self, closing: Closing, now: datetime) -> None:
+        super().__init__(closing.period.name)
+        self.name = closing.period.name
+        self.until = closing.end
+        latest = now + LOOK_AGAIN
+        wake_at = latest if closing.end is None else min(closing.end, latest)
+        self.seconds = max((wake_at - now).total_seconds(), 1.0)
 
 
 class AttemptsSpent(Exception):
@@ -151,19 +168,58 @@ def remember(applying: Applying, settled: Sequence[Effect]) -> None:
 
 
 async def intend(tx: Tx, *, applying: Applying, pieces: Sequence[Piece], key: str) -> None:
-    """Stores the intents of one call. Raises LeaseLost, CancelRequested, AttemptsSpent."""
+    """Stores the intents of one call. Raises LeaseLost, CancelRequested, AttemptsSpent, WritesClosed."""
     lease = applying.lease
-    is_held, cancel = await transitions.lock_lease(tx, lease)
-    if not is_held:
+    writer = await held.lock_writer(tx, lease)
+    if writer is None:
         raise LeaseLost(lease)
-    if cancel is not None:
-        raise CancelRequested(cancel)
+    if writer.cancel_code is not None:
+        raise CancelRequested(writer.cancel_code)
+    await check_open(
+        tx, applying.ctx, lease, writer, [applying.connections[piece.part.integration_id] for piece in pieces]
+    )
     intents = [_intent(applying, piece, key) for piece in pieces]
     stored = await write_ledger.intend(tx, lease.org, lease.run, epoch=lease.epoch, intents=intents)
     not_stored = {intent.key: intent for intent in intents if intent.key not in stored}
     if not_stored:
         await _check_not_sent(tx, lease, not_stored)
         raise AttemptsSpent(list(not_stored))
+
+
+async def check_open(
+    tx: Tx,
+    ctx: WorkerContext,
+    lease: Lease,
+    writer: WriterLock,
+    connections: Sequence[Connection],
+) -> None:
+    """Raises WritesClosed when a closed period holds writes to one of the connections now or within 5 s.
+
+    Messages to people are no changes and are never held. The periods are read without locks: a write whose
+    transaction read them just before one was made may still be sent.
+    """
+    if writer.closed_from is None or writer.closed_from > tx.now + SEND_WITHIN:
+        return
+    integrations = {
+        connection.integration_id
+        for connection in connections
+        if not ctx.access.receives_messages(connection.kind)
+    }
+    if not integrations:
+        return
+    periods = await acting.read(tx, lease.org, since=tx.now)
+    acting_periods = periods.on_writes(writer.automation, integrations, is_exempt=writer.is_exempt)
+    closing = acting.write_closing(acting_periods, tx.now)
+    if closing is not None:
+        raise WritesClosed(closing, tx.now)
+
+
+async def check_repeat(tx: Tx, *, ctx: WorkerContext, lease: Lease, connection: Connection) -> None:
+    """Raises WritesClosed when a closed period forbids to repeat a write to the connection, and LeaseLost."""
+    writer = await held.read_writer(tx, lease)
+    if writer is None:
+        raise LeaseLost(lease)
+    await check_open(tx, ctx, lease, writer, [connection])
 
 
 async def _check_not_sent(tx: Tx, lease: Lease, intents: Mapping[str, Intent]) -> None:

@@ -25,6 +25,7 @@ from steward.outbound.call_queue import Urgency
 from steward.outbound.errors import CallError, ErrorKind
 from steward.run_queue import summaries
 from steward.runs import apply, change_outcomes, finish
+from steward.runs.ledger import WritesClosed
 from steward.runs.worker_context import LeaseLost, WorkerContext
 
 GIVE_UP = timedelta(hours=24)
@@ -161,6 +162,9 @@ async def _repeat_batch(
         outcomes = await apply.repeat(ctx, lease, connection, parts=parts, effects_of_batch=batch)
     except NotConnected:
         return []
+    except WritesClosed as closed:  # open until it may be asked again, or is too old to be
+        again = now + timedelta(seconds=closed.seconds)
+        return [Verdict(member, None, retry_at=again) for member in batch if _is_unsettled(member)]
     return [] if outcomes is None else _verdicts_of_batch(batch, outcomes, now)
 
 

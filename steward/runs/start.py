@@ -8,6 +8,7 @@ from typing import Literal
 
 from steward.automations import readiness
 from steward.automations.rules import Templates
+from steward.closed_periods import acting
 from steward.connections.vault import Vault
 from steward.database.accounts import idempotency
 from steward.database.automations import records as automations
@@ -19,10 +20,11 @@ from steward.model.account import Actor, maker
 from steward.model.automation import Automation, AutomationState
 from steward.model.ids import AutomationId, OrgId, RisingIds, RunId, new_id
 from steward.model.json import JsonObject, digest
-from steward.model.refusals import KeyReused, TooManyWaiting, Unavailable, WrongState
+from steward.model.refusals import Closed, KeyReused, TooManyWaiting, Unavailable, WrongState
 from steward.model.run import Mode, Run, StartedBy
 from steward.run_queue import queue as run_queue
 from steward.runs.storage import payload as payloads
+from steward.scheduling.zones import local_time, zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ async def run_now(
     if command.payload is not None:
         await payloads.check(tx, automation, command.payload)
     await readiness.check(tx, automation, templates=templates)
+    if command.mode is Mode.LIVE:
+        await _check_open(tx, automation)
     run = RunId(new_id(tx.now))
     outcome = await _make(tx, actor, command, automation, run=run, max_waiting=max_waiting)
     if outcome == "kept":  # another request with the same key committed first
@@ -81,6 +85,19 @@ async def run_now(
         assert vault is not None, "a payload is stored sealed"
         await payloads.store(tx, vault, actor.org, run, command.payload)
     return StartedRun(await runs.get(tx, actor.org, run), replayed=False)
+
+
+async def _check_open(tx: Tx, automation: Automation) -> None:
+    """Raises Closed while a closed period keeps the automation's runs from beginning."""
+    closing = (await acting.present(tx, automation.org)).run_closing(automation, tx.now)
+    if closing is not None:
+        until = "it ends"
+        if closing.end is not None and (local_zone := zone(automation.timezone)) is not None:
+            until = f"{local_time(closing.end, local_zone)[:16].replace('T', ' ')} ({automation.timezone})"
+        raise Closed(
+            f"This is in the closed period {closing.period.name}, until {until}. Run it then, or as a test.",
+            errors={},
+        )
 
 
 async def _make(

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from steward.database.engine.base import Tx
-from steward.database.runs import approvals, changes, steps, transitions
+from steward.database.runs import approvals, changes, held, steps, transitions
 from steward.database.runs import records as runs
 from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.database.runs.transitions import Lease
@@ -524,6 +524,8 @@ async def _sleep(
             await runs.set_current_step(tx, lease.org, lease.run, epoch=lease.epoch, step=wait.current_step)
         if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=leased_ms, settles=settles):
             return False
+        if wait is not None and wait.held is not None:
+            await held.hold(tx, lease, name=wait.held.name, until=wait.held.until)
         if reading is not None and failing is not None and reading not in failing:
             failing_since: JsonObject = {**failing, reading: tx.now.isoformat()}
             row = StepValue(FAILING, "", claimed.state.last_seq, ValueState.DONE, failing_since)
@@ -533,6 +535,8 @@ async def _sleep(
     if not await ctx.engine.write(ctx.clock.now(), sleep, org=lease.org):
         raise LeaseLost(lease)
     failpoint("after_sleep")
+    if wait is not None and wait.held is not None:
+        ctx.log.info("run_held", run=lease.run, org=lease.org, period=wait.held.name)
 
 
 async def _fail_crashed_run(ctx: WorkerContext, lease: Lease) -> None:

@@ -84,6 +84,10 @@ class ConnectionAccess(Protocol):
         """Returns the write operations of a kind of connection, by name."""
         ...
 
+    def receives_messages(self, kind: str) -> bool:
+        """Whether what is written to a kind of connection is a message to people."""
+        ...
+
     def web(self, org: OrgId, *, still_wanted: CancelCheck | None = None) -> WebReadClient:
         """Returns reads of addresses that belong to no connection."""
         ...

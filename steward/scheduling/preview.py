@@ -1,20 +1,24 @@
 """The next runs of a schedule before it is saved; without an automation there is no spread yet."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from steward.model.closed_period import ClosedPeriod
 from steward.model.instants import wire_time
 from steward.model.json import JsonValue
 from steward.model.schedule import Schedule, SlotNote
-from steward.scheduling.slots import next_slots
-from steward.scheduling.zones import local_time
+from steward.scheduling.closings import closing_at
+from steward.scheduling.slots import next_slots, slots
+from steward.scheduling.zones import LAST, local_time
 
 _RUNS = 3
+MAX_CLOSED = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class _PreviewRun:
+class PreviewRun:
     """One of `next` in the answer of Preview schedule."""
 
     slot_at: datetime
@@ -30,9 +34,45 @@ class _PreviewRun:
         }
 
 
-def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[_PreviewRun]:
+@dataclass(frozen=True, slots=True)
+class ClosedPreview:
+    """The next open runs, and the runs that closed periods leave out before the last of them.
+
+    `closed` holds the first three with the name of their period, `closed_more` counts the others.
+    """
+
+    next: list[PreviewRun]
+    closed: list[tuple[PreviewRun, str]]
+    closed_more: int
+
+
+def preview_open(
+    schedule: Schedule, zone: ZoneInfo, periods: Collection[ClosedPeriod], *, after: datetime
+) -> ClosedPreview:
+    """The next three runs after `after` outside every closed period, with spread 0.
+
+    The search ends after `MAX_CLOSED` runs that are left out.
+    """
+    runs: list[PreviewRun] = []
+    closed: list[tuple[PreviewRun, str]] = []
+    closed_more = 0
+    for slot in slots(schedule, zone, spread_minutes=0, after=after, until=LAST):
+        run = PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
+        closing = closing_at(periods, slot.slot_at)
+        if closing is None:
+            runs.append(run)
+        elif len(closed) < _RUNS:
+            closed.append((run, closing.period.name))
+        else:
+            closed_more += 1
+        if len(runs) == _RUNS or closed_more == MAX_CLOSED:
+            break
+    return ClosedPreview(runs, closed, closed_more)
+
+
+def preview(schedule: Schedule, zone: ZoneInfo, *, after: datetime) -> list[PreviewRun]:
     """The next three runs after `after`, with spread 0; none for `manual`."""
     return [
-        _PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
+        PreviewRun(slot.slot_at, local_time(slot.slot_at, zone), slot.note)
         for slot in next_slots(schedule, zone, spread_minutes=0, after=after, count=_RUNS)
     ]

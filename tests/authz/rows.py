@@ -61,6 +61,25 @@ def _slot(ids: Ids, **more: Any) -> Body:
     return {"slot_at": ids.slot_at, "occurrence_version": 0, "automation_version": 2, **more}
 
 
+def _period(ids: Ids, **scope: Any) -> Body:
+    when = {"kind": "weekly", "days": [7]}
+    scope = scope or {"kind": "automation", "automation_id": ids.automation_id}
+    return {"name": "Sundays", "stops": "changes", "when": when, "scope": scope}
+
+
+_PERIOD = Spelled(
+    body=_period,
+    bodies={
+        "scope": (
+            "automation_id",
+            lambda ids, it: _period(ids, kind="automation", automation_id=it),
+        ),
+        "scope.integration_id": (
+            "integration_id",
+            lambda ids, it: _period(ids, kind="store", integration_id=it),
+        ),
+    },
+)
 _PREVIEW: Body = {"schedule": {"cadence": "daily", "run_at": "08:00"}}
 _OCCURRENCES = f"{PREFIX}/{{automation_id}}/occurrences"
 _ONE = f"{PREFIX}/{{automation_id}}"
@@ -124,7 +143,27 @@ SPELLED: dict[str, Spelled] = {
     f"POST {_OCCURRENCES}/unskip": Spelled(body=_slot),
     f"POST {PREFIX}/schedule/preview": Spelled(
         body=lambda ids: _PREVIEW,
-        bodies={"integration_id": ("integration_id", lambda ids, it: {**_PREVIEW, "integration_id": it})},
+        bodies={
+            "integration_id": ("integration_id", lambda ids, it: {**_PREVIEW, "integration_id": it}),
+            "automation_id": ("automation_id", lambda ids, it: {**_PREVIEW, "automation_id": it}),
+        },
+    ),
+    "GET /app/closed-periods": _PLAIN,
+    "POST /app/closed-periods": _PERIOD,
+    "POST /app/closed-periods/preview": _PERIOD,
+    "PATCH /app/closed-periods/{period_id}": Spelled(body=lambda ids: {"version": 1, "name": "Sunday"}),
+    "POST /app/closed-periods/{period_id}/end": Spelled(body=lambda ids: {"version": 1}),
+    "GET /app/closings": Spelled(
+        needed=lambda ids: {"from": "2026-05-01T00:00:00Z", "to": "2026-05-08T00:00:00Z"}
+    ),
+    "POST /app/freeze": Spelled(
+        body=lambda ids: {"scope": {"kind": "store", "integration_id": ids.integration_id}},
+        bodies={
+            "scope": (
+                "integration_id",
+                lambda ids, it: {"scope": {"kind": "store", "integration_id": it}},
+            )
+        },
     ),
     f"POST {_ONE}/runs": Spelled(body=lambda ids: {"idempotency_key": "matrix", "mode": "test"}),
     f"GET {PREFIX}/runs": Spelled(filters={"automation_id": "automation_id"}),

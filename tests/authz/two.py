@@ -67,6 +67,7 @@ class Ids:
     import_id: str
     route_id: str
     message_id: str
+    period_id: str
 
     def one(self, name: str) -> Any:
         """The id of this name."""
@@ -88,6 +89,7 @@ ABSENT = Ids(
     import_id="01JD3Z0QH8N2Y5V7W9X1C4B6AC",
     route_id="01JD3Z0QH8N2Y5V7W9X1C4B6AE",
     message_id="01JD3Z0QH8N2Y5V7W9X1C4B6AF",
+    period_id="01JD3Z0QH8N2Y5V7W9X1C4B6AD",
 )
 
 
@@ -128,6 +130,7 @@ async def make_two(engine: Engine, clock: FakeClock) -> Two:
         theirs.route_id,
         theirs.message_id,
     ]
+    ulids.append(theirs.period_id)
     names = ["theirs", "Other Shop", "stranger@example.com", "Sven"]
     return Two(service, outside, ours, theirs, (*ulids, *names))
 
@@ -196,6 +199,12 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         keep = {"source": "workflow_tool", "name": mark, "content": export}
         kept = await web.post(f"{PREFIX}/imports", keep)
         assert kept.status == 201, kept.body
+    christmas = {"kind": "yearly", "first": "12-24", "last": "12-26"}
+    scope = {"kind": "automation", "automation_id": first}
+    closed = {"name": mark, "scope": scope, "stops": "changes", "when": christmas}
+    for name in (f"{mark} before", mark):
+        period = await web.post("/app/closed-periods", {**closed, "name": name})
+        assert period.status == 201, period.body
     invited = await web.post("/app/people", guest)
     assert invited.status == 201, invited.body
     route_id, message_id = await _route(service, web, teams, mark)
@@ -214,6 +223,7 @@ async def _furnish(service: Service, outside: FakePlatforms, name: str, mark: st
         import_id=kept.data["import"]["id"],
         route_id=route_id,
         message_id=message_id,
+        period_id=period.data["closed_period"]["id"],
     )
 
 

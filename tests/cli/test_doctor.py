@@ -126,14 +126,14 @@ def test_a_slot_nobody_starts_is_told(steward: Steward, database_url: str) -> No
         database_url,
         f"INSERT INTO automations ({columns}) VALUES ('A1', 1, 1, 'template', 't', 1, '', 'n', 'n', 'active',"
         " '{}', '{}', 'UTC', 0, '{}', '[]', '[]', 0, 0)",
-        "INSERT INTO schedules (org_id, automation_id, next_run_at, slots_after, consecutive_failures,"
+        "INSERT INTO schedules (org_id, automation_id, due_at, slots_after, consecutive_failures,"
         f" audited_until) VALUES (1, 'A1', {late}, 0, 0, 0)",
     )
     said = steward("doctor")
     assert wrong(said) == {"slots"}
     into(
         database_url,
-        "UPDATE schedules SET next_run_at = NULL",
+        "UPDATE schedules SET due_at = NULL",
         "INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason, version,"
         f" by_auditor, from_edit, updated_at) VALUES (1, 'A1', {late}, {late}, 'x', 'skipped',"
         f" 'skipped_too_late', 0, {'1, 0' if is_sqlite(database_url) else 'true, false'}, {late})",

@@ -230,7 +230,7 @@ def _order(side: Side, row: dict[str, Any]) -> tuple[int, int]:
 async def _hide_due(side: Side, *, hidden: bool) -> None:
     """Moves what is due of a side out of the dispatcher's sight, or back."""
     shift = 10**15 if hidden else -(10**15)
-    await side.shop.tamper(f"UPDATE schedules SET next_run_at = next_run_at + ({shift}) WHERE org_id = :org")
+    await side.shop.tamper(f"UPDATE schedules SET due_at = due_at + ({shift}) WHERE org_id = :org")
 
 
 async def _rows(side: Side, table: str) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ STATUS: Mapping[str, int] = {
     "validation_failed": 422,
     "allowance_spent": 422,
     "not_connected": 422,
+    "closed_period": 422,
     "not_ready": 422,
     "key_reused": 422,
     "too_many_waiting": 422,

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from pydantic import AfterValidator, Field
 
 from steward.api.http import paging
@@ -48,8 +49,15 @@ from steward.occurrences.slot import Edited, SlotReference
 MOST_ROWS = 500
 
 
+class ClosedByRecord(msgspec.Struct):
+    """The closed period that leaves a run out; without id once the run's time has passed."""
+
+    id: UlidStr | None
+    name: str
+
+
 class OccurrenceRecord(msgspec.Struct):
-    """One coming run; all fields are always present."""
+    """One coming run; all fields are always present, but `closed_period`: on runs that one leaves out."""
 
     automation_id: UlidStr
     automation_name: Name
@@ -64,6 +72,7 @@ class OccurrenceRecord(msgspec.Struct):
     moved_from: Instant | None
     version: Count
     projected: bool
+    closed_period: ClosedByRecord | UnsetType = UNSET
 
 
 class OccurrencesAnswer(msgspec.Struct):
@@ -130,6 +139,9 @@ def occurrence_record(occurrence: Occurrence) -> OccurrenceRecord:
         wire_time_or_none(occurrence.moved_from),
         occurrence.version,
         occurrence.is_projected,
+        UNSET
+        if occurrence.closed_name is None
+        else ClosedByRecord(occurrence.closed_id, occurrence.closed_name),
     )
 
 

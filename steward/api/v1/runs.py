@@ -65,8 +65,15 @@ class EventRecord(msgspec.Struct):
     received_at: Instant
 
 
+class HeldByRecord(msgspec.Struct):
+    """The closed period that a run waits for; without an end until a person lets changes go on."""
+
+    name: str
+    until: Instant | None
+
+
 class RunRecord(msgspec.Struct):
-    """A run; `undo`, `steps` and `more_steps` on get alone."""
+    """A run; `undo`, `steps` and `more_steps` on get alone, `held_by` while a closed period holds it."""
 
     id: UlidStr
     automation_id: UlidStr
@@ -99,6 +106,7 @@ class RunRecord(msgspec.Struct):
     api_client_id: str | None
     undo_of: UlidStr | None
     undo: UndoRecord | UnsetType | None = UNSET
+    held_by: HeldByRecord | UnsetType = UNSET
     steps: list[Step] | UnsetType = UNSET
     more_steps: bool | UnsetType = UNSET
 
@@ -190,6 +198,9 @@ def record(run: Run) -> RunRecord:
         created_via=run.maker.created_via,
         api_client_id=run.maker.api_client_id,
         undo_of=run.undo_of,
+        held_by=UNSET
+        if run.held_name is None
+        else HeldByRecord(run.held_name, wire_time_or_none(run.held_until)),
     )
 
 
@@ -230,6 +241,9 @@ def record_of_row(row: Row) -> RunRecord:
         created_via=row["created_via"],
         api_client_id=row["api_client_id"],
         undo_of=row["undo_of"],
+        held_by=UNSET
+        if row["held_name"] is None
+        else HeldByRecord(row["held_name"], _wire(row["held_until"])),
     )
 
 

@@ -1,20 +1,24 @@
 """Preview schedule over HTTP: the next three runs before an automation is saved."""
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from steward.api.http.operation import Answer, ApiCall, Operation
-from steward.api.schema.answers import Instant, SlotNoteStr
-from steward.api.schema.fields import Positive, RequestBody, Timestamp, ZoneText
+from steward.api.schema.answers import Count, Instant, SlotNoteStr
+from steward.api.schema.fields import IdText, Positive, RequestBody, Timestamp, ZoneText
 from steward.api.v1.automations import ScheduleJson
+from steward.closed_periods import acting
 from steward.database.accounts import connections, organizations
+from steward.database.automations import records as automations
 from steward.database.engine.base import Tx
 from steward.model.account import Scope
-from steward.model.ids import IntegrationId
+from steward.model.closed_period import ClosedPeriod
+from steward.model.ids import AutomationId, IntegrationId
 from steward.model.instants import wire_time
 from steward.model.refusals import FieldErrors, ValidationFailed
 from steward.model.schedule import Schedule
-from steward.scheduling.preview import preview
+from steward.scheduling.preview import PreviewRun, preview, preview_open
 from steward.scheduling.shape import read_schedule
 from steward.scheduling.words import schedule_words, spread_words
 from steward.scheduling.zones import FIRST, zone
@@ -30,13 +34,27 @@ class PreviewRunRecord(msgspec.Struct):
     note: SlotNoteStr | None
 
 
+class ClosedRunRecord(msgspec.Struct):
+    """A run that a closed period leaves out, with the name of the period."""
+
+    slot_at: Instant
+    local: str
+    period: str
+
+
 class PreviewAnswer(msgspec.Struct):
-    """The next runs of a schedule, and the schedule in words."""
+    """The next runs of a schedule, and the schedule in words.
+
+    `closed` are the first runs that closed periods leave out before the third one, `closed_more` counts the
+    others; both absent when there are none.
+    """
 
     timezone: str
     next: list[PreviewRunRecord]
     words: str
     spread_note: str | None
+    closed: list[ClosedRunRecord] | UnsetType = UNSET
+    closed_more: Count | UnsetType = UNSET
 
 
 class PreviewBody(RequestBody):
@@ -45,6 +63,7 @@ class PreviewBody(RequestBody):
     schedule: ScheduleJson
     timezone: ZoneText = Field(default="")
     integration_id: Positive = Field(default=1)
+    automation_id: IdText = Field(default="")
     since: Timestamp = Field(default=FIRST, alias="from")
 
 
@@ -59,14 +78,43 @@ async def show(tx: Tx, call: ApiCall) -> Answer:
     schedule: Schedule | FieldErrors = read_schedule(body.schedule.sent, zone=local_zone, now=since)
     if not isinstance(schedule, Schedule):
         errors |= {path: list(words) for path, words in schedule.items()}
+    periods = await _periods(tx, call, errors)
     if errors or not isinstance(schedule, Schedule):
         raise ValidationFailed(errors=errors)
-    runs = [
-        PreviewRunRecord(wire_time(run.slot_at), run.local, None if run.note is None else run.note.value)
-        for run in preview(schedule, local_zone, after=since)
-    ]
     words = spread_words(call.context.rules.spread_max)
-    return PreviewAnswer(name, runs, schedule_words(schedule, name), words)
+    if not periods:
+        runs = [_run_record(run) for run in preview(schedule, local_zone, after=since)]
+        return PreviewAnswer(name, runs, schedule_words(schedule, name), words)
+    judged = preview_open(schedule, local_zone, periods, after=since)
+    answer = PreviewAnswer(
+        name, [_run_record(run) for run in judged.next], schedule_words(schedule, name), words
+    )
+    if judged.closed:
+        answer.closed = [
+            ClosedRunRecord(wire_time(run.slot_at), run.local, period) for run, period in judged.closed
+        ]
+        answer.closed_more = judged.closed_more
+    return answer
+
+
+def _run_record(run: PreviewRun) -> PreviewRunRecord:
+    return PreviewRunRecord(wire_time(run.slot_at), run.local, None if run.note is None else run.note.value)
+
+
+async def _periods(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> tuple[ClosedPeriod, ...]:
+    """The closed periods that leave runs out: the organization's, the store's and the automation's."""
+    body: PreviewBody = call.body
+    sent_fields = body.model_fields_set
+    automation = AutomationId(body.automation_id) if "automation_id" in sent_fields else None
+    integration = IntegrationId(body.integration_id) if "integration_id" in sent_fields else None
+    if automation is not None:
+        known = (await automations.among(tx, call.actor.org, [automation])).get(automation)
+        if known is None:
+            words = "There is no such automation. Take an id of the list of automations."
+            errors["automation_id"] = [words]
+        elif integration is None:
+            integration = known.integration_id
+    return (await acting.read(tx, call.actor.org, since=tx.now)).on_runs_of(automation, integration)
 
 
 async def _zone_name(tx: Tx, call: ApiCall, errors: dict[str, list[str]]) -> str:

@@ -10,6 +10,7 @@ _FOUND: Mapping[str, str] = {
     "run_id": "SELECT 1 AS found FROM runs WHERE org_id = :org AND id = :value",
     "approval_id": "SELECT 1 AS found FROM approvals WHERE org_id = :org AND id = :value",
     "import_id": "SELECT 1 AS found FROM imports WHERE org_id = :org AND id = :value",
+    "period_id": "SELECT 1 AS found FROM closed_periods WHERE org_id = :org AND id = :value",
     "integration_id": "SELECT 1 AS found FROM connections WHERE org_id = :org AND integration_id = :value",
     "route_id": "SELECT 1 AS found FROM notification_routes WHERE org_id = :org AND id = :value",
     "message_id": "SELECT 1 AS found FROM messages WHERE org_id = :org AND id = :value",

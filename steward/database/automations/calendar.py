@@ -18,7 +18,8 @@ Place = tuple[datetime, datetime, str]
 
 _STORED = """
 SELECT o.automation_id, o.slot_at, o.run_at, o.state, o.reason, o.run_id, o.moved_from, o.version,
-    a.name, a.version AS automation_version, a.timezone, r.status AS run_status
+    o.exempt, o.closed_name, a.name, a.version AS automation_version, a.timezone, a.integration_id,
+    r.status AS run_status
 FROM occurrences AS o
 JOIN automations AS a ON a.org_id = o.org_id AND a.id = o.automation_id
 LEFT JOIN runs AS r ON r.org_id = o.org_id AND r.id = o.run_id
@@ -30,8 +31,8 @@ WHERE o.org_id = :org AND o.run_at >= :since AND o.run_at < :until
         OR (o.state = 'skipped' AND (o.reason <> 'by_merchant' OR o.run_at <= :now)))))
 """
 _COMING = """
-SELECT a.id, a.name, a.version, a.timezone, a.schedule, a.spread_minutes, s.next_run_at, s.next_slot_at,
-    s.slots_after
+SELECT a.id, a.name, a.version, a.timezone, a.schedule, a.spread_minutes, a.integration_id, s.due_at,
+    s.next_slot_at, s.slots_after
 FROM schedules AS s
 JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id
 WHERE s.org_id = :org AND a.state = 'active'
@@ -61,6 +62,15 @@ class Narrowing:
 
 
 @dataclass(frozen=True, slots=True)
+class CalendarRow:
+    """A stored row of the calendar, the store of its automation, and whether a person let it through."""
+
+    occurrence: Occurrence
+    integration: IntegrationId | None
+    is_exempt: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Coming:
     """An active automation as far as its coming rows need it."""
 
@@ -70,7 +80,8 @@ class Coming:
     timezone: str
     schedule: Schedule
     spread_minutes: int
-    next_run_at: datetime
+    integration: IntegrationId | None
+    due_at: datetime
     next_slot_at: datetime | None
     slots_after: datetime
 
@@ -85,7 +96,7 @@ async def stored(
     after: Place | None,
     states: Collection[OccurrenceState],
     limit: int,
-) -> list[Occurrence]:
+) -> list[CalendarRow]:
     """Stored rows with `run_at` in [since, until) behind `after`, in the calendar's order.
 
     Pending rows, and rows a person skipped that are still ahead, only of active automations; queued and
@@ -107,7 +118,14 @@ async def stored(
             "limit": limit,
         },
     )
-    return [_occurrence(row) for row in rows]
+    return [
+        CalendarRow(
+            _occurrence(row),
+            None if row["integration_id"] is None else IntegrationId(row["integration_id"]),
+            bool(row["exempt"]),
+        )
+        for row in rows
+    ]
 
 
 async def coming(
@@ -122,10 +140,10 @@ async def coming(
     """Active automations due by `due_by`, and of those due later, but before `until`, the first `limit`."""
     conditions = narrowing.conditions("s.automation_id")
     args = {**narrowing.args(), "org": org, "due_by": due_by, "until": until, "limit": limit}
-    due = await tx.all(f"{_COMING} AND s.next_run_at <= :due_by{conditions}", args)
+    due = await tx.all(f"{_COMING} AND s.due_at <= :due_by{conditions}", args)
     later = await tx.all(
-        f"{_COMING} AND s.next_run_at > :due_by AND s.next_run_at < :until{conditions}"
-        " ORDER BY s.next_run_at, s.automation_id LIMIT :limit",
+        f"{_COMING} AND s.due_at > :due_by AND s.due_at < :until{conditions}"
+        " ORDER BY s.due_at, s.automation_id LIMIT :limit",
         args,
     )
     return [_coming(row) for row in (*due, *later)]
@@ -157,6 +175,7 @@ def _occurrence(row: Row) -> Occurrence:
         run_status=RunStatus(row["run_status"]) if row["run_status"] else None,
         moved_from=from_ms_or_none(row["moved_from"]),
         version=row["version"],
+        closed_name=row["closed_name"],
     )
 
 
@@ -168,7 +187,8 @@ def _coming(row: Row) -> Coming:
         row["timezone"],
         _schedule(row["schedule"]),
         row["spread_minutes"],
-        from_ms(row["next_run_at"]),
+        None if row["integration_id"] is None else IntegrationId(row["integration_id"]),
+        from_ms(row["due_at"]),
         from_ms_or_none(row["next_slot_at"]),
         from_ms(row["slots_after"]),
     )

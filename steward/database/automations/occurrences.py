@@ -12,7 +12,7 @@ from steward.model.run import RunStatus
 
 _COLUMNS = """
     o.org_id, o.automation_id, o.slot_at, o.run_at, o.local_key, o.state, o.reason, o.run_id, o.moved_from,
-    o.version, o.by_auditor, o.from_edit
+    o.version, o.by_auditor, o.from_edit, o.exempt, o.closed_name
 """
 _OPEN = Both(
     # CROSS JOIN keeps SQLite from walking the table once for every automation asked about.
@@ -28,31 +28,34 @@ _OPEN = Both(
 )
 _DECIDED = (
     " ON CONFLICT (org_id, automation_id, slot_at) DO UPDATE SET state = excluded.state,"
-    " reason = excluded.reason, run_id = excluded.run_id, updated_at = excluded.updated_at"
+    " reason = excluded.reason, run_id = excluded.run_id, closed_name = excluded.closed_name,"
+    " updated_at = excluded.updated_at"
     " WHERE occurrences.state = 'pending'"
 )
 _DECIDE = Both(
     sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, version, by_auditor, from_edit, updated_at)"
+    " run_id, version, by_auditor, from_edit, updated_at, closed_name)"
     " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
-    " r.value ->> 5, r.value ->> 6, 0, :by_auditor, 0, :now FROM json_each(:rows) AS r WHERE true" + _DECIDED,
+    " r.value ->> 5, r.value ->> 6, 0, :by_auditor, 0, :now, r.value ->> 7"
+    " FROM json_each(:rows) AS r WHERE true" + _DECIDED,
     postgresql="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, version, by_auditor, from_edit, updated_at)"
+    " run_id, version, by_auditor, from_edit, updated_at, closed_name)"
     " SELECT :org, r.value ->> 0, (r.value ->> 1)::bigint, (r.value ->> 2)::bigint, r.value ->> 3,"
-    " r.value ->> 4, r.value ->> 5, r.value ->> 6, 0, :by_auditor, false, :now"
+    " r.value ->> 4, r.value ->> 5, r.value ->> 6, 0, :by_auditor, false, :now, r.value ->> 7"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r" + _DECIDED,
 )
 _INSERT = Both(
     sqlite="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, moved_from, version, by_auditor, from_edit, updated_at)"
+    " run_id, moved_from, version, by_auditor, from_edit, updated_at, exempt)"
     " SELECT :org, :automation, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4,"
-    " r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, :now"
+    " r.value ->> 5, r.value ->> 6, r.value ->> 7, r.value ->> 8, r.value ->> 9, :now, r.value ->> 10"
     " FROM json_each(:rows) AS r WHERE true ON CONFLICT (org_id, automation_id, slot_at) DO NOTHING",
     postgresql="INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, reason,"
-    " run_id, moved_from, version, by_auditor, from_edit, updated_at)"
+    " run_id, moved_from, version, by_auditor, from_edit, updated_at, exempt)"
     " SELECT :org, :automation, (r.value ->> 0)::bigint, (r.value ->> 1)::bigint, r.value ->> 2,"
     " r.value ->> 3, r.value ->> 4, r.value ->> 5, (r.value ->> 6)::bigint, (r.value ->> 7)::bigint,"
-    " (r.value ->> 8)::boolean, (r.value ->> 9)::boolean, :now"
+    " (r.value ->> 8)::boolean, (r.value ->> 9)::boolean, :now,"
+    " (r.value ->> 10)::boolean"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
     " ON CONFLICT (org_id, automation_id, slot_at) DO NOTHING",
 )
@@ -60,7 +63,10 @@ _INSERT = Both(
 
 @dataclass(frozen=True, slots=True)
 class StoredSlot:
-    """One stored occurrence; `kept` rows were stored by `this_and_later`."""
+    """One stored occurrence; `kept` rows were stored by `this_and_later`.
+
+    An `exempt` one runs in closed periods too; `closed_name` is the period that left a decided one out.
+    """
 
     slot_at: datetime
     run_at: datetime
@@ -72,11 +78,13 @@ class StoredSlot:
     version: int = 0
     by_auditor: bool = False
     kept: bool = False
+    exempt: bool = False
+    closed_name: str | None = None
 
     @property
     def is_skipped_by_person(self) -> bool:
         """Whether a person skipped it, or it stands for one a change of the automation dropped."""
-        return self.reason is SkipReason.BY_MERCHANT
+        return self.reason is SkipReason.BY_MERCHANT and self.closed_name is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,7 @@ class Decided:
     state: OccurrenceState
     reason: SkipReason | None
     run_id: RunId | None
+    closed_name: str | None = None
 
 
 async def at_slot(tx: Tx, org: OrgId, automation: AutomationId, *, slot_at: datetime) -> StoredSlot | None:
@@ -215,6 +224,7 @@ async def insert_many(tx: Tx, org: OrgId, automation: AutomationId, rows: Sequen
             row.version,
             row.by_auditor,
             row.kept,
+            row.exempt,
         ]
         for row in rows
     ]
@@ -225,7 +235,8 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
     """Writes an edited row when it still is as it was read; rows written."""
     return await tx.execute(
         "UPDATE occurrences SET run_at = :run_at, local_key = :local_key, state = :state, reason = :reason,"
-        " moved_from = :moved_from, version = :version, from_edit = :from_edit, updated_at = :now"
+        " moved_from = :moved_from, version = :version, from_edit = :from_edit, exempt = :exempt,"
+        " updated_at = :now"
         " WHERE org_id = :org AND automation_id = :automation AND slot_at = :slot_at"
         " AND state = :was_state AND version = :was_version",
         {
@@ -239,6 +250,7 @@ async def update(tx: Tx, org: OrgId, automation: AutomationId, *, row: StoredSlo
             "moved_from": row.moved_from,
             "version": row.version,
             "from_edit": row.kept,
+            "exempt": row.exempt,
             "was_state": was.state,
             "was_version": was.version,
         },
@@ -259,6 +271,7 @@ async def decide(tx: Tx, org: OrgId, rows: Collection[Decided], *, by_auditor: b
             row.state.value,
             None if row.reason is None else row.reason.value,
             row.run_id,
+            row.closed_name,
         ]
         for row in rows
     ]
@@ -283,7 +296,8 @@ async def delete_coming(tx: Tx, org: OrgId, automation: AutomationId, *, slots: 
     """
     return await tx.execute(
         "DELETE FROM occurrences WHERE org_id = :org AND automation_id = :automation"
-        " AND slot_at IN (:slots) AND slot_at > :now AND (state = 'pending' OR reason = 'by_merchant')",
+        " AND slot_at IN (:slots) AND slot_at > :now"
+        " AND (state = 'pending' OR (reason = 'by_merchant' AND closed_name IS NULL))",
         {"org": org, "automation": automation, "slots": [ms(slot) for slot in slots]},
     )
 
@@ -300,4 +314,6 @@ def _stored(row: Row) -> StoredSlot:
         version=row["version"],
         by_auditor=bool(row["by_auditor"]),
         kept=bool(row["from_edit"]),
+        exempt=bool(row["exempt"]),
+        closed_name=row["closed_name"],
     )

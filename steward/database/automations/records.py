@@ -200,6 +200,16 @@ async def among(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> di
     return {AutomationId(row["id"]): record(row) for row in rows}
 
 
+async def active_after(tx: Tx, org: OrgId, *, after: AutomationId | None, limit: int) -> list[AutomationId]:
+    """The ids of active automations that come after one, by rising id."""
+    rows = await tx.all(
+        "SELECT id FROM automations WHERE org_id = :org AND state = 'active' AND id > :after"
+        " ORDER BY id LIMIT :limit",
+        {"org": org, "after": after or "", "limit": limit},
+    )
+    return [AutomationId(row["id"]) for row in rows]
+
+
 async def own_rows(
     tx: Tx, org: OrgId, automations: Collection[AutomationId]
 ) -> dict[AutomationId, Automation]:

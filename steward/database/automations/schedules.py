@@ -11,26 +11,29 @@ from steward.model.ids import AutomationId, OrgId
 _NOT_PUT_OFF = NOT_DEFERRED.format(tick="dispatch", key="s.automation_id")
 _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
-    f" WHERE s.next_run_at <= {{now}}{_NOT_PUT_OFF}"
-    " ORDER BY s.next_run_at, s.automation_id LIMIT :most",
+    f" WHERE s.due_at <= {{now}}{_NOT_PUT_OFF}"
+    " ORDER BY s.due_at, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id FROM queue_due_slots(:most, :test_now)",
 )
 _NEXT_DUE = Both(
-    sqlite="SELECT min(next_run_at) AS next_run_at FROM schedules WHERE next_run_at IS NOT NULL",
-    postgresql="SELECT queue_next_due() AS next_run_at",
+    sqlite="SELECT min(due_at) AS due_at FROM schedules WHERE due_at IS NOT NULL",
+    postgresql="SELECT queue_next_due() AS due_at",
 )
-_COLUMNS = "s.org_id, s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until"
+_COLUMNS = (
+    "s.org_id, s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until, s.due_at"
+)
 _SET_MANY = Both(
     # Not UPDATE … FROM: SQLite's planner then walks the table once for every row given (20 times slower
     # at 500). The rows exist, so this never inserts.
-    sqlite="INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after,"
+    sqlite="INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after, due_at,"
     " consecutive_failures, audited_until)"
-    " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, 0, 0"
+    " SELECT :org, r.value ->> 0, r.value ->> 1, r.value ->> 2, r.value ->> 3, r.value ->> 4, 0, 0"
     " FROM json_each(:rows) AS r WHERE true"
     " ON CONFLICT (org_id, automation_id) DO UPDATE SET next_run_at = excluded.next_run_at,"
-    " next_slot_at = excluded.next_slot_at, slots_after = excluded.slots_after",
+    " next_slot_at = excluded.next_slot_at, slots_after = excluded.slots_after, due_at = excluded.due_at",
     postgresql="UPDATE schedules SET next_run_at = (r.value ->> 1)::bigint,"
-    " next_slot_at = (r.value ->> 2)::bigint, slots_after = (r.value ->> 3)::bigint"
+    " next_slot_at = (r.value ->> 2)::bigint, slots_after = (r.value ->> 3)::bigint,"
+    " due_at = (r.value ->> 4)::bigint"
     " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r"
     " WHERE schedules.org_id = :org AND schedules.automation_id = r.value ->> 0",
 )
@@ -40,21 +43,23 @@ _SET_MANY = Both(
 class Timing:
     """When an automation is due, and which of its slots are accounted for.
 
-    Every slot before `next_slot_at` has a stored row; `next_slot_at` is null where no slots come.
+    `due_at` is the first slot that is not decided, `next_run_at` the first of these outside every closed
+    period. Every slot before `next_slot_at` has a stored row; `next_slot_at` is null where no slots come.
     """
 
     next_run_at: datetime | None
     next_slot_at: datetime | None
     slots_after: datetime
     audited_until: datetime
+    due_at: datetime | None = None
 
 
 async def insert(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -> None:
     """Stores the clockwork of a new automation."""
     await tx.execute(
-        "INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after,"
+        "INSERT INTO schedules (org_id, automation_id, next_run_at, next_slot_at, slots_after, due_at,"
         " consecutive_failures, audited_until)"
-        " VALUES (:org, :automation, :next_run, :next_slot, :slots_after, 0, :audited)",
+        " VALUES (:org, :automation, :next_run, :next_slot, :slots_after, :due, 0, :audited)",
         {
             "org": org,
             "automation": automation,
@@ -62,6 +67,7 @@ async def insert(tx: Tx, org: OrgId, automation: AutomationId, timing: Timing) -
             "next_slot": timing.next_slot_at,
             "slots_after": timing.slots_after,
             "audited": timing.audited_until,
+            "due": timing.due_at,
         },
     )
 
@@ -92,9 +98,9 @@ async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
 
 
 async def next_due(tx: Tx) -> datetime | None:
-    """The smallest `next_run_at` there is, of all organisations."""
+    """The smallest `due_at` there is, of all organisations."""
     row = await tx.first(_NEXT_DUE)
-    return None if row is None else from_ms_or_none(row["next_run_at"])
+    return None if row is None else from_ms_or_none(row["due_at"])
 
 
 async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
@@ -102,7 +108,7 @@ async def lock_due(tx: Tx, org: OrgId, automations: Collection[AutomationId]) ->
     are skipped."""
     rows = await tx.all(
         f"SELECT {_COLUMNS} FROM schedules AS s"
-        " WHERE s.org_id = :org AND s.automation_id IN (:automations) AND s.next_run_at <= {now}"
+        " WHERE s.org_id = :org AND s.automation_id IN (:automations) AND s.due_at <= {now}"
         f"{_NOT_PUT_OFF} ORDER BY s.automation_id {{skip_locked}}",
         {"org": org, "automations": list(automations)},
     )
@@ -117,7 +123,13 @@ async def set_timing(tx: Tx, org: OrgId, automation: AutomationId, timing: Timin
 async def set_many(tx: Tx, org: OrgId, timings: Mapping[AutomationId, Timing]) -> None:
     """Writes when each of the automations is due next; call it with the schedules locked."""
     rows = [
-        [automation, _ms(timing.next_run_at), _ms(timing.next_slot_at), ms(timing.slots_after)]
+        [
+            automation,
+            _ms(timing.next_run_at),
+            _ms(timing.next_slot_at),
+            ms(timing.slots_after),
+            _ms(timing.due_at),
+        ]
         for automation, timing in timings.items()
     ]
     await tx.execute(_SET_MANY, {"org": org, "rows": Json(rows)})
@@ -126,7 +138,7 @@ async def set_many(tx: Tx, org: OrgId, timings: Mapping[AutomationId, Timing]) -
 async def stop(tx: Tx, org: OrgId, automation: AutomationId) -> None:
     """Nothing is due any more."""
     await tx.execute(
-        "UPDATE schedules SET next_run_at = NULL, next_slot_at = NULL"
+        "UPDATE schedules SET next_run_at = NULL, next_slot_at = NULL, due_at = NULL"
         " WHERE org_id = :org AND automation_id = :automation",
         {"org": org, "automation": automation},
     )
@@ -138,6 +150,7 @@ def _timing(row: Row) -> Timing:
         from_ms_or_none(row["next_slot_at"]),
         from_ms(row["slots_after"]),
         from_ms(row["audited_until"]),
+        from_ms_or_none(row["due_at"]),
     )
 
 

@@ -10,7 +10,7 @@ from steward.model.json import JsonValue
 
 _DUE = Both(
     sqlite="SELECT s.org_id, s.automation_id FROM schedules AS s"
-    " WHERE s.audited_until < :before AND (s.next_run_at IS NULL OR s.next_run_at > :until)"
+    " WHERE s.audited_until < :before AND (s.due_at IS NULL OR s.due_at > :until)"
     " ORDER BY s.audited_until, s.automation_id LIMIT :most",
     postgresql="SELECT org_id, automation_id FROM queue_slots_to_audit(:before, :until, :most)",
 )
@@ -66,7 +66,7 @@ async def after(tx: Tx, key: Key, *, max_rows: int) -> list[Key]:
 async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dict[AutomationId, Timing]:
     """Locks the schedules of the automations, by rising id; those others have locked are skipped."""
     rows = await tx.all(
-        "SELECT s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until"
+        "SELECT s.automation_id, s.next_run_at, s.next_slot_at, s.slots_after, s.audited_until, s.due_at"
         " FROM schedules AS s WHERE s.org_id = :org AND s.automation_id IN (:automations)"
         " ORDER BY s.automation_id {skip_locked}",
         {"org": org, "automations": list(automations)},
@@ -77,6 +77,7 @@ async def lock(tx: Tx, org: OrgId, automations: Collection[AutomationId]) -> dic
             from_ms_or_none(row["next_slot_at"]),
             from_ms(row["slots_after"]),
             from_ms(row["audited_until"]),
+            from_ms_or_none(row["due_at"]),
         )
         for row in rows
     }

@@ -39,8 +39,8 @@ BEGIN
         'connections', 'org_keys', 'connection_secrets', 'automations', 'memory', 'schedules', 'automation_history',
         'occurrences', 'runs', 'steps', 'step_values', 'changes', 'write_ledger', 'approvals', 'automation_topics',
         'listeners', 'subscriptions', 'topic_deliveries', 'catch_ups', 'events', 'event_bodies', 'last_seen',
-        'own_changes', 'imports', 'plans', 'static_data', 'run_files', 'run_file_parts', 'undos',
-        'memory_log',
+        'own_changes', 'closed_periods', 'closing_work', 'imports', 'plans', 'static_data', 'run_files',
+        'run_file_parts', 'undos', 'memory_log',
         'notices', 'inbox', 'messages', 'message_notices', 'notification_preferences', 'notification_routes',
         'automation_watch']
     LOOP
@@ -48,7 +48,7 @@ BEGIN
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
         EXECUTE format('CREATE POLICY tenant ON %I USING (%s) WITH CHECK (%s)', owned, inside, inside);
     END LOOP;
-    FOREACH owned IN ARRAY ARRAY['runs', 'schedules', 'approvals', 'write_ledger', 'members', 'occurrences',
+    FOREACH owned IN ARRAY ARRAY['organizations', 'closing_work', 'runs', 'schedules', 'approvals', 'write_ledger', 'members', 'occurrences',
         'connections', 'listeners', 'catch_ups', 'events', 'own_changes', 'run_files',
         'notices', 'inbox', 'messages', 'notification_routes']
     LOOP
@@ -79,9 +79,11 @@ REVOKE UPDATE, DELETE ON audit_log FROM steward_app;
 GRANT SELECT ON schedules, approvals, write_ledger, workers, deferred_rows, dir_orgs TO steward_queue;
 GRANT SELECT, UPDATE ON fairness_clock TO steward_queue;
 GRANT SELECT (org_id, run_id) ON run_files TO steward_queue;
-GRANT SELECT (org_id, id, mode, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
+GRANT SELECT (org_id, id, automation_id, mode, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
     expires_at, finished_at) ON runs TO steward_queue;
 GRANT UPDATE (queue, worker_id, epoch) ON runs TO steward_queue;
+GRANT SELECT (org_id, closed_from) ON organizations TO steward_queue;
+GRANT SELECT (org_id, requested_at) ON closing_work TO steward_queue;
 GRANT SELECT (org_id, person_id) ON members TO steward_queue;
 GRANT SELECT (org_id, automation_id, slot_at, run_at, state) ON occurrences TO steward_queue;
 GRANT SELECT (org_id, integration_id, state, check_at) ON connections TO steward_queue;

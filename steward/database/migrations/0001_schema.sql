@@ -117,7 +117,8 @@ CREATE TABLE organizations (
     zone {text} NOT NULL,
     automations_on {bool} NOT NULL,
     send_without_approval {bool} NOT NULL,
-    created_at {ms} NOT NULL
+    created_at {ms} NOT NULL,
+    closed_from {ms}
 ) {strict};
 
 -- `invited`: has an invitation and has never joined; `active` is false until then.
@@ -295,6 +296,8 @@ CREATE TABLE static_data (
     FOREIGN KEY (org_id, automation_id) REFERENCES automations
 ) {strict};
 
+-- `due_at`: the first slot that is not decided, open or closed; `next_run_at`: the first that is open.
+-- `queue_opened_at`: until when a closed period held the automation's runs.
 CREATE TABLE schedules (
     org_id {int} NOT NULL,
     automation_id {id} NOT NULL,
@@ -306,11 +309,13 @@ CREATE TABLE schedules (
     audited_until {ms} NOT NULL,
     events_dropped {int} NOT NULL DEFAULT 0 CHECK (events_dropped >= 0),
     events_dropped_at {ms},
+    due_at {ms},
+    queue_opened_at {ms},
     PRIMARY KEY (org_id, automation_id),
     FOREIGN KEY (org_id, automation_id) REFERENCES automations
 ) {rowless};
-CREATE INDEX schedules_due ON schedules (next_run_at, automation_id) WHERE next_run_at IS NOT NULL;
-CREATE INDEX schedules_next ON schedules (org_id, next_run_at, automation_id);
+CREATE INDEX schedules_due ON schedules (due_at, automation_id) WHERE due_at IS NOT NULL;
+CREATE INDEX schedules_next ON schedules (org_id, due_at, automation_id);
 CREATE INDEX schedules_audited ON schedules (audited_until, automation_id);
 
 -- The release of the time zone data that computed the stored slots, and the instant it came into use.
@@ -318,6 +323,40 @@ CREATE TABLE time_zone_data (
     singleton {int} NOT NULL PRIMARY KEY CHECK (singleton = 1),
     version {text} NOT NULL,
     since {ms} NOT NULL
+) {strict};
+
+-- A version a row; the valid one has no end. `changed_by` ended a version or began one that is not the first.
+CREATE TABLE closed_periods (
+    org_id {int} NOT NULL REFERENCES organizations,
+    id {id} NOT NULL,
+    version {int} NOT NULL CHECK (version >= 1),
+    valid_from {ms} NOT NULL,
+    valid_until {ms},
+    name {text} NOT NULL CHECK (length(name) BETWEEN 1 AND 80),
+    scope_kind {text} NOT NULL CHECK (scope_kind IN ('organization', 'store', 'automation')),
+    integration_id {int},
+    automation_id {id},
+    stops {text} NOT NULL CHECK (stops IN ('changes', 'runs')),
+    kind {text} NOT NULL CHECK (kind IN ('once', 'weekly', 'yearly', 'freeze')),
+    when_json {json} NOT NULL,
+    timezone {text} NOT NULL,
+    origin {json},
+    made_by {int},
+    made_at {ms} NOT NULL,
+    changed_by {int},
+    PRIMARY KEY (org_id, id, version),
+    CHECK ((scope_kind = 'store') = (integration_id IS NOT NULL)),
+    CHECK ((scope_kind = 'automation') = (automation_id IS NOT NULL))
+) {rowless};
+CREATE UNIQUE INDEX closed_periods_valid ON closed_periods (org_id, id) WHERE valid_until IS NULL;
+CREATE UNIQUE INDEX closed_periods_frozen ON closed_periods (org_id, scope_kind, coalesce(integration_id, 0))
+    WHERE kind = 'freeze' AND valid_until IS NULL;
+
+-- What a periodic task still has to rewrite after a change of an organization's closed periods.
+CREATE TABLE closing_work (
+    org_id {int} NOT NULL PRIMARY KEY REFERENCES organizations,
+    after_automation {id},
+    requested_at {ms} NOT NULL
 ) {strict};
 
 CREATE TABLE automation_history (
@@ -353,6 +392,8 @@ CREATE TABLE occurrences (
     by_auditor {bool} NOT NULL,
     from_edit {bool} NOT NULL,
     updated_at {ms} NOT NULL,
+    exempt {bool} NOT NULL DEFAULT FALSE,
+    closed_name {text} CHECK (length(closed_name) BETWEEN 1 AND 80),
     {postgres} FOREIGN KEY (org_id, automation_id) REFERENCES automations,
     PRIMARY KEY (org_id, automation_id, slot_at),
     CHECK (CASE state
@@ -424,6 +465,9 @@ CREATE TABLE runs (
     payload {bytes},
     payload_key {int},
     undo_of {id},
+    exempt {bool} NOT NULL DEFAULT FALSE,
+    held_name {text},
+    held_until {ms},
     PRIMARY KEY (org_id, id),
     FOREIGN KEY (org_id, automation_id) REFERENCES automations,
     CHECK ((payload IS NULL) = (payload_key IS NULL)),

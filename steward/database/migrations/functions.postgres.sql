@@ -254,22 +254,33 @@ DECLARE
     now_ms bigint := coalesce(test_now, steward_now());
 BEGIN
     RETURN QUERY SELECT s.org_id, s.automation_id FROM schedules AS s
-    WHERE s.next_run_at <= now_ms
+    WHERE s.due_at <= now_ms
       AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
                       WHERE f.task = 'dispatch' AND f.key = s.automation_id AND f.not_before > now_ms)
-    ORDER BY s.next_run_at, s.automation_id LIMIT max_rows;
+    ORDER BY s.due_at, s.automation_id LIMIT max_rows;
 END $$;
 
 CREATE OR REPLACE FUNCTION queue_next_due() RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
-    SELECT min(s.next_run_at) FROM schedules AS s WHERE s.next_run_at IS NOT NULL
+    SELECT min(s.due_at) FROM schedules AS s WHERE s.due_at IS NOT NULL
+$$;
+
+CREATE OR REPLACE FUNCTION queue_closed_bounds(before bigint, after_org bigint, max_rows bigint) RETURNS TABLE (org_id bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT o.org_id FROM organizations AS o WHERE o.closed_from <= before AND o.org_id > after_org
+    ORDER BY o.org_id LIMIT max_rows
+$$;
+
+CREATE OR REPLACE FUNCTION queue_closing_work(max_rows bigint) RETURNS TABLE (org_id bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT w.org_id FROM closing_work AS w ORDER BY w.requested_at LIMIT max_rows
 $$;
 
 CREATE OR REPLACE FUNCTION queue_slots_to_audit(before bigint, until bigint, max_rows bigint)
 RETURNS TABLE (org_id bigint, automation_id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT s.org_id, s.automation_id FROM schedules AS s
-    WHERE s.audited_until < before AND (s.next_run_at IS NULL OR s.next_run_at > until)
+    WHERE s.audited_until < before AND (s.due_at IS NULL OR s.due_at > until)
     ORDER BY s.audited_until, s.automation_id LIMIT max_rows
 $$;
 
@@ -357,6 +368,8 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT r.org_id, r.id FROM runs AS r
     WHERE r.status = 'queued' AND r.started_at IS NULL AND r.queued_at <= before
       AND r.queue IN ('blocked', 'ready')
+      AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.org_id = r.org_id AND s.automation_id = r.automation_id
+                      AND s.queue_opened_at > before)
       AND NOT EXISTS (SELECT 1 FROM deferred_rows AS f
                       WHERE f.task = 'queue_limit' AND f.key = r.id AND f.not_before > steward_now())
     ORDER BY r.queued_at LIMIT max_rows
@@ -607,7 +620,8 @@ BEGIN
         (SELECT true FROM idempotency_keys AS k WHERE k.org_id = i.org_id AND k.kind = 'run' AND k.key = i.key) IS NOT NULL
         OR (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
                 AND r.automation_id = i.automation_id AND r.status = 'queued'
-                ORDER BY r.queued_at, r.id LIMIT max_waiting) AS counted) >= max_waiting - 1,
+                ORDER BY r.queued_at, r.id LIMIT max_waiting) AS counted) >= max_waiting - 1
+        OR (SELECT o.closed_from <= now_ms FROM organizations AS o WHERE o.org_id = i.org_id) IS TRUE,
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
             SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
             ORDER BY c.integration_id) END
@@ -695,7 +709,8 @@ DECLARE
 BEGIN
     RETURN QUERY
     SELECT i.n, row_to_json(r)::text, steward_automation(r.org_id, r.automation_id),
-        (SELECT o.automations_on FROM organizations AS o WHERE o.org_id = i.org_id),
+        (SELECT o.automations_on AND (o.closed_from IS NULL OR o.closed_from > present)
+         FROM organizations AS o WHERE o.org_id = i.org_id),
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
             SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
             ORDER BY c.integration_id) END
@@ -705,7 +720,8 @@ BEGIN
             q.cancel_at, q.queued_at, q.started_at, q.waiting_since, q.expires_at, q.finished_at, q.automation_name,
             q.automation_version, q.template_id, q.template_version, q.started_by, q.event_id, q.event_topic,
             q.event_received_at, q.idempotency_key, q.created_by, q.created_via, q.api_client_id, q.code, q.message,
-            q.current_step, q.summary, q.result, q.undo_of, q.queue, q.attempt, q.cancel_code, q.leased_ms
+            q.current_step, q.summary, q.result, q.undo_of, q.queue, q.attempt, q.cancel_code, q.leased_ms, q.held_name,
+            q.held_until
         FROM runs AS q WHERE q.org_id = i.org_id AND q.id = i.run_id OFFSET 0) AS r;
 END $$;
 
@@ -895,7 +911,7 @@ CREATE OR REPLACE FUNCTION steward_lock_slots(orgs bigint[], ids text[])
 RETURNS TABLE (org_id bigint, id text, next_slot_at bigint, slots_after bigint, version bigint, kind text,
     template_id text, template_version bigint, integration_id bigint, name text, state text, inputs text,
     schedule text, timezone text, spread_minutes bigint, connections text, bindings text, plan_version bigint,
-    automations_on boolean, holder text, stored boolean) LANGUAGE plpgsql VOLATILE
+    automations_on boolean, closed_from bigint, holder text, stored boolean) LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
@@ -905,12 +921,12 @@ BEGIN
     SELECT array_agg(l.org_id), array_agg(l.automation_id) INTO locked_orgs, locked_ids
     FROM (SELECT s.org_id, s.automation_id FROM unnest(orgs, ids) AS k (org_id, id)
           JOIN schedules AS s ON s.org_id = k.org_id AND s.automation_id = k.id
-          WHERE s.next_run_at <= steward_now()
+          WHERE s.due_at <= steward_now()
           ORDER BY s.org_id, s.automation_id FOR UPDATE OF s SKIP LOCKED) AS l;
     RETURN QUERY
     SELECT s.org_id, s.automation_id, s.next_slot_at, s.slots_after, a.version, a.kind, a.template_id,
         a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,
-        a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on,
+        a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, o.closed_from,
         (SELECT r.id FROM runs AS r WHERE r.org_id = k.org_id AND r.automation_id = k.id AND r.mode = 'live'
          AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')),
         EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id
@@ -964,7 +980,7 @@ BEGIN
     SELECT i.org_id, i.id, i.slot_at, i.slot_at, i.key, 'queued', i.run_id, 0, false, false, now_ms
     FROM unnest(orgs, ids, run_ids, slots, keys) WITH ORDINALITY AS i (org_id, id, run_id, slot_at, key, n)
     WHERE i.n = ANY (started);
-    UPDATE schedules AS s SET next_run_at = i.next_at, next_slot_at = i.next_at
+    UPDATE schedules AS s SET next_run_at = i.next_at, due_at = i.next_at, next_slot_at = i.next_at
     FROM unnest(orgs, ids, nexts) WITH ORDINALITY AS i (org_id, id, next_at, n)
     WHERE i.n = ANY (started) AND s.org_id = i.org_id AND s.automation_id = i.id;
     DELETE FROM deferred_rows AS f USING unnest(ids) WITH ORDINALITY AS i (id, n)

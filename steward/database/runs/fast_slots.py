@@ -18,7 +18,7 @@ _LOCKED = Both(
     # object, whose members json_each need not look into once more as it would into pairs.
     sqlite="SELECT s.org_id, s.automation_id AS id, s.next_slot_at, s.slots_after, a.version, a.kind,"
     " a.template_id, a.template_version, a.integration_id, a.name, a.state, a.inputs, a.schedule, a.timezone,"
-    " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on,"
+    " a.spread_minutes, a.connections, a.bindings, a.plan_version, o.automations_on, o.closed_from,"
     " (SELECT r.id FROM runs AS r WHERE r.org_id = s.org_id AND r.automation_id = s.automation_id"
     f" AND {LIVE.format(run='r')}) AS holder,"
     " EXISTS (SELECT 1 FROM occurrences AS c WHERE c.org_id = s.org_id AND c.automation_id = s.automation_id"
@@ -29,7 +29,7 @@ _LOCKED = Both(
     " AND s.automation_id = k.key"
     " JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id"
     " JOIN organizations AS o ON o.org_id = s.org_id"
-    f" WHERE s.next_run_at <= {{now}}{due_rows.NOT_DEFERRED.format(tick='dispatch', key='s.automation_id')}",
+    f" WHERE s.due_at <= {{now}}{due_rows.NOT_DEFERRED.format(tick='dispatch', key='s.automation_id')}",
     postgresql="SELECT l.* FROM steward_lock_slots(:orgs, :ids) AS l"
     f" WHERE true{due_rows.NOT_DEFERRED.format(tick='dispatch', key='l.id')}",
 )
@@ -64,7 +64,7 @@ _OCCURRENCES = (
     " VALUES (:org, :automation, :slot, :slot, :key, 'queued', :run, 0, 0, 0, :updated)"
 )
 _ADVANCE = (
-    "UPDATE schedules SET next_run_at = :next, next_slot_at = :next"
+    "UPDATE schedules SET next_run_at = :next, due_at = :next, next_slot_at = :next"
     " WHERE org_id = :org AND automation_id = :automation"
 )
 

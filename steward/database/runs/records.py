@@ -22,7 +22,7 @@ COLUMNS = """
     runs.expires_at, runs.finished_at, runs.automation_name, runs.automation_version, runs.template_id,
     runs.template_version, runs.started_by, runs.event_id, runs.event_topic, runs.event_received_at,
     runs.idempotency_key, runs.created_by, runs.created_via, runs.api_client_id, runs.code, runs.message,
-    runs.current_step, runs.summary, runs.result, runs.undo_of
+    runs.current_step, runs.summary, runs.result, runs.undo_of, runs.held_name, runs.held_until
 """
 
 
@@ -145,6 +145,23 @@ async def insert_many(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
         for run in new
     ]
     await tx.execute(_MANY, {"org": org, "rows": Json(rows)})
+
+
+async def set_exempt(tx: Tx, org: OrgId, exempt: Collection[RunId]) -> None:
+    """Marks runs that a person let through closed periods."""
+    if exempt:
+        await tx.execute(
+            "UPDATE runs SET exempt = TRUE WHERE org_id = :org AND id IN (:exempt)",
+            {"org": org, "exempt": list(exempt)},
+        )
+
+
+async def is_exempt(tx: Tx, org: OrgId, run: RunId) -> bool:
+    """Whether a person let the run through closed periods."""
+    row = await tx.first(
+        "SELECT exempt FROM runs WHERE org_id = :org AND id = :run", {"org": org, "run": run}
+    )
+    return row is not None and bool(row["exempt"])
 
 
 def _event(event: EventRef) -> tuple[str, str, int]:
@@ -296,6 +313,8 @@ def record(row: Row) -> Run:
         last_seq=row["last_seq"],
         summary=_decoded(row["summary"]) if row["summary"] else None,
         result=_decoded(row["result"]) if row["result"] else None,
+        held_name=row["held_name"],
+        held_until=from_ms_or_none(row["held_until"]),
         maker=Maker(
             PersonId(row["created_by"]) if row["created_by"] is not None else None,
             _VIAS[row["created_via"]] if row["created_via"] else None,

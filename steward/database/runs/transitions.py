@@ -208,6 +208,7 @@ async def end(tx: Tx, org: OrgId, run: RunId, *, status: RunStatus, since: RunSt
     """
     touched = await tx.execute(
         "UPDATE runs SET status = :status, queue = 'done', worker_id = NULL, wake_at = NULL,"
+        " held_name = NULL, held_until = NULL,"
         " finished_at = :now, epoch = epoch + 1,"
         " expires_at = CASE WHEN :status = 'expired' THEN expires_at END"
         " WHERE org_id = :org AND id = :run AND status = :since"
@@ -222,7 +223,8 @@ async def request_cancel(tx: Tx, org: OrgId, run: RunId, *, code: str, vt: int) 
     touched = await tx.execute(
         "UPDATE runs SET cancel_at = coalesce(cancel_at, :now), cancel_code = coalesce(cancel_code, :code),"
         " queue = CASE WHEN queue = 'sleeping' THEN 'ready' ELSE queue END,"
-        " vt = CASE WHEN queue = 'sleeping' THEN :vt ELSE vt END, wake_at = NULL"
+        " vt = CASE WHEN queue = 'sleeping' THEN :vt ELSE vt END, wake_at = NULL, held_name = NULL,"
+        " held_until = NULL"
         " WHERE org_id = :org AND id = :run"
         " AND (status = 'running' OR (status = 'queued' AND started_at IS NOT NULL))",
         {"org": org, "run": run, "code": code, "vt": vt},
@@ -296,7 +298,7 @@ async def to_wake(tx: Tx, limit: int = 500) -> list[tuple[OrgId, RunId]]:
 async def wake(tx: Tx, org: OrgId, run: RunId, *, vt: int) -> None:
     """Makes a sleeping run ready."""
     await tx.execute(
-        "UPDATE runs SET queue = 'ready', wake_at = NULL, vt = :vt"
+        "UPDATE runs SET queue = 'ready', wake_at = NULL, held_name = NULL, held_until = NULL, vt = :vt"
         " WHERE org_id = :org AND id = :run AND queue = 'sleeping' AND wake_at <= {now}",
         {"org": org, "run": run, "vt": vt},
     )
@@ -308,6 +310,8 @@ async def unstarted(tx: Tx, limit: timedelta, row_limit: int = 200) -> list[tupl
         Both(
             "SELECT org_id, id FROM runs WHERE status = 'queued' AND started_at IS NULL"
             " AND queued_at <= :before AND queue IN ('blocked', 'ready')"
+            " AND NOT EXISTS (SELECT 1 FROM schedules AS s WHERE s.org_id = runs.org_id"
+            " AND s.automation_id = runs.automation_id AND s.queue_opened_at > :before)"
             f"{NOT_DEFERRED.format(tick='queue_limit', key='runs.id')} ORDER BY queued_at LIMIT :most",
             "SELECT org_id, id FROM queue_unstarted(:before, :most)",
         ),

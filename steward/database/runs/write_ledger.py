@@ -209,6 +209,16 @@ async def of_change(tx: Tx, org: OrgId, change: ChangeId) -> list[Effect]:
     return [_effect(row) for row in rows]
 
 
+async def in_flight(tx: Tx, org: OrgId, *, integration: IntegrationId | None) -> int:
+    """Counts writes that were handed over and have no outcome, to one connection or to all."""
+    narrowed = "" if integration is None else " AND integration_id = :integration"
+    row = await tx.first(
+        f"SELECT count(*) AS writes FROM write_ledger WHERE org_id = :org AND state = 'intent'{narrowed}",
+        {"org": org, "integration": integration},
+    )
+    return 0 if row is None else int(row["writes"])
+
+
 async def to_settle(tx: Tx, limit: int = 100) -> list[tuple[OrgId, RunId]]:
     """Returns finished runs with open effects that are due to be looked up, without deferred ones."""
     rows = await tx.all(

@@ -1,0 +1,86 @@
+"""Which closed periods act on what: an automation's runs, and the writes to connections."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from steward.database.closed_periods import records
+from steward.database.engine.base import Tx
+from steward.model.automation import Automation
+from steward.model.closed_period import ClosedPeriod, ClosedScopeKind, Closing, Stops
+from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.scheduling.closings import closing_at, stopping_runs
+
+# A call is handed over within 5 s of its intent, so the writes of the next 5 s are decided now.
+SEND_WITHIN = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class ActingPeriods:
+    """The versions of an organization's closed periods that matter from some instant on."""
+
+    periods: tuple[ClosedPeriod, ...] = ()
+
+    def on_runs(self, automation: Automation) -> tuple[ClosedPeriod, ...]:
+        """Returns the periods in which no run of the automation begins."""
+        return self.on_runs_of(automation.id, automation.integration_id)
+
+    def on_runs_of(
+        self, automation: AutomationId | None, integration: IntegrationId | None
+    ) -> tuple[ClosedPeriod, ...]:
+        """Returns the periods in which no run of an automation on a store begins; either may be None."""
+        if not self.periods:
+            return ()
+        integrations = frozenset() if integration is None else {integration}
+        return tuple(
+            period for period in stopping_runs(self.periods) if _acts(period, automation, integrations)
+        )
+
+    def on_writes(
+        self, automation: AutomationId, integrations: Collection[IntegrationId], *, is_exempt: bool
+    ) -> tuple[ClosedPeriod, ...]:
+        """Returns the periods in which nothing is written to the connections by runs of the automation.
+
+        A run that a person let through is held by periods that stop changes alone.
+        """
+        return tuple(
+            period
+            for period in self.periods
+            if _acts(period, automation, integrations) and not (is_exempt and period.stops is Stops.RUNS)
+        )
+
+    def run_closing(self, automation: Automation, instant: datetime) -> Closing | None:
+        """Returns the closing that keeps a run of the automation from beginning at an instant."""
+        return closing_at(self.on_runs(automation), instant)
+
+
+def _acts(
+    period: ClosedPeriod, automation: AutomationId | None, integrations: Collection[IntegrationId]
+) -> bool:
+    scope = period.scope
+    if scope.kind is ClosedScopeKind.AUTOMATION:
+        return scope.automation == automation
+    if scope.kind is ClosedScopeKind.STORE:
+        return scope.integration in integrations
+    return True
+
+
+async def read(tx: Tx, org: OrgId, *, since: datetime) -> ActingPeriods:
+    """Reads the versions valid at some time from `since` on, without locks.
+
+    Call it after the locks of what is decided by them.
+    """
+    return ActingPeriods(tuple(await records.valid(tx, org, since=since)))
+
+
+async def present(tx: Tx, org: OrgId) -> ActingPeriods:
+    """Reads the periods that may close something now; none when the organization's bound lies ahead."""
+    bound = await records.closed_from(tx, org)
+    if bound is None or bound > tx.now + SEND_WITHIN:
+        return ActingPeriods()
+    return await read(tx, org, since=tx.now)
+
+
+def write_closing(periods: Collection[ClosedPeriod], now: datetime) -> Closing | None:
+    """Returns the closing that forbids a write begun now: one that holds now, or begins within 5 s."""
+    return closing_at(periods, now) or closing_at(periods, now + SEND_WITHIN)

@@ -1,0 +1,330 @@
+"""Makes, changes and ends closed periods, and stops all changes at once (a freeze)."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from steward.closed_periods import bounds
+from steward.database.accounts import audit, connections, organizations
+from steward.database.automations import records as automations
+from steward.database.closed_periods import records
+from steward.database.closed_periods.records import StoredPeriod
+from steward.database.engine.base import Tx
+from steward.database.notifications import notices
+from steward.database.runs import held, write_ledger
+from steward.failpoint import failpoint
+from steward.model.account import Actor, Role
+from steward.model.automation import Automation
+from steward.model.closed_period import (
+    FREEZE,
+    ClosedKind,
+    ClosedPeriod,
+    ClosedScope,
+    ClosedScopeKind,
+    ClosedWhen,
+    Stops,
+)
+from steward.model.connection import Connection
+from steward.model.ids import new_id
+from steward.model.json import JsonObject
+from steward.model.notice import Notice, Topic, facts_of
+from steward.model.refusals import (
+    FieldErrors,
+    Forbidden,
+    NotFound,
+    StaleVersion,
+    ValidationFailed,
+    WrongState,
+)
+from steward.scheduling.closed_shape import read_when
+from steward.scheduling.zones import zone
+
+MAX_PERIODS = 200
+MAX_PERIODS_OF_AUTOMATION = 20
+FREEZE_NAME = "Changes are stopped"
+OBJECT_KIND = "closed_period"
+
+_OWNER_WORDS = "Only an owner of the organization can do this. Ask one, or close single automations."
+_END_WORDS = "Only an approver or an owner can let changes go on."
+
+
+@dataclass(frozen=True, slots=True)
+class SentWhen:
+    """The times of a period as they were sent, by their names in the API."""
+
+    kind: ClosedKind
+    fields: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class MakePeriod:
+    """A closed period to make; `timezone` None is the automation's, the store's or the organization's."""
+
+    name: str
+    scope: ClosedScope
+    stops: Stops
+    when: SentWhen
+    timezone: str | None = None
+    origin: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePeriod:
+    """What to change of a period; None leaves it."""
+
+    id: str
+    version: int
+    name: str | None = None
+    stops: Stops | None = None
+    when: SentWhen | None = None
+    timezone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenChanges:
+    """An active freeze, whether it began now, and how many requests were under way."""
+
+    stored: StoredPeriod
+    is_new: bool
+    in_flight: int
+
+
+async def draft(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
+    """Returns the period as it would be stored, with everything checked; stores nothing.
+
+    Raises ValidationFailed.
+    """
+    errors: dict[str, list[str]] = {}
+    zone_name, local_zone = await _zone_of(tx, actor, command, errors)
+    when = read_when(command.when.kind, command.when.fields, zone=local_zone, now=tx.now)
+    if not isinstance(when, ClosedWhen):
+        errors |= when
+    if errors or not isinstance(when, ClosedWhen):
+        raise ValidationFailed(errors=errors)
+    period = ClosedPeriod(
+        actor.org,
+        new_id(tx.now),
+        1,
+        tx.now,
+        None,
+        command.name,
+        command.scope,
+        command.stops,
+        when,
+        zone_name,
+    )
+    return StoredPeriod(period, actor.person, tx.now, None, command.origin)
+
+
+async def make(tx: Tx, actor: Actor, command: MakePeriod) -> StoredPeriod:
+    """Makes a closed period that acts from now on. Raises Forbidden, ValidationFailed."""
+    _need_role(actor, command.scope)
+    stored = await draft(tx, actor, command)
+    bound = await records.lock(tx, actor.org)
+    await _check_room(tx, actor, stored.period.scope)
+    await _store(tx, stored, bound)
+    await _note(tx, actor, "closed_period_made", None, stored.period)
+    failpoint("after_period")
+    return stored
+
+
+async def change(tx: Tx, actor: Actor, command: ChangePeriod) -> StoredPeriod:
+    """Ends the present version and begins the next. Raises NotFound, Forbidden, WrongState, StaleVersion."""
+    stored = await _current(tx, actor, command.id, command.version)
+    period = stored.period
+    _need_role(actor, period.scope)
+    if period.when.kind is ClosedKind.FREEZE:
+        raise WrongState("A stop of all changes cannot be changed. Let changes go on instead.")
+    errors: FieldErrors = {}
+    zone_name = command.timezone or period.timezone
+    local_zone = zone(zone_name)
+    when = period.when
+    if command.when is not None or command.timezone is not None:
+        sent = command.when or SentWhen(when.kind, _fields_of(when))
+        read = read_when(sent.kind, sent.fields, zone=local_zone or ZoneInfo("UTC"), now=tx.now)
+        when, errors = (read, {}) if isinstance(read, ClosedWhen) else (when, read)
+    if errors:
+        raise ValidationFailed(errors=errors)
+    bound = await records.lock(tx, actor.org)
+    await _end_version(tx, actor, stored)
+    after = replace(
+        period,
+        version=period.version + 1,
+        valid_from=tx.now,
+        name=command.name or period.name,
+        stops=command.stops or period.stops,
+        when=when,
+        timezone=zone_name,
+    )
+    changed = replace(stored, period=after, changed_by=actor.person)
+    await _store(tx, changed, bound)
+    await _note(tx, actor, "closed_period_changed", period, after)
+    await held.release(tx, actor.org)
+    return changed
+
+
+async def end(tx: Tx, actor: Actor, period_id: str, *, version: int) -> StoredPeriod:
+    """Ends a closed period now, and lets the runs that it held go on.
+
+    Raises NotFound, Forbidden, WrongState (it has ended), StaleVersion.
+    """
+    stored = await _current(tx, actor, period_id, version)
+    period = stored.period
+    is_freeze = period.when.kind is ClosedKind.FREEZE
+    if is_freeze and actor.role is Role.MEMBER:
+        raise Forbidden(_END_WORDS)
+    if not is_freeze:
+        _need_role(actor, period.scope)
+    await records.lock(tx, actor.org)
+    await _end_version(tx, actor, stored)
+    await records.request_work(tx, actor.org)
+    await _note(tx, actor, "unfrozen" if is_freeze else "closed_period_ended", period, None)
+    if is_freeze:
+        await _tell(tx, actor, period, is_over=True)
+    await held.release(tx, actor.org)
+    return replace(stored, period=replace(period, valid_until=tx.now), changed_by=actor.person)
+
+
+async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None) -> FrozenChanges:
+    """Stops all changes of the organization or of a store until a person lets them go on.
+
+    Raises ValidationFailed. An active freeze of the scope is returned as it is.
+    """
+    errors: dict[str, list[str]] = {}
+    zone_name, _ = await _zone_of(
+        tx, actor, MakePeriod(FREEZE_NAME, scope, Stops.CHANGES, SentWhen(ClosedKind.FREEZE, {})), errors
+    )
+    if errors:
+        raise ValidationFailed(errors=errors)
+    bound = await records.lock(tx, actor.org)
+    in_flight = await write_ledger.in_flight(tx, actor.org, integration=scope.integration)
+    present = await records.active_freeze(tx, actor.org, scope)
+    if present is not None:
+        return FrozenChanges(present, is_new=False, in_flight=in_flight)
+    name = (reason or "").strip()[:80] or FREEZE_NAME
+    period = ClosedPeriod(
+        actor.org, new_id(tx.now), 1, tx.now, None, name, scope, Stops.CHANGES, FREEZE, zone_name
+    )
+    stored = StoredPeriod(period, actor.person, tx.now, None)
+    await _store(tx, stored, bound)
+    await _note(tx, actor, "frozen", None, period)
+    await _tell(tx, actor, period, is_over=False)
+    failpoint("after_period")
+    return FrozenChanges(stored, is_new=True, in_flight=in_flight)
+
+
+async def _store(tx: Tx, stored: StoredPeriod, bound: datetime | None) -> None:
+    """Stores a version, lowers the organization's bound, and requests that next runs are rewritten."""
+    period = stored.period
+    await records.insert(tx, stored)
+    await records.set_closed_from(tx, period.org, bounds.lowered(bound, period, tx.now))
+    await records.request_work(tx, period.org)
+
+
+async def _end_version(tx: Tx, actor: Actor, stored: StoredPeriod) -> None:
+    period = stored.period
+    if not await records.end_version(
+        tx, actor.org, period.id, version=period.version, changed_by=actor.person
+    ):
+        raise StaleVersion(data={"closed_period": await records.get(tx, actor.org, period.id)})
+
+
+async def _current(tx: Tx, actor: Actor, period_id: str, version: int) -> StoredPeriod:
+    """Returns the valid version of a period. Raises NotFound, WrongState, StaleVersion."""
+    stored = await records.get(tx, actor.org, period_id)
+    if stored is None:
+        raise NotFound
+    if not stored.is_active:
+        raise WrongState("This closed period has ended already.")
+    if stored.period.version != version:
+        raise StaleVersion(data={"closed_period": stored})
+    return stored
+
+
+def _need_role(actor: Actor, scope: ClosedScope) -> None:
+    """Raises Forbidden: owners close stores and everything, members single automations."""
+    if scope.kind is not ClosedScopeKind.AUTOMATION and actor.role is not Role.OWNER:
+        raise Forbidden(_OWNER_WORDS)
+
+
+async def _check_room(tx: Tx, actor: Actor, scope: ClosedScope) -> None:
+    """Raises ValidationFailed when the organization or the automation has as many periods as it may."""
+    total, of_automation = await records.count_active(tx, actor.org, scope.automation)
+    if total >= MAX_PERIODS:
+        words = f"An organization has at most {MAX_PERIODS} closed periods. End one you no longer need."
+        raise ValidationFailed(errors={"body": [words]})
+    if scope.automation is not None and of_automation >= MAX_PERIODS_OF_AUTOMATION:
+        words = f"An automation has at most {MAX_PERIODS_OF_AUTOMATION} closed periods of its own."
+        raise ValidationFailed(errors={"body": [words]})
+
+
+async def _zone_of(
+    tx: Tx, actor: Actor, command: MakePeriod, errors: dict[str, list[str]]
+) -> tuple[str, ZoneInfo]:
+    """Returns the period's zone, and notes an id of the scope that is not the organization's."""
+    scope, default = command.scope, None
+    if scope.kind is ClosedScopeKind.STORE:
+        store = await _store_of(tx, actor, scope)
+        if store is None:
+            errors["scope.integration_id"] = ["There is no such store. Take an id of the list of stores."]
+        default = None if store is None else store.zone
+    elif scope.kind is ClosedScopeKind.AUTOMATION:
+        automation = await _automation_of(tx, actor, scope)
+        if automation is None:
+            words = "There is no such automation. Take an id of the list of automations."
+            errors["scope.automation_id"] = [words]
+        default = None if automation is None else automation.timezone
+    name = command.timezone or default
+    local_zone = None if name is None else zone(name)
+    if name is None or local_zone is None:
+        organization = await organizations.get(tx, actor.org)
+        name = "UTC" if organization is None or zone(organization.zone) is None else organization.zone
+    return name, zone(name) or ZoneInfo("UTC")
+
+
+async def _store_of(tx: Tx, actor: Actor, scope: ClosedScope) -> Connection | None:
+    if scope.integration is None:
+        return None
+    connection = await connections.get(tx, actor.org, scope.integration)
+    return connection if connection is not None and connection.is_store else None
+
+
+async def _automation_of(tx: Tx, actor: Actor, scope: ClosedScope) -> Automation | None:
+    if scope.automation is None:
+        return None
+    return (await automations.among(tx, actor.org, [scope.automation])).get(scope.automation)
+
+
+def _fields_of(when: ClosedWhen) -> JsonObject:
+    return {name: value for name, value in when.to_wire().items() if name != "kind"}
+
+
+async def _note(
+    tx: Tx, actor: Actor, action: str, before: ClosedPeriod | None, after: ClosedPeriod | None
+) -> None:
+    """Writes the line of the audit log, with the period before and after."""
+    period = after or before
+    assert period is not None, "a line of the audit log is about a period"
+    detail: JsonObject = {
+        "name": period.name,
+        "before": None if before is None else _record(before),
+        "after": None if after is None else _record(after),
+    }
+    await audit.by_person(tx, actor, action, object_kind=OBJECT_KIND, object_id=period.id, detail=detail)
+
+
+def _record(period: ClosedPeriod) -> JsonObject:
+    return {
+        "scope": period.scope.to_wire(),
+        "stops": period.stops.value,
+        "when": period.when.to_wire(),
+        "timezone": period.timezone,
+    }
+
+
+async def _tell(tx: Tx, actor: Actor, period: ClosedPeriod, *, is_over: bool) -> None:
+    """Tells the members that changes were stopped, or go on."""
+    facts = facts_of(name=period.name, scope=period.scope.kind.value, over=is_over)
+    dedupe = f"{Topic.CHANGES_STOPPED}:{period.id}:{'over' if is_over else 'begun'}"
+    notice = Notice(topic=Topic.CHANGES_STOPPED, dedupe=dedupe, facts=facts, person=actor.person)
+    await notices.add(tx, actor.org, notice)

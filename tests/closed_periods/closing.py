@@ -1,0 +1,61 @@
+"""Short ways to close times in tests."""
+
+from dataclasses import replace
+from functools import partial
+
+from steward.closed_periods import change
+from steward.closed_periods.change import MakePeriod, SentWhen
+from steward.database.closed_periods.records import StoredPeriod
+from steward.database.engine.base import Engine
+from steward.model.account import Actor, Role, Via
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
+from steward.model.json import JsonObject
+from tests.fake_clock import FakeClock
+
+WHOLE = ClosedScope(ClosedScopeKind.ORGANIZATION)
+
+
+class Closer:
+    """The owner in the web app, who closes times and opens them."""
+
+    def __init__(self, engine: Engine, clock: FakeClock, owner: Actor) -> None:
+        self.engine, self.clock = engine, clock
+        self.actor = replace(owner, role=Role.OWNER, via=Via.UI)
+
+    async def close(
+        self,
+        start: str,
+        end: str,
+        *,
+        name: str = "Christmas",
+        stops: Stops = Stops.RUNS,
+        scope: ClosedScope = WHOLE,
+    ) -> StoredPeriod:
+        """Closes from `start` to `end`, such as `05-01T07:00` of 2026, in UTC."""
+        return await self.make(
+            ClosedKind.ONCE, {"start": f"2026-{start}", "end": f"2026-{end}"}, name, stops, scope
+        )
+
+    async def make(
+        self,
+        kind: ClosedKind,
+        fields: JsonObject,
+        name: str = "Christmas",
+        stops: Stops = Stops.RUNS,
+        scope: ClosedScope = WHOLE,
+    ) -> StoredPeriod:
+        """Makes a period in UTC."""
+        command = MakePeriod(name, scope, stops, SentWhen(kind, fields), "UTC")
+        act = partial(change.make, actor=self.actor, command=command)
+        return await self.engine.write(self.clock.now(), act, org=self.actor.org)
+
+    async def end(self, stored: StoredPeriod) -> StoredPeriod:
+        """Ends a period now."""
+        period = stored.period
+        act = partial(change.end, actor=self.actor, period_id=period.id, version=period.version)
+        return await self.engine.write(self.clock.now(), act, org=self.actor.org)
+
+    async def freeze(self, scope: ClosedScope = WHOLE) -> StoredPeriod:
+        """Stops all changes now."""
+        act = partial(change.freeze, actor=self.actor, scope=scope, reason=None)
+        return (await self.engine.write(self.clock.now(), act, org=self.actor.org)).stored

@@ -1,0 +1,301 @@
+"""Slots in closed periods: one record each, the calendar, moves, and what a person lets through.
+
+See docs/design/closed-periods.md#slots.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from steward.closed_periods import bounds
+from steward.database.closed_periods import records
+from steward.database.engine.base import Engine, Tx
+from steward.model.account import Via
+from steward.model.automation import Automation
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
+from steward.model.ids import AutomationId, IntegrationId
+from steward.model.occurrence import OccurrenceState, SkipReason
+from steward.model.refusals import ValidationFailed, WrongState
+from steward.occurrences import closings
+from tests.automations.world import HOURLY, World, make_world
+from tests.closed_periods.closing import Closer
+from tests.fake_clock import FakeClock
+from tests.occurrences.diary import LATER, Diary, utc
+
+PENDING, QUEUED, SKIPPED = OccurrenceState.PENDING, OccurrenceState.QUEUED, OccurrenceState.SKIPPED
+FIRST, SECOND, THIRD = utc("05-01 08:00"), utc("05-02 08:00"), utc("05-03 08:00")
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """An organization whose daily slots lie at 08:00 UTC."""
+    world = await make_world(engine, clock)
+    world.rules = replace(world.rules, spread_max=0)
+    return world
+
+
+@pytest.fixture
+def diary(world: World) -> Diary:
+    """The calendar, in the web app."""
+    return Diary(world)
+
+
+@pytest.fixture
+def closer(world: World) -> Closer:
+    """The owner in the web app."""
+    return Closer(world.engine, world.clock, world.owner)
+
+
+async def daily(world: World) -> Automation:
+    """A daily automation whose slots lie at 08:00 UTC."""
+    return await world.create(timezone="UTC")
+
+
+async def followed(world: World) -> None:
+    """The next runs are rewritten after a change of periods."""
+    while await closings.follow_changes(world.engine, world.clock.now()):
+        pass
+
+
+async def test_a_slot_in_a_closed_period_is_left_out_and_recorded(world: World, closer: Closer) -> None:
+    """B1: one record, skipped by the merchant, with the period's name; the next day runs as ever."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-02T00:00")
+    await followed(world)
+    assert (await world.read(made)).next_run_at == SECOND
+    for instant in (FIRST, SECOND):
+        await world.clock.advance_to(instant)
+        await world.dispatch()
+    closed, started = await world.rows(made)
+    assert (closed.state, closed.reason, closed.closed_name) == (SKIPPED, SkipReason.BY_MERCHANT, "Christmas")
+    assert (closed.run_id, closed.version, closed.is_skipped_by_person) == (None, 0, False)
+    assert (started.state, started.closed_name) == (QUEUED, None)
+    assert (await world.read(made)).next_run_at == THIRD
+
+
+async def test_a_closed_slot_is_not_late(world: World, closer: Closer) -> None:
+    """After a standstill a slot of the period belongs to the period."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-02T00:00")
+    await world.clock.advance_to(FIRST + timedelta(hours=30))
+    await world.dispatch()
+    first, second = await world.rows(made)
+    assert (first.reason, second.reason) == (SkipReason.BY_MERCHANT, SkipReason.TOO_LATE)
+
+
+async def test_a_period_touches_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
+    """B3: made a moment after a slot is due, it acts on later slots alone."""
+    made = await daily(world)
+    await world.clock.advance_to(FIRST + timedelta(seconds=2))
+    await closer.close("05-01T00:00", "05-03T00:00")
+    await world.clock.advance(1)
+    await world.dispatch()
+    [row] = await world.rows(made)
+    assert row.state is QUEUED
+
+
+async def test_ending_a_period_opens_no_slot_whose_time_has_come(world: World, closer: Closer) -> None:
+    """B3: a slot is judged by the version of its own time."""
+    made = await daily(world)
+    period = await closer.close("05-01T00:00", "05-03T00:00")
+    await world.clock.advance_to(FIRST + timedelta(seconds=2))
+    await closer.end(period)
+    await world.clock.advance_to(SECOND)
+    await world.dispatch()
+    first, second = await world.rows(made)
+    assert (first.closed_name, second.closed_name) == ("Christmas", None)
+
+
+async def test_the_fast_path_starts_no_slot_that_a_period_leaves_out(world: World, closer: Closer) -> None:
+    """Hundreds of slots at once: none of the store that is closed starts, all of the other do."""
+    store = (await daily(world)).integration_id
+    assert store is not None
+    closed = [await daily(world) for _ in range(3)]
+    await closer.close("05-01T00:00", "05-02T00:00", scope=ClosedScope(ClosedScopeKind.STORE, store))
+    await world.clock.advance_to(FIRST)
+    await world.dispatch()
+    for automation in closed:
+        [row] = await world.rows(automation)
+        assert row.closed_name == "Christmas"
+
+
+async def test_a_period_of_one_automation_leaves_others_alone(world: World, closer: Closer) -> None:
+    """The scope is the automation's own."""
+    closed, open_one = await daily(world), await daily(world)
+    scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=closed.id)
+    await closer.close("05-01T00:00", "05-02T00:00", scope=scope)
+    await world.clock.advance_to(FIRST)
+    await world.dispatch()
+    assert [row.state for row in await world.rows(closed)] == [SKIPPED]
+    assert [row.state for row in await world.rows(open_one)] == [QUEUED]
+
+
+async def test_a_period_that_stops_changes_lets_slots_start(world: World, closer: Closer) -> None:
+    """What is read is read; only writing waits."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-02T00:00", stops=Stops.CHANGES)
+    await world.clock.advance_to(FIRST)
+    await world.dispatch()
+    assert [row.state for row in await world.rows(made)] == [QUEUED]
+
+
+async def test_the_calendar_shows_coming_closed_runs_as_skipped(
+    world: World, diary: Diary, closer: Closer
+) -> None:
+    """With the period's id and name; filters count them as skipped; once past they keep the name."""
+    made = await daily(world)
+    period = (await closer.close("05-01T00:00", "05-02T00:00")).period
+    first, second = (await diary.rows(made, limit=2))[:2]
+    assert (first.state, first.reason, first.version) == (SKIPPED, SkipReason.BY_MERCHANT, 0)
+    assert (first.closed_id, first.closed_name, first.is_projected) == (period.id, "Christmas", False)
+    assert (second.state, second.closed_name) == (PENDING, None)
+    assert [row.slot_at for row in await diary.rows(made, states=[SKIPPED])] == [FIRST]
+    assert (await diary.rows(made, states=[PENDING], limit=1))[0].slot_at == SECOND
+    await world.clock.advance_to(SECOND)
+    await world.dispatch()
+    row = await diary.row(made, FIRST)
+    assert (row.closed_id, row.closed_name) == (None, "Christmas")
+
+
+async def test_pages_of_a_closed_calendar_hold_every_row_once(
+    world: World, diary: Diary, closer: Closer
+) -> None:
+    """Filtered pages go on where the one before ended, however many rows the period leaves out."""
+    made = await world.create(timezone="UTC", schedule=HOURLY)
+    await closer.close("05-01T09:00", "05-02T09:00")
+    whole = await diary.rows(made, states=[SKIPPED], limit=500)
+    assert len(whole) == 24
+    paged, after = [], None
+    while True:
+        page = await diary.page(
+            automation=made.id, states=[SKIPPED], limit=7, after=after,
+            since=world.now, until=world.now + 14 * DAY,
+        )  # fmt: skip
+        paged += page.rows
+        if not page.has_more:
+            break
+        last = page.rows[-1]
+        after = (last.run_at, last.slot_at, last.automation_id)
+    assert [row.slot_at for row in paged] == [row.slot_at for row in whole]
+
+
+async def test_a_person_lets_a_closed_run_through(world: World, diary: Diary, closer: Closer) -> None:
+    """It is pending again, starts in the period, and its run is exempt; skipping it ends the exemption."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-03T00:00")
+    through = await diary.unskip(made, FIRST, version=0, actor=closer.actor)
+    assert (through.occurrence.state, through.occurrence.version) == (PENDING, 1)
+    assert through.automation.next_run_at == FIRST
+    await diary.unskip(made, SECOND, version=0, actor=closer.actor)
+    skipped = await diary.skip(made, SECOND, version=1, actor=closer.actor)
+    assert skipped.occurrence.state is SKIPPED
+    for instant in (FIRST, SECOND):
+        await world.clock.advance_to(instant)
+        await world.dispatch()
+    first, second = await world.rows(made)
+    assert (first.state, second.state, second.exempt) == (QUEUED, SKIPPED, False)
+    [run] = await world.runs(made)
+
+    async def exempt(tx: Tx) -> bool:
+        row = await tx.first("SELECT exempt FROM runs WHERE id = :run", {"run": run.id})
+        return row is not None and bool(row["exempt"])
+
+    assert await world.write(exempt)
+
+
+async def test_a_token_lets_nothing_through(world: World, diary: Diary, closer: Closer) -> None:
+    """Only a person in the web app does."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-03T00:00")
+    token = replace(closer.actor, via=Via.API_TOKEN)
+    with pytest.raises(WrongState, match="closed period Christmas"):
+        await diary.unskip(made, FIRST, version=0, actor=token)
+
+
+async def test_a_run_is_not_moved_into_a_closed_period(world: World, diary: Diary, closer: Closer) -> None:
+    """This one, and this and later; a period that only stops changes does not hinder."""
+    made = await daily(world)
+    await closer.close("05-01T10:00", "05-01T12:00")
+    await closer.close("05-01T12:00", "05-01T13:00", stops=Stops.CHANGES, name="Quiet")
+    with pytest.raises(ValidationFailed) as refused:
+        await diary.move(made, FIRST, utc("05-01 11:00"))
+    assert "Christmas" in str(refused.value.errors["run_at"]) if refused.value.errors else False
+    with pytest.raises(ValidationFailed):
+        await diary.move(made, FIRST, utc("05-01 11:00"), LATER)
+    moved = await diary.move(made, FIRST, utc("05-01 12:30"))
+    assert moved.occurrence.run_at == utc("05-01 12:30")
+
+
+async def test_a_closed_run_is_not_moved(world: World, diary: Diary, closer: Closer) -> None:
+    """It is skipped: a person lets it through first, then it can be moved."""
+    made = await daily(world)
+    await closer.close("05-01T00:00", "05-02T00:00")
+    with pytest.raises(WrongState, match="Christmas"):
+        await diary.move(made, FIRST, utc("05-02 09:00"))
+    await diary.unskip(made, FIRST, version=0, actor=closer.actor)
+    moved = await diary.move(made, FIRST, utc("05-02 09:00"), version=1)
+    assert moved.occurrence.state is PENDING
+
+
+async def test_an_automation_that_is_never_open_has_no_next_run(world: World, closer: Closer) -> None:
+    """Every day is closed at its hour."""
+    made = await daily(world)
+    every_day: list[int] = [1, 2, 3, 4, 5, 6, 7]
+    fields = {"days": every_day, "from": "07:00", "to": "09:00"}
+    period = await closer.make(ClosedKind.WEEKLY, fields)
+    await followed(world)
+    assert (await world.read(made)).next_run_at is None
+    assert (await daily(world)).next_run_at is None
+    await closer.end(period)
+    await followed(world)
+    assert (await world.read(made)).next_run_at == FIRST
+
+
+async def test_the_bound_is_raised_once_a_closing_has_passed(world: World, closer: Closer) -> None:
+    """An organization without coming closings pays nothing; a bound is never too late."""
+    await daily(world)
+    await closer.close("05-01T00:00", "05-02T00:00")
+    later = await closer.close("05-05T00:00", "05-06T00:00", name="Later")
+
+    async def bound(tx: Tx) -> object:
+        return await records.closed_from(tx, world.org)
+
+    async def raised() -> object:
+        await bounds.raise_bounds(world.engine, world.clock.now(), late_limit=world.rules.late_limit)
+        return await world.write(bound)
+
+    assert await raised() is not None
+    await world.clock.advance_to(utc("05-02 00:14"))
+    assert await raised() == utc("05-01 06:00")
+    await world.clock.advance_to(utc("05-02 00:16"))
+    assert await raised() == utc("05-05 00:00")
+    await closer.end(later)
+    await world.clock.advance_to(utc("05-06 00:16"))
+    assert await raised() is None
+
+
+async def test_foreign_ids_are_refused(world: World, closer: Closer) -> None:
+    """A store or automation of nobody, or of another organization."""
+    for scope, field in (
+        (ClosedScope(ClosedScopeKind.STORE, IntegrationId(9_999)), "scope.integration_id"),
+        (ClosedScope(ClosedScopeKind.AUTOMATION, automation=AutomationId("0" * 26)), "scope.automation_id"),
+    ):
+        with pytest.raises(ValidationFailed) as refused:
+            await closer.close("05-01T00:00", "05-02T00:00", scope=scope)
+        assert set(refused.value.errors or {}) == {field}
+
+
+async def test_an_organization_has_at_most_two_hundred_periods(
+    world: World, closer: Closer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the limit one is made, one past it is refused; ending one makes room."""
+    monkeypatch.setattr("steward.closed_periods.change.MAX_PERIODS", 2)
+    first = await closer.close("05-01T00:00", "05-02T00:00")
+    await closer.close("05-01T00:00", "05-02T00:00")
+    with pytest.raises(ValidationFailed) as refused:
+        await closer.close("05-01T00:00", "05-02T00:00")
+    assert set(refused.value.errors or {}) == {"body"}
+    await closer.end(first)
+    await closer.close("05-01T00:00", "05-02T00:00")

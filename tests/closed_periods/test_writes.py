@@ -1,0 +1,149 @@
+"""Writing in closed periods: nothing is sent, runs wait and go on, and what begins without a slot.
+
+See docs/design/closed-periods.md#writing.
+"""
+
+import pytest
+
+from steward import worker
+from steward.database.engine.base import Tx
+from steward.model.change import Outcome
+from steward.model.closed_period import ClosedScope, ClosedScopeKind, Stops
+from steward.model.refusals import Closed
+from steward.model.run import Mode, RunStatus
+from tests.closed_periods.closing import Closer
+from tests.runs.shop import Shop
+
+DAILY = {"cadence": "daily", "run_at": "08:00"}
+
+
+async def test_a_freeze_holds_approved_changes_until_it_is_ended(shop: Shop, shopkeeper: Closer) -> None:
+    """Nothing is sent, the run says what it waits for, and goes on by itself at once."""
+    run = await shop.waiting(await shop.pricing())
+    frozen = await shopkeeper.freeze()
+    await shop.approve(run)
+    await shop.drain()
+    held = await shop.run(run)
+    assert (held.status, held.held_name, held.held_until) == (RunStatus.RUNNING, frozen.period.name, None)
+    assert shop.writes() == []
+    await shop.pass_time(minutes=25)
+    assert shop.writes() == []
+    await shopkeeper.end(frozen)
+    await shop.pass_time(seconds=1)
+    ended = await shop.run(run)
+    assert (ended.status, ended.held_name) == (RunStatus.SUCCEEDED, None)
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
+
+
+async def test_a_second_freeze_of_one_scope_is_the_first(shop: Shop, shopkeeper: Closer) -> None:
+    """Two people who pull the brake at once stop the same thing; a store is another scope."""
+    first = await shopkeeper.freeze()
+    assert (await shopkeeper.freeze()).period.id == first.period.id
+    store = ClosedScope(ClosedScopeKind.STORE, shop.connections["woocommerce"].integration_id)
+    assert (await shopkeeper.freeze(store)).period.id != first.period.id
+
+
+async def test_writing_stops_five_seconds_before_a_closing_begins(shop: Shop, shopkeeper: Closer) -> None:
+    """A call is handed over within 5 s of its intent, so none is begun that could leave inside."""
+    await shopkeeper.close("05-01T06:10", "05-01T06:20", stops=Stops.CHANGES)
+    run = await shop.waiting(await shop.pricing())
+    await shop.clock.advance(595 - (shop.clock.now().minute * 60 + shop.clock.now().second))
+    await shop.approve(run)
+    await shop.drain()
+    assert shop.writes() == []
+    held = await shop.run(run)
+    assert held.held_until is not None
+    assert (held.held_until.hour, held.held_until.minute) == (6, 20)
+    await shop.pass_time(minutes=6)
+    assert shop.writes() == []
+    await shop.until_settled(run)
+    assert {change.outcome for change in await shop.changes(run)} == {Outcome.APPLIED}
+
+
+async def test_a_store_that_is_closed_takes_no_writes(shop: Shop, shopkeeper: Closer) -> None:
+    """By its connection, whatever automation writes to it."""
+    run = await shop.waiting(await shop.pricing())
+    store = ClosedScope(ClosedScopeKind.STORE, shop.connections["woocommerce"].integration_id)
+    await shopkeeper.close("05-01T00:00", "05-02T00:00", stops=Stops.CHANGES, scope=store)
+    await shop.approve(run)
+    await shop.drain()
+    assert shop.writes() == []
+    assert (await shop.run(run)).held_name == "Christmas"
+
+
+async def test_a_message_is_sent_while_changes_are_stopped(shop: Shop, shopkeeper: Closer) -> None:
+    """Messages to people are no changes."""
+    await shopkeeper.freeze()
+    run = await shop.drained(await shop.alerting())
+    assert run.status is RunStatus.SUCCEEDED
+    assert len(shop.writes()) == 1
+
+
+async def test_a_held_run_can_be_cancelled(shop: Shop, shopkeeper: Closer) -> None:
+    """At any time, with nothing written."""
+    run = await shop.waiting(await shop.pricing())
+    await shopkeeper.freeze()
+    await shop.approve(run)
+    await shop.drain()
+    await shop.cancel(run)
+    await shop.drain()
+    cancelled = await shop.run(run)
+    assert (cancelled.status, cancelled.held_name) == (RunStatus.CANCELLED, None)
+    assert shop.writes() == []
+
+
+async def test_a_live_run_by_hand_is_refused_and_a_test_begins(shop: Shop, shopkeeper: Closer) -> None:
+    """The refusal names the period, and the key stays free for a later run."""
+    hiding = await shop.hiding()
+    period = await shopkeeper.close("05-01T00:00", "05-02T00:00")
+    with pytest.raises(Closed, match="Christmas, until 2026-05-02"):
+        await shop.started(hiding, key="once")
+    tested = await shop.drained(hiding, Mode.TEST)
+    assert tested.status is RunStatus.SUCCEEDED
+    await shopkeeper.end(period)
+    assert not (await shop.started(hiding, key="once")).replayed
+
+
+async def test_a_run_queued_before_a_period_waits_for_its_end(shop: Shop, shopkeeper: Closer) -> None:
+    """It is active in its queue, asleep, and begins by itself; the queue limit counts from then."""
+    run = await shop.run_now(await shop.hiding())
+    await shopkeeper.close("05-01T00:00", "05-03T00:00")
+    await shop.drain()
+    held = await shop.run(run)
+    assert (held.status, held.started_at, held.held_name) == (RunStatus.QUEUED, None, "Christmas")
+    for _ in range(3):
+        await shop.pass_time(hours=13)
+        assert (await shop.run(run)).status is RunStatus.QUEUED
+    await shop.pass_time(hours=3)
+    assert (await shop.until_settled(run)).started_at is not None
+
+
+async def test_a_slots_run_that_has_not_begun_is_refused(shop: Shop, shopkeeper: Closer) -> None:
+    """Run days late it would do what nobody asked for."""
+    automation = await shop.set_up("hide-out-of-stock-products", {}, DAILY)
+    assert automation.next_run_at is not None
+    await shop.hired()
+    await shop.clock.advance_to(automation.next_run_at)
+    await worker.dispatch_due(await shop.hired())  # alone, so that nothing claims the run yet
+    await shopkeeper.close("05-01T00:00", "05-03T00:00")
+    await shop.drain()
+
+    async def codes(tx: Tx) -> list[str]:
+        rows = await tx.all("SELECT code FROM runs WHERE automation_id = :id", {"id": automation.id})
+        return [row["code"] for row in rows]
+
+    assert await shop.read(codes) == ["closed_period"]
+
+
+async def test_a_gap_between_two_closings_lets_writes_through(shop: Shop, shopkeeper: Closer) -> None:
+    """A held run looks again when its closing ends, and writes while it is open."""
+    run = await shop.waiting(await shop.pricing())
+    await shopkeeper.close("05-01T06:00", "05-01T07:00", stops=Stops.CHANGES)
+    await shopkeeper.close("05-01T07:30", "05-01T09:00", stops=Stops.CHANGES, name="Second")
+    await shop.approve(run)
+    await shop.drain()
+    assert (await shop.run(run)).held_name == "Christmas"
+    ended = await shop.until_settled(run, minutes=75)
+    assert ended.status is RunStatus.SUCCEEDED
+    assert ended.finished_at is not None
+    assert (ended.finished_at.hour, ended.finished_at.minute < 30) == (7, True)
