@@ -25,7 +25,7 @@ _INSTANT = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class PeriodEffect:
     """What a period would do: `slots_closed` of the next 30 days, counted up to 10,000.
 
     `automations` are the active ones in its scope, `runs_waiting` the live runs whose changes would wait,
@@ -43,7 +43,7 @@ def next_closings(period: ClosedPeriod, now: datetime) -> list[Closing]:
     return list(islice(closings(period, since=now, until=LAST), NEXT_CLOSINGS))
 
 
-async def effect_of(tx: Tx, period: ClosedPeriod) -> Effect:
+async def effect_of(tx: Tx, period: ClosedPeriod) -> PeriodEffect:
     """Returns what the period would do, beside the periods that there are.
 
     Automations are grouped by their schedule, so that ten thousand of them cost as much as ten.
@@ -52,14 +52,14 @@ async def effect_of(tx: Tx, period: ClosedPeriod) -> Effect:
     waiting = await affected.live_runs(tx, period.org, period.scope)
     automations = sum(group.automations for group in groups)
     if period.stops is not Stops.RUNS:
-        return Effect(0, automations, waiting, ())
+        return PeriodEffect(0, automations, waiting, ())
     closed = 0
     for group in groups:
         closed += _slots_closed(group, period, tx.now) * group.automations
         if closed >= MAX_SLOTS:
             closed = MAX_SLOTS
             break
-    return Effect(closed, automations, waiting, await _never_open(tx, period, groups))
+    return PeriodEffect(closed, automations, waiting, await _never_open(tx, period, groups))
 
 
 async def _never_open(tx: Tx, period: ClosedPeriod, groups: list[ScheduleGroup]) -> tuple[str, ...]:

@@ -234,9 +234,9 @@ async def _is_held(tx: Tx, ctx: WorkerContext, lease: Lease, run: Run, automatio
     closed = WritesClosed(closing, tx.now)
     wake_at = tx.now + timedelta(seconds=closed.seconds)
     await held.open_queue(tx, lease.org, automation.id, closing.end or wake_at)
-    if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=0, settles=False):
+    held_by = (closed.name, closed.until)
+    if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=0, settles=False, held=held_by):
         raise LeaseLost(lease)
-    await held.hold(tx, lease, name=closed.name, until=closed.until)
     return True
 
 

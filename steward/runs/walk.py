@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from steward.database.engine.base import Tx
-from steward.database.runs import approvals, changes, held, steps, transitions
+from steward.database.runs import approvals, changes, steps, transitions
 from steward.database.runs import records as runs
 from steward.database.runs.steps import StepValue, TooMuchData, ValueState, execution_key
 from steward.database.runs.transitions import Lease
@@ -514,6 +514,7 @@ async def _sleep(
     When it waits for a read, since when that execution's reads fail is stored. Raises LeaseLost.
     """
     reading = None if wait is None else wait.reading
+    held_by = None if wait is None or wait.held is None else (wait.held.name, wait.held.until)
     lease, started_at = claimed.lease, claimed.run.started_at
 
     async def sleep(tx: Tx) -> bool:
@@ -522,10 +523,10 @@ async def _sleep(
             wake_at = min(wake_at, max(started_at + LONGEST, tx.now))
         if wait is not None and wait.current_step is not None:
             await runs.set_current_step(tx, lease.org, lease.run, epoch=lease.epoch, step=wait.current_step)
-        if not await transitions.sleep(tx, lease, until=wake_at, leased_ms=leased_ms, settles=settles):
+        if not await transitions.sleep(
+            tx, lease, until=wake_at, leased_ms=leased_ms, settles=settles, held=held_by
+        ):
             return False
-        if wait is not None and wait.held is not None:
-            await held.hold(tx, lease, name=wait.held.name, until=wait.held.until)
         if reading is not None and failing is not None and reading not in failing:
             failing_since: JsonObject = {**failing, reading: tx.now.isoformat()}
             row = StepValue(FAILING, "", claimed.state.last_seq, ValueState.DONE, failing_since)
@@ -535,8 +536,8 @@ async def _sleep(
     if not await ctx.engine.write(ctx.clock.now(), sleep, org=lease.org):
         raise LeaseLost(lease)
     failpoint("after_sleep")
-    if wait is not None and wait.held is not None:
-        ctx.log.info("run_held", run=lease.run, org=lease.org, period=wait.held.name)
+    if held_by is not None:
+        ctx.log.info("run_held", run=lease.run, org=lease.org, period=held_by[0])
 
 
 async def _fail_crashed_run(ctx: WorkerContext, lease: Lease) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
@@ -34,7 +34,6 @@ from steward.model.account import Role
 from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Closing, Stops
 from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId
 from steward.model.instants import wire_time, wire_time_or_none
-from steward.model.json import JsonObject
 from steward.model.refusals import StaleVersion, ValidationFailed, WrongState
 from steward.scheduling.closings import all_closings, zone_of
 from steward.scheduling.zones import local_time, zone
@@ -137,10 +136,10 @@ class ClosedPeriodRecord(msgspec.Struct):
     name: str
     scope: ClosedScopeRecord
     stops: str
-    when: JsonObject
+    when: Mapping[str, Any]
     timezone: str
     zone_known: bool
-    origin: JsonObject | None
+    origin: Mapping[str, Any] | None
     state: str
     created_by: PersonNameRecord | None
     created_at: Instant

@@ -27,15 +27,6 @@ async def release(tx: Tx, org: OrgId) -> None:
     )
 
 
-async def hold(tx: Tx, lease: Lease, *, name: str, until: datetime | None) -> None:
-    """Notes what holds a run that this transaction put to sleep under the lease."""
-    await tx.execute(
-        "UPDATE runs SET held_name = :name, held_until = :until WHERE org_id = :org AND id = :run"
-        " AND queue = 'sleeping'",
-        {"org": lease.org, "run": lease.run, "name": name, "until": until},
-    )
-
-
 async def open_queue(tx: Tx, org: OrgId, automation: AutomationId, at: datetime) -> None:
     """Lets the queue limit of the automation's runs count from an instant on."""
     await tx.execute(

@@ -174,18 +174,35 @@ async def park(tx: Tx, lease: Lease, *, approval: ApprovalId, expires_at: dateti
     return touched == 1
 
 
-async def sleep(tx: Tx, lease: Lease, *, until: datetime, leased_ms: int, settles: bool) -> bool:
+async def sleep(
+    tx: Tx,
+    lease: Lease,
+    *,
+    until: datetime,
+    leased_ms: int,
+    settles: bool,
+    held: tuple[str, datetime | None] | None = None,
+) -> bool:
     """Puts the run to sleep until an instant, still active in its queue; returns False when it was lost.
 
     A run that was asked to cancel becomes ready at once instead, unless it `settles`: an open write has to be
-    looked up when its time has come in any case.
+    looked up when its time has come in any case. `held` is the closed period it waits for, by name and end.
     """
     stays = "cancel_at IS NULL OR CAST(:settles AS boolean)"
     touched = await tx.execute(
         f"UPDATE runs SET queue = CASE WHEN {stays} THEN 'sleeping' ELSE 'ready' END,"
         f" wake_at = CASE WHEN {stays} THEN CAST(:until AS bigint) END, worker_id = NULL,"
+        f" held_name = CASE WHEN {stays} THEN CAST(:held AS text) END,"
+        " held_until = CAST(:held_until AS bigint),"
         " leased_ms = leased_ms + :leased_ms" + _FENCE,
-        _fenced(lease, until=until, leased_ms=leased_ms, settles=settles),
+        _fenced(
+            lease,
+            until=until,
+            leased_ms=leased_ms,
+            settles=settles,
+            held=None if held is None else held[0],
+            held_until=None if held is None else held[1],
+        ),
     )
     return touched == 1
 
