@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from steward.closed_periods import bounds
 from steward.connections import health
 from steward.connections.health import ConnectionChecks
 from steward.database import due_rows
@@ -23,7 +22,7 @@ from steward.model.refusals import Unavailable
 from steward.model.run import RunStatus
 from steward.notifications import close, deliver, fan_out, status
 from steward.notifications.context import NotificationContext
-from steward.occurrences import audit, closings, zone_change
+from steward.occurrences import audit, zone_change
 from steward.run_queue import ending
 from steward.runs import approval, claim, dispatch, maintenance, reconcile, recover, retention, walk
 from steward.runs.worker_context import WorkerContext
@@ -150,8 +149,10 @@ def periodic_tasks(
         _PeriodicTask("listen", 10 * second, lambda: listen.listen_due(worker.ctx), hint="listen"),
         _PeriodicTask("catch_up", half_minute, lambda: catch_up.catch_up_due(worker.ctx), hint="catch_up"),
         _PeriodicTask("check_connections", half_minute, lambda: check_connections(worker)),
-        _PeriodicTask("closings", 2 * second, lambda: follow_closed_periods(worker), hint="closings"),
-        _PeriodicTask("closing_bounds", minute, lambda: raise_closing_bounds(worker)),
+        _PeriodicTask(
+            "closings", 2 * second, lambda: maintenance.follow_closed_periods(worker.ctx), "closings"
+        ),
+        _PeriodicTask("closing_bounds", minute, lambda: maintenance.raise_closing_bounds(worker.ctx)),
         _PeriodicTask("audit", minute, lambda: audit_slots(worker)),
         _PeriodicTask("stats", 5 * second, lambda: record_delays(worker)),
         _PeriodicTask("gauges", 15 * second, lambda: maintenance.export_gauges(worker.ctx)),
@@ -296,18 +297,6 @@ async def dispatch_due(worker: Worker) -> bool:
     )
     worker.hints.wake("ready")
     return again
-
-
-async def follow_closed_periods(worker: Worker) -> bool:
-    """Rewrites when automations run next where closed periods were changed."""
-    return await closings.follow_changes(worker.ctx.engine, worker.ctx.clock.now())
-
-
-async def raise_closing_bounds(worker: Worker) -> bool:
-    """Forgets closings that have passed, so that slots take the fast path again."""
-    ctx = worker.ctx
-    late_limit = ctx.automation_rules.late_limit
-    return await bounds.raise_bounds(ctx.engine, ctx.clock.now(), late_limit=late_limit)
 
 
 async def audit_slots(worker: Worker) -> bool:

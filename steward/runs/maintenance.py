@@ -1,5 +1,7 @@
-"""Periodic tasks beside runs: partitions, free disk space, gauges."""
+"""Periodic tasks beside runs: partitions, free disk space, gauges, closed periods."""
 
+from steward.closed_periods import bounds
+from steward.occurrences import closings
 from steward.runs import gauges, retention
 from steward.runs.worker_context import WorkerContext
 
@@ -36,3 +38,14 @@ async def export_gauges(ctx: WorkerContext) -> bool:
     """Exports the operator's gauges."""
     await gauges.export_gauges(ctx)
     return False
+
+
+async def follow_closed_periods(ctx: WorkerContext) -> bool:
+    """Rewrites when automations run next where closed periods were changed."""
+    return await closings.follow_changes(ctx.engine, ctx.clock.now())
+
+
+async def raise_closing_bounds(ctx: WorkerContext) -> bool:
+    """Forgets closings that have passed, so that slots take the fast path again."""
+    late_limit = ctx.automation_rules.late_limit
+    return await bounds.raise_bounds(ctx.engine, ctx.clock.now(), late_limit=late_limit)

@@ -1,0 +1,138 @@
+"""Calendar, next run, preview and dispatch say the same of random automations, periods and edits.
+
+`STEWARD_CLOSED_WALKS` sets how many random histories (3 unless said), `STEWARD_CLOSED_SEED` which.
+"""
+
+import os
+import random
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from steward.closed_periods import acting
+from steward.database.closed_periods.records import StoredPeriod
+from steward.database.engine.base import Engine, Tx
+from steward.model.automation import Automation
+from steward.model.closed_period import ClosedKind, ClosedScope, ClosedScopeKind, Stops
+from steward.model.json import JsonObject
+from steward.model.occurrence import OccurrenceState
+from steward.occurrences import closings
+from steward.scheduling.preview import preview_open
+from tests.automations.world import HOURLY, World, make_world
+from tests.closed_periods.closing import WHOLE, Closer
+from tests.fake_clock import FakeClock
+from tests.occurrences.diary import Diary
+from tests.scheduling.short import place
+
+_WALKS = int(os.environ.get("STEWARD_CLOSED_WALKS", "3"))
+_SEED = os.environ.get("STEWARD_CLOSED_SEED", "steward")
+_STEPS = 14
+PENDING, SKIPPED = OccurrenceState.PENDING, OccurrenceState.SKIPPED
+
+
+@pytest.fixture
+async def world(engine: Engine, clock: FakeClock) -> World:
+    """An organization whose slots have no spread."""
+    world = await make_world(engine, clock)
+    world.rules = replace(world.rules, spread_max=0)
+    return world
+
+
+async def test_all_answers_agree_and_every_slot_has_one_record(world: World) -> None:
+    """Periods are made and ended, runs let through: every slot is decided as it was shown before."""
+    closer, diary = Closer(world.engine, world.clock, world.owner), Diary(world)
+    for walk in range(_WALKS):
+        draw = random.Random(f"{_SEED} {walk}")
+        schedule = draw.choice(
+            [HOURLY, {"cadence": "every_6_hours"}, {"cadence": "daily", "run_at": "08:00"}]
+        )
+        made = await world.create(timezone="UTC", schedule=schedule)
+        active: list[StoredPeriod] = []
+        for step in range(_STEPS):
+            case = f"seed {_SEED}, walk {walk}, step {step}"
+            await _edit(draw, world, closer, diary, made, active)
+            while await closings.follow_changes(world.engine, world.clock.now()):
+                pass
+            await _assert_agree(world, diary, made, case)
+            await _pass(draw, world, diary, made, case)
+        for stored in active:
+            await closer.end(stored)
+
+
+async def _edit(
+    draw: random.Random,
+    world: World,
+    closer: Closer,
+    diary: Diary,
+    made: Automation,
+    active: list[StoredPeriod],
+) -> None:
+    match draw.randrange(4):
+        case 0 | 1:
+            kind, fields = _when(draw, world.now)
+            scope = WHOLE
+            if draw.randrange(2):
+                scope = ClosedScope(ClosedScopeKind.AUTOMATION, automation=made.id)
+            stops = draw.choice([Stops.RUNS, Stops.RUNS, Stops.CHANGES])
+            active.append(await closer.make(kind, fields, f"P{len(active)}", stops, scope))
+        case 2 if active:
+            await closer.end(active.pop(draw.randrange(len(active))))
+        case 3:
+            rows = await diary.rows(made, states=[SKIPPED], since=world.now, limit=20)
+            closed = [
+                row for row in rows if row.closed_name and not row.is_projected and row.run_at > world.now
+            ]
+            if closed:
+                row = draw.choice(closed)
+                await diary.unskip(made, row.slot_at, version=row.version, actor=closer.actor)
+
+
+def _when(draw: random.Random, now: datetime) -> tuple[ClosedKind, JsonObject]:
+    start = now + timedelta(hours=draw.randrange(-10, 40))
+    end = max(start, now) + timedelta(hours=draw.randrange(1, 60))
+    if draw.randrange(2):
+        return ClosedKind.ONCE, {"start": f"{start:%Y-%m-%dT%H:00}", "end": f"{end:%Y-%m-%dT%H:30}"}
+    return ClosedKind.WEEKLY, {
+        "days": sorted(draw.sample(range(1, 8), 3)),
+        "from": f"{start:%H}:00",
+        "to": f"{end:%H}:30",
+    }
+
+
+async def _assert_agree(world: World, diary: Diary, made: Automation, case: str) -> None:
+    """The calendar's first open run is the next run; the preview names the same slots."""
+    rows = await diary.rows(made, since=world.now, until=world.now + timedelta(days=20), limit=500)
+    pending = [row for row in rows if row.state is PENDING and row.run_at > world.now]
+    automation = await world.read(made)
+    if pending:
+        assert automation.next_run_at == pending[0].run_at, case
+
+    async def periods(tx: Tx) -> acting.ActingPeriods:
+        return await acting.read(tx, world.org, since=tx.now)
+
+    closed = (await world.write(periods)).on_runs(automation)
+    told = preview_open(made.schedule, place("UTC"), closed, after=world.now)
+    unedited = [row.slot_at for row in pending if row.version == 0]
+    shown = [run.slot_at for run in told.next if run.slot_at in {row.slot_at for row in rows}]
+    assert unedited[: len(shown)][:1] == shown[:1] or any(row.version for row in pending), case
+
+
+async def _pass(draw: random.Random, world: World, diary: Diary, made: Automation, case: str) -> None:
+    """Time passes slot by slot; each is decided as the calendar showed it just before."""
+    until = world.now + timedelta(hours=draw.randrange(1, 14))
+    shown = {
+        row.slot_at: (row.state, row.closed_name)
+        for row in await diary.rows(made, since=world.now, until=until + timedelta(seconds=1), limit=500)
+        if row.run_at > world.now
+    }
+    for slot_at in sorted(shown):
+        await world.clock.advance_to(slot_at)
+        await world.dispatch()
+    await world.clock.advance_to(until)
+    stored = {row.slot_at: row for row in await world.rows(made)}
+    for slot_at, (state, name) in shown.items():
+        row = stored[slot_at]
+        assert row.state is not PENDING, case
+        assert row.closed_name == name, case
+        assert (row.closed_name is None) or state is SKIPPED, case
