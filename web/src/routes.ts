@@ -37,6 +37,7 @@ export const routes: Partial<Record<PageName, Route>> = {
   "new-connection": { screen: () => import("./screens/connections/NewConnection.svelte") },
   connection: { screen: () => import("./screens/connections/ConnectionPage.svelte"), start: startConnections },
   people: { screen: () => import("./screens/people/People.svelte") },
+  "closed-times": { screen: () => import("./screens/closed-times/ClosedTimes.svelte") },
   organization: { screen: () => import("./screens/organization/Organization.svelte") },
   imports: { screen: () => import("./screens/imports/Imports.svelte"), start: startImports },
   "new-import": { screen: () => import("./screens/imports/NewImport.svelte") },

@@ -24,6 +24,7 @@ export function keyOf({ automation_id, slot_at }: Pick<OccurrenceRecord, "automa
 /** How a coming run stands: its run's status once it has one. */
 export function shownOf(row: OccurrenceRecord): Shown {
   if (row.state === "queued") return row.run_status ? statusOf(RUN, row.run_status) : COMING.queued!;
+  if (row.closed_period) return { ...COMING.by_merchant!, words: `Not run: closed, ${row.closed_period.name}` };
   if (row.state === "skipped") return statusOf(COMING, row.reason ?? "skipped");
   return row.projected ? COMING.projected! : row.moved_from ? COMING.moved! : COMING.pending!;
 }

@@ -1,0 +1,25 @@
+/** Whether all changes are stopped, asked once for every screen. */
+
+import { watch } from "../api/cache.svelte";
+import { isFreeze } from "../lib/closed";
+
+const ACTIVE = { query: { state: "active", limit: 200 } };
+
+/** Call it while a component is made. */
+export function watchFrozen(may: () => boolean) {
+  const periods = watch(() => (may() ? ["/app/closed-periods", ACTIVE] : null), { every: 30 });
+  const freezes = () => (periods.current?.data?.closed_periods ?? []).filter(isFreeze);
+  return {
+    get freezes() {
+      return freezes();
+    },
+    /** Whether it was answered yet. */
+    get known() {
+      return periods.current?.data !== undefined;
+    },
+    /** Whether everything is stopped, not one store alone. */
+    get all() {
+      return freezes().some(({ scope }) => scope.kind === "organization");
+    },
+  };
+}
