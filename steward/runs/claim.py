@@ -229,7 +229,9 @@ async def _is_held(tx: Tx, ctx: WorkerContext, lease: Lease, run: Run, automatio
         )
         end = finish.RunEnd(RunStatus.REFUSED, "closed_period", words)
         rules = ctx.automation_rules
-        await finish.finish(tx, lease, end, automation=automation.id, mode=run.mode, rules=rules)
+        await finish.finish(
+            tx, lease, end, automation=automation.id, mode=run.mode, rules=rules, is_undo=False
+        )
         return True
     closed = WritesClosed(closing, tx.now)
     wake_at = tx.now + timedelta(seconds=closed.seconds)
