@@ -119,10 +119,11 @@ async def test_a_person_is_erased_and_what_they_did_stays(
     assert (status, facts["user"]["id"]) == (0, person.id), facts
     after = await tables_of(database_url)
     assert holding(after, PLANTED) == []
-    gone = {"sessions", "login_attempts", "invitations"}
+    gone = {"sessions", "login_attempts", "invitations", "inbox"}
     for table in before.keys() - gone - {"audit_log", "rate_windows"}:
         assert len(after[table]) == len(before[table]), table
-    assert [row for row in after["sessions"] if row["person_id"] == person.id] == []
+    for table in ("sessions", "inbox"):
+        assert [row for row in after[table] if row["person_id"] == person.id] == []
     [decided] = [row for row in after["approvals"] if row["id"] == traces["approval"]]
     assert (decided["decided_by"], decided["session_hash"]) == (person.id, None)
     assert decided["comment"] == "Fine by me, A former member <A former member> or A former member"
