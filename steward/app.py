@@ -109,7 +109,6 @@ async def build(
     connectors_by_kind = connectors.build(connector_options(settings))
     vault = Vault(masters, connectors_by_kind, outbound, log.register)
     keep_refresh_tokens(engine, clock, vault, log)
-    offered = {template.template_id: template for template in templates.ALL}
     hints, sandbox_pool = Hints(), sandbox_pool or _sandbox_pool(settings)
     ring = await _ring(settings, engine, clock, masters)
     context = AppContext(
@@ -120,7 +119,7 @@ async def build(
         keys=ring,
         hashing=Hashing(PRODUCTION if settings.env is Environment.PRODUCTION else SMALL),
         log=log,
-        templates=offered,
+        templates={template.template_id: template for template in templates.ALL},
         connectors=connectors_by_kind,
         vault=vault,
         channels=channels_of(

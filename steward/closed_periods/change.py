@@ -216,7 +216,7 @@ async def freeze(tx: Tx, actor: Actor, scope: ClosedScope, *, reason: str | None
 async def _store(tx: Tx, stored: StoredPeriod, bound: datetime | None) -> None:
     """Stores a version, lowers the organization's bound, and requests that next runs are rewritten."""
     period = stored.period
-    await records.insert(tx, stored)
+    await records.insert(tx, stored.period.org, stored)
     await records.set_closed_from(tx, period.org, bounds.lowered(bound, period, tx.now))
     await records.request_work(tx, period.org)
 

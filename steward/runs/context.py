@@ -24,15 +24,22 @@ from steward.model.plan import PlanTrigger
 from steward.model.run import Run
 from steward.model.undo import Original, OriginalRun, Sought
 from steward.outbound.web import KIND, NO_CONNECTION, WebReadClient
+from steward.run_queue.undo_plan import UNDO
 from steward.runs.claim import ClaimedRun, event_of
 from steward.runs.storage import payload as payloads
 from steward.runs.storage.files import StoredRunFiles
 from steward.runs.worker_context import WorkerContext, check_run_wanted
 from steward.scheduling import slots, zones
 from steward.steps.base import AccountAccess, RunFiles, StepContext, StoreAccess
+from steward.templates.base import Template
 
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
+
+
+def template_of(ctx: WorkerContext, claimed: ClaimedRun) -> Template:
+    """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is."""
+    return ctx.templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
 
 
 @dataclass(slots=True)

@@ -22,7 +22,6 @@ from steward.model.refusals import NotConnected, Unavailable
 from steward.model.run import Counts, RunStatus
 from steward.outbound.errors import CallError
 from steward.run_queue import summaries
-from steward.run_queue.undo_plan import UNDO
 from steward.runs import (
     approval,
     change_outcomes,
@@ -42,7 +41,6 @@ from steward.runs.finish import FinishRequest, RunEnd
 from steward.runs.state import FAILING, ApprovalMismatch, RunTimedOut, Walk
 from steward.runs.worker_context import CancelRequested, LeaseLost, WorkerContext, WorkerStopping
 from steward.steps.base import StepContext, StepFailed, StepResult
-from steward.templates.base import Template
 
 ATTEMPTS = 3
 SETTLED = (ValueState.DONE, ValueState.SKIPPED)
@@ -120,7 +118,7 @@ def _end_at_start(ctx: WorkerContext, claimed: ClaimedRun) -> Callable[[Walk], R
 
 async def _start_walk(ctx: WorkerContext, claimed: ClaimedRun, opened: context.OpenConnections) -> Walk:
     is_workflow = claimed.automation.kind is AutomationKind.WORKFLOW and claimed.run.undo_of is None
-    template = None if is_workflow else _template(ctx, claimed)
+    template = None if is_workflow else context.template_of(ctx, claimed)
     walk = Walk(
         ctx=ctx,
         claimed=claimed,
@@ -140,11 +138,6 @@ async def _start_walk(ctx: WorkerContext, claimed: ClaimedRun, opened: context.O
     if claimed.state.last_seq or len(claimed.journal) > 1:
         await walk.read(partial(_resume, walk=walk))
     return walk
-
-
-def _template(ctx: WorkerContext, claimed: ClaimedRun) -> Template:
-    """Returns the template that the run walks; an undo walks a built-in plan, whatever its automation is."""
-    return ctx.templates[claimed.run.template_id] if claimed.run.undo_of is None else UNDO
 
 
 async def _resume(tx: Tx, *, walk: Walk) -> None:

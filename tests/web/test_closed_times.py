@@ -52,7 +52,7 @@ async def test_a_time_is_closed_and_a_run_let_through(looking: Look, web: WebSit
 
 
 async def test_all_changes_are_stopped_in_two_clicks_and_go_on(looking: Look, web: WebSite) -> None:
-    """Whoever may, pulls the brake; everybody sees it; an approver lets changes go on."""
+    """A member stops all changes; everybody sees it; an approver lets changes go on."""
     member, owner = await looking("member"), await web.signed("owner")
     await member.open("/runs")
     await member.page.get_by_role("button", name="Stop all changes").click()

@@ -81,7 +81,7 @@ async def valid(tx: Tx, org: OrgId, *, since: datetime) -> list[ClosedPeriod]:
     return [_stored(row).period for row in rows]
 
 
-async def insert(tx: Tx, stored: StoredPeriod) -> None:
+async def insert(tx: Tx, org: OrgId, stored: StoredPeriod) -> None:
     """Stores a version."""
     period = stored.period
     await tx.execute(
@@ -90,7 +90,7 @@ async def insert(tx: Tx, stored: StoredPeriod) -> None:
         " VALUES (:org, :id, :version, :valid_from, :name, :scope, :integration, :automation, :stops, :kind,"
         " :when_json, :timezone, :origin, :made_by, :made_at, :changed_by)",
         {
-            "org": period.org,
+            "org": org,
             "id": period.id,
             "version": period.version,
             "valid_from": period.valid_from,

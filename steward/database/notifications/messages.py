@@ -159,9 +159,9 @@ async def add_closed(
     return message
 
 
-async def touch_none(tx: Tx) -> None:
+async def touch_none(tx: Tx, org: OrgId) -> None:
     """Runs a statement that touches no row, where another caller stores a message."""
-    await tx.execute("UPDATE messages SET error = error WHERE org_id = 0 AND id = ''")
+    await tx.execute("UPDATE messages SET error = error WHERE org_id = :org AND id = ''", {"org": org})
 
 
 async def last_closed(tx: Tx, org: OrgId, receiver: Receiver) -> datetime | None:
