@@ -50,7 +50,7 @@ async def answered(
     """A read of the bomb's address that is tried once."""
     async with listening(bomb) as port:
         client, link = outbound(port, Names("127.0.0.1"))
-        clock = client._transport.clock
+        clock = client.transport.clock
         assert isinstance(clock, FakeClock)
         times = replace(link.timeouts, read_s=read_s, first_byte_s=read_s, between_bytes_s=0.3)
         http = client.read_client(OrgId(1), IntegrationId(1), replace(link, timeouts=times))
