@@ -36,6 +36,8 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "static_data": ("automation_id",),
     "plans": ("automation_id", "plan_version"),
     "schedules": ("automation_id",),
+    "closed_periods": ("id", "version"),
+    "closing_work": ("org_id",),
     "automations": ("id",),
     "imports": ("id",),
     "idempotency_keys": ("kind", "key"),
