@@ -164,8 +164,20 @@ def _answer_schemas(rows: Sequence[Operation]) -> Json:
         **components,
         "ErrorResponse": _ERROR,
         "ValidationError": _VALIDATION,
-        "StaleOccurrence": _stale(components),
+        "StaleOccurrence": _stale_occurrence(components),
+        **({"StaleClosedPeriod": _stale(_CLOSED_PERIOD)} if "ClosedPeriodRecord" in components else {}),
     }
+
+
+_CLOSED_PERIOD: Json = {
+    "type": "object",
+    "required": ["closed_period"],
+    "properties": {
+        "closed_period": {
+            "anyOf": [{"$ref": _SCHEMAS.format(name="ClosedPeriodRecord")}, {"type": "null"}],
+        }
+    },
+}
 
 
 _ERROR: Json = {
@@ -191,22 +203,23 @@ _VALIDATION: Json = {
 }
 
 
-def _stale(components: Json) -> Json:
+def _stale(data: Json) -> Json:
     """A refusal that holds what is current."""
+    return {
+        "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
+        "required": ["data"],
+        "properties": {"code": {"const": StaleVersion.code}, "data": data},
+    }
+
+
+def _stale_occurrence(components: Json) -> Json:
     held = {"occurrence": "OccurrenceRecord", "automation": "AutomationRecord", "approval": "ApprovalRecord"}
     properties: Json = {
         field: {"$ref": _SCHEMAS.format(name=name)} for field, name in held.items() if name in components
     }
     if "occurrence" in properties:
         properties["occurrence"] = {"anyOf": [properties["occurrence"], {"type": "null"}]}
-    return {
-        "allOf": [{"$ref": _SCHEMAS.format(name="ErrorResponse")}],
-        "required": ["data"],
-        "properties": {
-            "code": {"const": StaleVersion.code},
-            "data": {"type": "object", "required": ["occurrence", "automation"], "properties": properties},
-        },
-    }
+    return _stale({"type": "object", "required": ["occurrence", "automation"], "properties": properties})
 
 
 def _responses(row: Operation) -> Json:
@@ -233,7 +246,7 @@ def _responses(row: Operation) -> Json:
             "headers": {"Idempotent-Replayed": replayed},
         }
     for status, refusals in sorted(_by_status(row).items()):
-        responses[str(status)] = _refusal(status, refusals)
+        responses[str(status)] = _refusal(status, refusals, stale=_stale_name(row))
     return responses
 
 
@@ -249,7 +262,11 @@ def _by_status(row: Operation) -> Mapping[int, list[type[Refusal]]]:
     return by_status | {TARGET_TOO_LONG: [TooLarge], HEADERS_TOO_LARGE: [TooLarge]}
 
 
-def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
+def _stale_name(row: Operation) -> str:
+    return "StaleClosedPeriod" if "/app/closed-periods" in row.path else "StaleOccurrence"
+
+
+def _refusal(status: int, refusals: Sequence[type[Refusal]], *, stale: str) -> Json:
     examples_by_code: Json = {}
     for refusal in refusals:
         value: Json = {
@@ -266,7 +283,7 @@ def _refusal(status: int, refusals: Sequence[type[Refusal]]) -> Json:
         # What is current is no fixed text: get and move show the records it holds.
         examples_by_code.pop(StaleVersion.code)
         others: Json = {"allOf": [schema], "properties": {"code": {"not": {"const": StaleVersion.code}}}}
-        schema = {"anyOf": [{"$ref": _SCHEMAS.format(name="StaleOccurrence")}, others]}
+        schema = {"anyOf": [{"$ref": _SCHEMAS.format(name=stale)}, others]}
     response: Json = {
         "description": _WORDS[status],
         "content": {"application/json": {"schema": schema, "examples": examples_by_code}},

@@ -379,7 +379,7 @@ def _approval(
         version=1,
         status=ApprovalStatus.PENDING,
         change_hash="0" * 64,
-        counts={"total": 2, "by_action": {"update": 2}, "irreversible": 0},
+        counts={"total": 2, "by_action": {"update": 2}, "irreversible": 0, "undoable": 0},
         warnings=(),
         created_at=now,
         expires_at=now + timedelta(hours=72),

@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from schemathesis.checks import not_a_server_error
+
 from tests.authz.rows import parameters, spelled
 from tests.authz.two import PREFIX, Ids
 from tests.fuzz.served import Served, row_of
 from tests.fuzz.test_described import CHECKS, OPERATIONS, answered, served
 
 __all__ = ["served"]
-WALKS = 2 * int(os.environ.get("FUZZ_EXAMPLES", "8"))
+WALKS = 5 * int(os.environ.get("FUZZ_EXAMPLES", "8"))
 STEPS = 25
 RECORDS = {
     "automation": "automation_id",
@@ -23,8 +25,12 @@ RECORDS = {
     "approval": "approval_id",
     "import": "import_id",
 }
-# What would end the session, the accounts or the connections that the walks go on with.
-LEFT_OUT = ("session", "password", "connections/", "invitations", "people")
+# What would end the session, the accounts or the connections that the walks go on with, and what stands apart
+# from automations and their runs.
+LEFT_OUT = (
+    *("session", "password", "connections/", "invitations", "people"),
+    *("notification", "unsubscribe", "closed-periods", "freeze"),
+)
 WALKED = [one for name, one in OPERATIONS.items() if not any(word in name for word in LEFT_OUT)]
 CREATE = OPERATIONS[f"POST {PREFIX}"]
 
@@ -52,7 +58,10 @@ class Walk:
             sent |= {"body": self._body(operation), "media_type": "application/json"}
         case = operation.Case(**sent)
         answer = answered(self.served, case)
-        case.validate_response(answer, checks=CHECKS)
+        is_set_up = answer.status_code != 503 or answer.json()["code"] != "not_configured"
+        case.validate_response(
+            answer, checks=[one for one in CHECKS if is_set_up or one is not not_a_server_error]
+        )
         self._learn(answer.json().get("data") or {})
         return answer.status_code
 

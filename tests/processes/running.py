@@ -188,6 +188,7 @@ async def open_site(
         "STEWARD_LOG_LEVEL": "warning",
         "STEWARD_ALLOW_PRIVATE_HOSTS": ",".join([address, *private_hosts]),
         "STEWARD_TEAMS_HOSTS": address,
+        "STEWARD_SLACK_HOSTS": address,
         "STEWARD_GOOGLE_SHEETS_URL": sandbox.facts["spreadsheet"]["sheets_url"],
         "STEWARD_GOOGLE_TOKEN_URL": sandbox.facts["spreadsheet"]["token_url"],
         "STEWARD_GOOGLE_AUTHORIZE_URL": sandbox.facts["spreadsheet"]["authorize_url"],

@@ -145,7 +145,7 @@ async def test_one_bad_row_never_stops_the_next(shop: Shop) -> None:
     assert await shop.engine.read(shop.clock.now(), late) == {approval}
     await shop.tamper(
         "UPDATE approvals SET counts = :counts WHERE org_id = :org AND id = :approval",
-        counts='{"total": 10, "by_action": {}, "irreversible": 0}',
+        counts='{"total": 10, "by_action": {}, "irreversible": 0, "undoable": 0}',
         approval=approval,
     )
     await worker.expire_approvals(hired)

@@ -140,13 +140,13 @@ async def test_a_waiting_approval_reaches_the_mailbox(built: None, browser: Brow
 async def test_an_owner_adds_a_channel_and_tests_it(looking: Look, web: WebSite) -> None:
     """Channel, where, what, test; its deliveries are listed and sent again; others see it without buttons."""
     owner = await web.signed("owner")
-    teams = {"webhook_url": web.site.sandbox.facts["teams"]["webhook_url"]}
-    await owner.call("POST", "/app/connections", {"kind": "teams", "name": "Operations", "settings": teams})
+    slack = {"webhook_url": web.site.sandbox.facts["slack"]["webhook_url"]}
+    await owner.call("POST", "/app/connections", {"kind": "slack", "name": "Operations", "settings": slack})
     seen = await looking("owner")
     page = seen.page
     await seen.open("/organization/notifications")
     await page.get_by_role("button", name="Add a channel").click()
-    await page.get_by_role("link", name="Microsoft Teams").click()
+    await page.get_by_role("link", name="Slack").click()
     await page.get_by_role("button", name="Add channel").click()
     await expect(page.get_by_label("Name", exact=True)).to_have_attribute("aria-invalid", "true")
     await page.get_by_label("Name", exact=True).fill("Operations room")

@@ -9,7 +9,7 @@ import msgspec
 from pydantic import Field
 
 from steward.api.http import paging
-from steward.api.http.operation import Access, Answer, AnswerWithHeaders, ApiCall, Operation
+from steward.api.http.operation import Access, Answer, ApiCall, Operation, replayed
 from steward.api.schema.answers import Count, Cursor, Instant, PositiveInt, UlidStr
 from steward.api.schema.fields import (
     FromJson,
@@ -399,7 +399,7 @@ async def freeze(tx: Tx, call: ApiCall) -> Answer:
         raise ValidationFailed(errors={"scope.kind": ["Choose the organization or a store."]})
     frozen = await change.freeze(tx, call.actor, _scope(body.scope), reason=body.reason)
     answer = FreezeAnswer(await _answer(tx, call, frozen.stored), frozen.in_flight)
-    return AnswerWithHeaders(answer, status=201 if frozen.is_new else 200)
+    return answer if frozen.is_new else replayed(answer)
 
 
 OPERATIONS = (

@@ -3,7 +3,7 @@
 import { changed, watch } from "../api/cache.svelte";
 import { call } from "../api/client";
 import { Action } from "../lib/action.svelte";
-import { pause } from "../lib/clock.svelte";
+import { begunAfter } from "../lib/clock.svelte";
 
 const SHOWN = 8;
 /** The first view is there by then: what it shows is asked for before the bell. */
@@ -11,13 +11,8 @@ const AFTER_MS = 1000;
 
 /** Call it while a component is made. */
 export function watchInbox(may: () => boolean) {
-  let begun = $state(false);
-  $effect(() => {
-    const stop = new AbortController();
-    void pause(AFTER_MS, stop.signal).then(() => (begun = !stop.signal.aborted));
-    return () => stop.abort();
-  });
-  return watch(() => (may() && begun ? ["/app/inbox", { query: { limit: SHOWN } }] : null), { every: 30 });
+  const later = begunAfter(AFTER_MS);
+  return watch(() => (may() && later.begun ? ["/app/inbox", { query: { limit: SHOWN } }] : null), { every: 30 });
 }
 
 /** Marks notices as read; by their ids, or all up to the newest that is shown. */

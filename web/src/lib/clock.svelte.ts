@@ -25,3 +25,18 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
     });
   });
 }
+
+/** Whether so many milliseconds have passed since a component was made; call it while it is made. */
+export function begunAfter(ms: number) {
+  let begun = $state(false);
+  $effect(() => {
+    const stop = new AbortController();
+    void pause(ms, stop.signal).then(() => (begun = !stop.signal.aborted));
+    return () => stop.abort();
+  });
+  return {
+    get begun() {
+      return begun;
+    },
+  };
+}
