@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,7 @@ def node(name: str, kind: str, version: float, parameters: Mapping[str, Any], **
 
 def chain(*steps: Mapping[str, Any], name: str = "A chain") -> dict[str, Any]:
     """An export whose steps follow one another, started by hand."""
-    nodes = [BEGIN, *steps]
+    nodes = [deepcopy(BEGIN), *steps]  # tests change the start of their own export
     return {"name": name, "nodes": nodes, "connections": wires(nodes), "settings": {}}
 
 
