@@ -121,7 +121,8 @@ async def test_steps_and_the_audit_log_are_append_only(sqlite_url: str) -> None:
         " changes_total,"
         " wire, output, state) VALUES (1, 'run', 1, 'look', '', 1, 'succeeded', 5, 0, '{}', x'00', 'done')"
     )
-    file.execute("INSERT INTO audit_log VALUES (1, 'id', 0, 'service', NULL, 'x', NULL, NULL, '{}')")
+    entry = f"(1, 'id', 1, 0, 'service', NULL, 'x', NULL, NULL, '{{}}', '{'0' * 64}')"
+    file.execute(f"INSERT INTO audit_log VALUES {entry}")
     file.execute("UPDATE steps SET output = NULL, state = NULL")
     for statement in ("UPDATE steps SET wire = '1'", "UPDATE audit_log SET at = 1", "DELETE FROM audit_log"):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):

@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
 
 from steward.clock import SystemClock
 from steward.database.engine.wakeups import KINDS, Wakeups
+from tests.processes.proxy import line_to
 
 SECONDS = 30
 
@@ -46,10 +48,10 @@ class Cut:
 
 
 @asynccontextmanager
-async def listening(url: str) -> AsyncIterator[tuple[Wakeups, Ear]]:
+async def listening(url: str, check_every: float = 10) -> AsyncIterator[tuple[Wakeups, Ear]]:
     """A process that listens, once it does: then it looks for everything it may have missed."""
     ear = Ear()
-    wakeups = Wakeups(url, ear.kinds.put_nowait, clock=SystemClock())
+    wakeups = Wakeups(url, ear.kinds.put_nowait, clock=SystemClock(), check_every=check_every)
     wakeups.listen()
     assert await ear.hears(*KINDS) == sorted(KINDS)
     yield wakeups, ear
@@ -83,6 +85,20 @@ async def test_after_a_cut_everything_is_looked_at_and_hints_are_heard_again(pos
         assert await ear.hears(*KINDS) == sorted(KINDS)
         teller.tell("event")
         assert await ear.hears("event") == ["event"]
+
+
+async def test_a_silent_server_is_noticed_by_asking_it(postgresql_url: str) -> None:
+    """Nobody says that the server is gone: the listener asks, and listens anew where it is answered."""
+    address = urlsplit(postgresql_url)
+    assert address.hostname is not None
+    assert address.port is not None
+    async with line_to(address.hostname, address.port) as line:
+        url = postgresql_url.replace(f":{address.port}/", f":{line.listen_port}/")
+        async with listening(url, check_every=0.1) as (_, ear):
+            line.silence()
+            # The next connection goes past what is silent: only those that are open stay so.
+            line.heal_new()
+            assert await ear.hears(*KINDS) == sorted(KINDS)
 
 
 async def test_a_connection_cut_in_the_midst_of_a_statement_is_made_anew(

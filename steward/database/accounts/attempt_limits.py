@@ -8,11 +8,11 @@ from typing import Literal
 from steward.database.engine.base import Json, Tx, ms
 
 AttemptKind = Literal["client", "address", "email", "sign_in_address", "reset_email", "reset_source"]
-WINDOW_MS = 60_000
+_WINDOW_MS = 60_000
 
 
 async def attempt(
-    tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int, *, window_ms: int = WINDOW_MS
+    tx: Tx, keys: Mapping[AttemptKind, str], max_attempts: int, *, window_ms: int = _WINDOW_MS
 ) -> int | None:
     """Counts an attempt under every key; when one is full, counts nothing and gives the seconds to wait."""
     now = ms(tx.now)

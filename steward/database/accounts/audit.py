@@ -1,20 +1,25 @@
-"""The append-only record of who did what to accounts, keys and connections."""
+"""The append-only record of who did what to accounts, keys and connections.
 
-from dataclasses import dataclass, field
+Each entry carries the hash of itself and the entry before; docs/design/audit.md has the form.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
 
-from steward.database.engine.base import Json, Tx
+from steward.database.accounts import audit_heads
+from steward.database.engine.base import Json, Row, Tx, ms, to_column
 from steward.model.account import Actor
+from steward.model.audit import ACTIONS, ActorKind, ChainedEntry
 from steward.model.ids import OrgId, first_id, new_id
 from steward.model.json import JsonObject
 
-ActorKind = Literal["person", "credential", "service", "operator"]
+_COLUMNS = "seq, id, at, actor_kind, actor, action, object_kind, object_id, detail, hash"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the record; `detail` never holds a secret."""
+    """One line of the record; `detail` never holds a secret, a name or a text of a person."""
 
     actor_kind: ActorKind
     action: str
@@ -24,22 +29,57 @@ class Entry:
     detail: JsonObject = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries to list; None takes all."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    actor: str | None = None
+    action: str | None = None
+    object_kind: str | None = None
+    object_id: str | None = None
+
+
 async def record(tx: Tx, org: OrgId, entry: Entry) -> None:
-    """Writes one line."""
+    """Appends an entry to the organization's chain and moves its head.
+
+    The head stays locked until the commit. Raises LookupError for an action that is not in ACTIONS.
+    """
+    if entry.action not in ACTIONS:
+        raise LookupError(f"{entry.action} is no action of steward/model/audit.py")
+    head = await audit_heads.lock(tx, org)
+    chained = ChainedEntry(
+        org=org,
+        seq=head.seq + 1,
+        id=new_id(tx.now),
+        at=ms(tx.now),
+        actor_kind=entry.actor_kind,
+        actor=entry.actor,
+        action=entry.action,
+        object_kind=entry.object_kind,
+        object_id=entry.object_id,
+        detail=str(to_column(Json(entry.detail), tx.dialect)),
+    )
+    chained = replace(chained, hash=chained.hash_after(head.hash))
     await tx.execute(
-        "INSERT INTO audit_log (org_id, id, at, actor_kind, actor, action, object_kind, object_id, detail)"
-        " VALUES (:org, :id, :now, :actor_kind, :actor, :action, :object_kind, :object_id, :detail)",
+        f"INSERT INTO audit_log (org_id, {_COLUMNS}) VALUES (:org, :seq, :id, :at, :actor_kind, :actor,"
+        " :action, :object_kind, :object_id, :detail, :hash)",
         {
             "org": org,
-            "id": new_id(tx.now),
-            "actor_kind": entry.actor_kind,
-            "actor": entry.actor,
-            "action": entry.action,
-            "object_kind": entry.object_kind,
-            "object_id": entry.object_id,
-            "detail": Json(entry.detail),
+            "seq": chained.seq,
+            "id": chained.id,
+            "at": chained.at,
+            "actor_kind": chained.actor_kind,
+            "actor": chained.actor,
+            "action": chained.action,
+            "object_kind": chained.object_kind,
+            "object_id": chained.object_id,
+            "detail": chained.detail,
+            "hash": chained.hash,
         },
     )
+    await audit_heads.move(tx, org, seq=chained.seq, entry_hash=chained.hash)
 
 
 async def count_since(tx: Tx, org: OrgId, action: str, since: datetime) -> int:
@@ -57,3 +97,73 @@ async def by_person(
     """Writes what a person did, inside the organisation they act in."""
     entry = Entry("person", action, str(actor.person), object_kind, object_id, detail or {})
     await record(tx, actor.org, entry)
+
+
+async def after(tx: Tx, org: OrgId, seq: int, *, limit: int) -> list[ChainedEntry]:
+    """Entries behind `seq`, oldest first."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM audit_log WHERE org_id = :org AND seq > :seq ORDER BY seq, id LIMIT :limit",
+        {"org": org, "seq": seq, "limit": limit},
+    )
+    return [_entry(org, row) for row in rows]
+
+
+async def find(
+    tx: Tx, org: OrgId, chosen: AuditFilter, *, before: int | None, limit: int
+) -> list[ChainedEntry]:
+    """Entries that fit, newest first, those before the entry `before`."""
+    conditions, args = _conditions(chosen)
+    if before is not None:
+        conditions += " AND seq < :before"
+        args["before"] = before
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM audit_log WHERE org_id = :org{conditions} ORDER BY seq DESC LIMIT :limit",
+        {**args, "org": org, "limit": limit},
+    )
+    return [_entry(org, row) for row in rows]
+
+
+async def bounds(tx: Tx, org: OrgId, *, since: datetime | None, until: datetime | None) -> tuple[int, int]:
+    """Returns the first and the last entry of a time; (1, 0) when there is none."""
+    conditions, args = _conditions(AuditFilter(since=since, until=until))
+    row = await tx.first(
+        f"SELECT min(seq) AS first, max(seq) AS last FROM audit_log WHERE org_id = :org{conditions}",
+        {**args, "org": org},
+    )
+    return (1, 0) if row is None or row["first"] is None else (row["first"], row["last"])
+
+
+async def hash_of(tx: Tx, org: OrgId, seq: int) -> str | None:
+    """Returns the stored hash of an entry; None when there is none."""
+    row = await tx.first(
+        "SELECT hash FROM audit_log WHERE org_id = :org AND seq = :seq ORDER BY id LIMIT 1",
+        {"org": org, "seq": seq},
+    )
+    return None if row is None else str(row["hash"])
+
+
+def _conditions(chosen: AuditFilter) -> tuple[str, dict[str, object]]:
+    """Returns what follows the organization in a WHERE clause, and its arguments."""
+    conditions: list[str] = []
+    args: dict[str, object] = {}
+    if chosen.since is not None:
+        conditions.append("id >= :since")
+        args["since"] = first_id(chosen.since)
+    if chosen.until is not None:
+        conditions.append("id < :until")
+        args["until"] = first_id(chosen.until)
+    equal: Mapping[str, str | None] = {
+        "actor": chosen.actor,
+        "action": chosen.action,
+        "object_kind": chosen.object_kind,
+        "object_id": chosen.object_id,
+    }
+    for column, value in equal.items():
+        if value is not None:
+            conditions.append(f"{column} = :{column}")
+            args[column] = value
+    return "".join(f" AND {condition}" for condition in conditions), args
+
+
+def _entry(org: OrgId, row: Row) -> ChainedEntry:
+    return ChainedEntry(org=org, **{name: row[name] for name in _COLUMNS.split(", ")})

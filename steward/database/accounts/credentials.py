@@ -7,7 +7,7 @@ from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
 from steward.model.account import Credential
 from steward.model.ids import OrgId, PersonId
 
-_CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at"
+_CREDENTIAL = "org_id, client_id, label, enabled, epoch, created_at, rotated_at, last_login_at"
 
 
 class TokenStanding(NamedTuple):
@@ -44,6 +44,7 @@ def _credential(row: Row) -> Credential:
         epoch=row["epoch"],
         created_at=from_ms(row["created_at"]),
         rotated_at=from_ms_or_none(row["rotated_at"]),
+        last_login_at=from_ms_or_none(row["last_login_at"]),
     )
 
 

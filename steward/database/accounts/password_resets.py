@@ -35,11 +35,11 @@ async def use(tx: Tx, token_hash: str, person: PersonId) -> bool:
         {"token_hash": token_hash, "person": person},
     )
     if touched == 1:
-        await end_of_person(tx, person)
+        await _end_of_person(tx, person)
     return touched == 1
 
 
-async def end_of_person(tx: Tx, person: PersonId) -> int:
+async def _end_of_person(tx: Tx, person: PersonId) -> int:
     """Ends the open links of a person."""
     return await tx.execute(
         "DELETE FROM password_resets WHERE person_id = :person AND used_at IS NULL", {"person": person}

@@ -118,6 +118,11 @@ async def invited(tx: Tx) -> list[Person]:
     return [_person(row) for row in rows]
 
 
+async def has_accounts(tx: Tx) -> bool:
+    """Returns whether anybody has an account; invitations are none until they are accepted."""
+    return await tx.first("SELECT 1 AS one FROM people WHERE NOT unclaimed LIMIT 1") is not None
+
+
 async def lock(tx: Tx, person: PersonId) -> None:
     """Waits for other changes of the account to end, and holds off later ones."""
     await tx.first("SELECT person_id FROM people WHERE person_id = :person {for_update}", {"person": person})

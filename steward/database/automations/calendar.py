@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from steward.database.engine.base import Args, Row, Tx, from_ms, from_ms_or_none, ms
+from steward.database.engine.base import Args, Both, Row, Sql, Tx, from_ms, from_ms_or_none, ms
 from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
 from steward.model.occurrence import Occurrence, OccurrenceState, SkipReason
 from steward.model.run import RunStatus
@@ -17,19 +17,25 @@ from steward.model.schedule import Schedule
 Place = tuple[datetime, datetime, str]
 
 _STORED = """
-SELECT o.automation_id, o.slot_at, o.run_at, o.state, o.reason, o.run_id, o.moved_from, o.version,
+SELECT o.automation_id AS automation_id, o.slot_at AS slot_at, {run_at} AS run_at, o.state, o.reason,
+    o.run_id, o.moved_from, o.version,
     o.exempt, o.closed_name, a.name, a.version AS automation_version, a.timezone, a.integration_id,
     r.status AS run_status
 FROM occurrences AS o
 JOIN automations AS a ON a.org_id = o.org_id AND a.id = o.automation_id
 LEFT JOIN runs AS r ON r.org_id = o.org_id AND r.id = o.run_id
-WHERE o.org_id = :org AND o.run_at >= :since AND o.run_at < :until
+WHERE o.org_id = :org AND {within}
     AND (o.run_at > :after_run OR o.slot_at > :after_slot
         OR (o.slot_at = :after_slot AND o.automation_id > :after_id))
-    AND o.state IN (:states)
+    AND {of_state}
     AND (a.state = 'active' OR (a.state <> 'archived' AND (o.state = 'queued'
         OR (o.state = 'skipped' AND (o.reason <> 'by_merchant' OR o.run_at <= :now)))))
 """
+_WITHIN = "o.run_at >= :since AND o.run_at < :until"
+# SQLite has no index of an automation's slots by the time they run. It reads those that were not moved by the
+# key, in the order of the list, and merges the moved ones.
+_UNMOVED = "o.run_at = o.slot_at AND o.slot_at >= :since AND o.slot_at < :until"
+_MOVED = f"o.run_at <> o.slot_at AND {_WITHIN}"
 _COMING = """
 SELECT a.id, a.name, a.version, a.timezone, a.schedule, a.spread_minutes, a.integration_id, s.due_at,
     s.next_slot_at, s.slots_after
@@ -103,9 +109,7 @@ async def stored(
     other skipped ones of every automation not archived.
     """
     rows = await tx.all(
-        _STORED
-        + narrowing.conditions("o.automation_id")
-        + " ORDER BY o.run_at, o.slot_at, o.automation_id LIMIT :limit",
+        _stored_text(narrowing, states),
         {
             **narrowing.args(),
             "org": org,
@@ -126,6 +130,22 @@ async def stored(
         )
         for row in rows
     ]
+
+
+def _stored_text(narrowing: Narrowing, states: Collection[OccurrenceState]) -> Sql:
+    of_state = "o.state IN (:states)"
+    if OccurrenceState.QUEUED not in states:
+        of_state += " AND o.state <> 'queued'"  # as the index of the few others has it
+
+    def part(within: str, run_at: str = "o.run_at") -> str:
+        text = _STORED.format(run_at=run_at, within=within, of_state=of_state)
+        return text + narrowing.conditions("o.automation_id")
+
+    whole = f"{part(_WITHIN)} ORDER BY o.run_at, o.slot_at, o.automation_id LIMIT :limit"
+    if narrowing.automation is None:
+        return whole
+    merged = f"{part(_UNMOVED, 'o.slot_at')} UNION ALL {part(_MOVED)}"
+    return Both(f"{merged} ORDER BY run_at, slot_at, automation_id LIMIT :limit", whole)
 
 
 async def coming(

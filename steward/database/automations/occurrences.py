@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, ms
-from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.ids import AutomationId, OrgId, RunId
 from steward.model.json import JsonValue
 from steward.model.occurrence import OccurrenceState, SkipReason
-from steward.model.run import RunStatus
 
 _COLUMNS = """
     o.org_id, o.automation_id, o.slot_at, o.run_at, o.local_key, o.state, o.reason, o.run_id, o.moved_from,
@@ -86,14 +85,16 @@ class StoredSlot:
         """Whether a person skipped it, or it stands for one a change of the automation dropped."""
         return self.reason is SkipReason.BY_MERCHANT and self.closed_name is None
 
+    @property
+    def is_persons(self) -> bool:
+        """Whether a person skipped it or let it through a closed period, which goes with its date."""
+        return self.is_skipped_by_person or (self.exempt and self.state is OccurrenceState.PENDING)
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A stored occurrence in a list: whose it is, and the status of its run."""
-
-    automation_id: AutomationId
-    row: StoredSlot
-    run_status: RunStatus | None
+    def carried_to(self, slot_at: datetime, local_key: str) -> "StoredSlot":
+        """Returns the row of another slot that takes over what a person decided of this one."""
+        return StoredSlot(
+            slot_at, slot_at, local_key, self.state, self.reason, version=self.version, exempt=self.exempt
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,45 +157,6 @@ async def of_automation(
         {"org": org, "automation": automation, "since": since, "until": until},
     )
     return [_stored(row) for row in rows]
-
-
-async def in_range(
-    tx: Tx,
-    org: OrgId,
-    *,
-    since: datetime,
-    until: datetime,
-    automation: AutomationId | None = None,
-    integration: IntegrationId | None = None,
-) -> list[Listed]:
-    """Stored rows with `run_at` in [since, until) of automations not archived, in the calendar's order.
-
-    Pending ones and those skipped ahead of time are there whatever the automation's state.
-    """
-    rows = await tx.all(
-        f"SELECT {_COLUMNS}, r.status AS run_status FROM occurrences AS o"
-        " JOIN automations AS a ON a.org_id = o.org_id AND a.id = o.automation_id"
-        " LEFT JOIN runs AS r ON r.org_id = o.org_id AND r.id = o.run_id"
-        " WHERE o.org_id = :org AND o.run_at >= :since AND o.run_at < :until AND a.state <> 'archived'"
-        + (" AND o.automation_id = :automation" if automation is not None else "")
-        + (" AND a.integration_id = :integration" if integration is not None else "")
-        + " ORDER BY o.run_at, o.slot_at, o.automation_id",
-        {
-            "org": org,
-            "since": since,
-            "until": until,
-            "automation": automation,
-            "integration": integration,
-        },
-    )
-    return [
-        Listed(
-            AutomationId(row["automation_id"]),
-            _stored(row),
-            RunStatus(row["run_status"]) if row["run_status"] else None,
-        )
-        for row in rows
-    ]
 
 
 async def is_taken(tx: Tx, org: OrgId, automation: AutomationId, *, run_at: datetime, but: datetime) -> bool:

@@ -1,6 +1,6 @@
 """Automations as rows: made, read, listed, changed under their version; when they run is schedules.py's."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -303,15 +303,6 @@ def _after(sort: Sort, after: SortKey) -> tuple[str, dict[str, object]]:
                 "(s.next_run_at > :after OR s.next_run_at IS NULL"
                 " OR (s.next_run_at = :after AND a.id > :after_id))"
             ), args
-
-
-async def counts(tx: Tx, org: OrgId) -> Mapping[AutomationState, int]:
-    """How many automations there are in each state; a state without any is 0."""
-    rows = await tx.all(
-        "SELECT state, count(*) AS n FROM automations WHERE org_id = :org GROUP BY state", {"org": org}
-    )
-    counts_by_state = {AutomationState(row["state"]): int(row["n"]) for row in rows}
-    return {state: counts_by_state.get(state, 0) for state in AutomationState}
 
 
 async def active_naming(tx: Tx, org: OrgId, integration: IntegrationId) -> list[Automation]:

@@ -82,15 +82,6 @@ async def lock(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
     return None if row is None else _timing(row)
 
 
-async def read(tx: Tx, org: OrgId, automation: AutomationId) -> Timing | None:
-    """The automation's clockwork, without a lock; None when there is none here."""
-    row = await tx.first(
-        f"SELECT {_COLUMNS} FROM schedules AS s WHERE s.org_id = :org AND s.automation_id = :automation",
-        {"org": org, "automation": automation},
-    )
-    return None if row is None else _timing(row)
-
-
 async def due(tx: Tx, *, max_rows: int) -> list[tuple[OrgId, AutomationId]]:
     """Automations of all organisations with a run due, longest due first, but for those put off."""
     rows = await tx.all(_DUE, {"most": max_rows, "test_now": tx.test_now})

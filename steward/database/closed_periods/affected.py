@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from steward.database.engine.base import Args, Tx
 from steward.model.closed_period import ClosedScope, ClosedScopeKind
 from steward.model.ids import OrgId
+from steward.model.run import TERMINAL, Mode, RunStatus, kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,9 @@ async def live_runs(tx: Tx, org: OrgId, scope: ClosedScope) -> int:
     condition, args = _of_scope(scope, "r.automation_id")
     row = await tx.first(
         "SELECT count(*) AS runs FROM runs AS r JOIN automations AS a"
-        " ON a.org_id = r.org_id AND a.id = r.automation_id WHERE r.org_id = :org AND r.mode = 'live'"
-        f" AND r.status IN ('queued', 'running', 'waiting_approval'){condition}",
-        {**args, "org": org},
+        " ON a.org_id = r.org_id AND a.id = r.automation_id WHERE r.org_id = :org"
+        f" AND r.kind IN (:kinds){condition}",
+        {**args, "org": org, "kinds": kinds(sorted(set(RunStatus) - TERMINAL), Mode.LIVE)},
     )
     return 0 if row is None else int(row["runs"])
 

@@ -154,6 +154,17 @@ async def find(
     return [_stored(row) for row in rows]
 
 
+async def accepted_holidays(tx: Tx, org: OrgId) -> list[StoredPeriod]:
+    """Returns the latest versions of the periods that were made from public holidays, by id."""
+    rows = await tx.all(
+        f"SELECT {_COLUMNS} FROM closed_periods AS p WHERE p.org_id = :org AND p.origin IS NOT NULL"
+        " AND p.version = (SELECT max(q.version) FROM closed_periods AS q"
+        " WHERE q.org_id = p.org_id AND q.id = p.id) ORDER BY p.id",
+        {"org": org},
+    )
+    return [_stored(row) for row in rows]
+
+
 async def active_freeze(tx: Tx, org: OrgId, scope: ClosedScope) -> StoredPeriod | None:
     """Returns the freeze of exactly this scope; None when nothing is frozen."""
     rows = await tx.all(
@@ -187,6 +198,12 @@ async def orgs_with_work(tx: Tx, limit: int) -> list[OrgId]:
     """Returns organizations whose automations are to be rewritten, longest waiting first."""
     rows = await tx.all(_WORK, {"most": limit})
     return [OrgId(row["org_id"]) for row in rows]
+
+
+async def work_since(tx: Tx, org: OrgId) -> datetime | None:
+    """Returns since when next runs are to be computed anew; None when nothing is left to do."""
+    row = await tx.first("SELECT requested_at FROM closing_work WHERE org_id = :org", {"org": org})
+    return None if row is None else from_ms(row["requested_at"])
 
 
 async def lock_work(tx: Tx, org: OrgId) -> ClosingWork | None:

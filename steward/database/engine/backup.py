@@ -1,4 +1,4 @@
-"""A consistent copy of an SQLite database in one file, and the way back; leaves when to its commands."""
+"""Makes a consistent copy of an SQLite database in one file, and restores a database from it."""
 
 import contextlib
 import hashlib
@@ -21,12 +21,12 @@ _BLOCK = 1 << 20
 
 
 class NotACopy(Exception):
-    """The file is no copy that can be restored: damaged, or something else."""
+    """The file cannot be restored: it is damaged, or it was not made by `take`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What a copy is: its size, its hash, the newest migration in it and when it was taken."""
+    """Facts about a copy: its size, its hash, its newest migration and when it was taken."""
 
     size: int
     sha256: str
@@ -35,9 +35,9 @@ class Copy:
 
 
 def take(source: Path, target: Path, now: datetime) -> Copy:
-    """Copies the database as it is at one instant, while it is used; its hash is put beside the copy.
+    """Copies a snapshot of the database, which may be in use, and writes the copy's hash beside it.
 
-    Readable by its owner alone. Raises FileExistsError for a target that is there.
+    Only the owner can read the two files. Raises FileExistsError when one of them exists already.
     """
     for backup_path in (target, beside(target)):
         if backup_path.exists():
@@ -49,7 +49,7 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
     try:
         with contextlib.closing(connect(source, read_only=True)) as here, _opened(making) as there:
             here.backup(there)
-            there.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+            there.execute("PRAGMA journal_mode = DELETE")  # so that the copy is a single file
             there.execute(_BACKUP_TABLE)
             there.execute("INSERT INTO backup (singleton, taken_at) VALUES (1, ?)", (ms(now),))
         integrity = look(making)
@@ -66,12 +66,15 @@ def take(source: Path, target: Path, now: datetime) -> Copy:
 
 
 def beside(copy: Path) -> Path:
-    """Where the hash of a copy is kept, in the form `sha256sum --check` reads."""
+    """Returns the path of the copy's hash file, which `sha256sum --check` can read."""
     return copy.with_name(copy.name + ".sha256")
 
 
 def look(copy: Path) -> Copy:
-    """What a copy holds. Raises NotACopy for one that is damaged, or differs from the hash beside it."""
+    """Checks a copy and returns the facts about it.
+
+    Raises NotACopy when it is damaged or does not match its hash file.
+    """
     digest = hashlib.sha256()
     with copy.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -91,7 +94,10 @@ def look(copy: Path) -> Copy:
 
 
 def lay_out(copy: Path, target: Path) -> None:
-    """Makes a database of a copy, readable by its owner alone. Raises FileExistsError."""
+    """Makes a database file of a copy; only the owner can read it.
+
+    Raises FileExistsError when `target` exists.
+    """
     handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "wb") as out, copy.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -101,7 +107,7 @@ def lay_out(copy: Path, target: Path) -> None:
 
 
 def put_in_place(fresh: Path, target: Path, aside: str) -> None:
-    """Lets `fresh` be the database; the one before stays beside it under its name with `aside`."""
+    """Renames `fresh` to `target`; a former database and its log keep their names with `aside` appended."""
     for end in ("", "-wal", "-shm"):
         before = target.with_name(target.name + end)
         if before.exists():
@@ -118,7 +124,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _flush(path: Path) -> None:
-    """Makes sure a file, or a folder's names, are on the disk."""
+    """Flushes a file, or a folder's entries, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,4 +1,4 @@
-"""The one thin interface to both databases: transactions, named parameters and the macros that differ."""
+"""The interface to both databases: transactions, named parameters, macros where SQL differs."""
 
 import json
 import re
@@ -19,7 +19,7 @@ Args = Mapping[str, object]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
-# Made once: json.dumps makes a new one for each text that is not of its default form.
+# Made once: json.dumps makes a new encoder at every call with options other than its defaults.
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
@@ -29,7 +29,7 @@ class Row(Protocol):
     def __getitem__(self, key: str) -> Any: ...
 
     def keys(self) -> Iterable[str]:
-        """The column names."""
+        """Returns the column names."""
         ...
 
 
@@ -69,24 +69,26 @@ class Tx(Protocol):
         ...
 
     async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
-        """The first row, or None."""
+        """Returns the first row, or None."""
         ...
 
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
-        """Every row."""
+        """Returns every row."""
         ...
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
-        """Runs a statement; the number of rows it touched."""
+        """Runs a statement and returns the number of rows it changed."""
         ...
 
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Runs a statement once for each of `rows`, whose values are plain and in the order in which the
-        statement first names them; the number of rows it touched."""
+        """Runs a statement once for each of `rows` and returns the number of rows it changed.
+
+        The values of a row need no conversion and stand in the order in which the statement first names them.
+        """
         ...
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
-        """Sets the tenant context of row-level security to these organizations; nothing on SQLite."""
+        """Sets the tenant context of row-level security to these organizations; does nothing on SQLite."""
         ...
 
 
@@ -97,12 +99,12 @@ Act = Callable[[Tx], Awaitable[T]]
 class Batchable(Generic[I, T]):
     """An act that shares one call with waiting acts of its kind.
 
-    Waiting acts are gathered, and `run_batch` returns one answer per item, in order. When it raises, each
-    runs by itself. SQLite, whose writes share their commit anyway, gathers only with `on_sqlite`.
-    `weight` counts the bytes that the item holds while it waits.
+    `run_batch` receives the items of the waiting acts and returns one answer per item, in order. When it
+    raises, each act runs by itself. On SQLite, where waiting writes share a commit in any case, acts are
+    batched only with `on_sqlite`. `weight` is the number of bytes that the item holds while it waits.
 
-    With `autocommit` each statement of `run_batch` is, on PostgreSQL, a function that sets the tenant context
-    itself, and only the last of them writes: no transaction is begun around them, also for a single item.
+    `autocommit` states that on PostgreSQL each statement of `run_batch` calls a function that sets the tenant
+    context itself, and that only the last statement writes: no transaction is begun, not even for one item.
     """
 
     item: I
@@ -113,14 +115,16 @@ class Batchable(Generic[I, T]):
     autocommit: bool = False
 
     def __call__(self, tx: Tx) -> Awaitable[T]:
-        """By itself."""
+        """Runs the act for its item alone."""
         return self.run_one(tx, self.item)
 
 
 @dataclass(frozen=True, slots=True)
 class Autocommit(Generic[T]):
-    """An act of one statement that is, on PostgreSQL, a function of its own: no transaction is begun around
-    it, and no tenant context set."""
+    """An act of one statement, which on PostgreSQL calls a function that sets the tenant context itself.
+
+    It runs there without a transaction.
+    """
 
     act: Act[T]
 
@@ -142,7 +146,7 @@ class Weighed(Generic[T]):
 
 
 class Engine(Protocol):
-    """A database that runs acts in transactions; an act may be run again from its start."""
+    """A database that runs acts in transactions; after a passing failure it runs an act again."""
 
     @property
     def dialect(self) -> Dialect:
@@ -164,49 +168,52 @@ class Engine(Protocol):
         small: bool = False,
         sets_tenant: bool = False,
     ) -> T:
-        """Runs `act` without writing; `small` promises a few rows by primary key, and
-        `sets_tenant` that its first statement sets the tenant context itself, as authentication does."""
+        """Runs `act`, which writes nothing.
+
+        `small` promises that it reads a few rows by primary key, and `sets_tenant` that its first statement
+        sets the tenant context itself, as authentication does.
+        """
         ...
 
     async def close(self) -> None:
-        """Ends every connection; open transactions finish first."""
+        """Closes every connection after open transactions have finished."""
         ...
 
 
 class NeedsSlowPath(Exception):
-    """Items of a batch need the slow path: each is processed by itself."""
+    """Raised by a batch when one of its items needs the slow path; each is then processed by itself."""
 
 
 class ForeignAwait(Exception):
-    """An act awaited something that is not its Tx: a network call or sleep inside a transaction."""
+    """An act awaited something other than its Tx, such as a network call or a sleep."""
 
 
 class Busy(Exception):
-    """A passing refusal of the database: the act may be run again."""
+    """The database was busy; the act may be run again."""
 
 
 def ms(instant: datetime) -> int:
-    """`instant` as stored: milliseconds since 1970 UTC."""
+    """Returns an instant as stored: milliseconds since 1970 UTC."""
     return (instant - _EPOCH) // _MILLISECOND
 
 
 def from_ms(stored: int) -> datetime:
-    """A stored instant as an aware UTC datetime."""
+    """Returns a stored instant as an aware UTC datetime."""
     return _EPOCH + timedelta(milliseconds=stored)
 
 
 def from_ms_or_none(stored: int | None) -> datetime | None:
-    """A stored instant that may be absent."""
+    """Returns a stored instant as an aware UTC datetime; None for None."""
     return None if stored is None else from_ms(stored)
 
 
 def orgs_of(org: OrgId | Collection[OrgId]) -> Collection[OrgId]:
-    """One organisation or several as a collection."""
+    """Returns one organization or several as a collection."""
     return org if isinstance(org, Collection) else (org,)
 
 
 def to_column(value: object, dialect: Dialect) -> object:
-    """An argument in the form the driver takes."""
+    """Returns an argument in the form the driver takes. Raises TypeError for an unsupported type."""
     kind = type(value)
     if kind in _AS_IT_IS:
         return value
@@ -244,7 +251,7 @@ _MACROS: Mapping[Dialect, Mapping[str, str]] = {
 
 
 class Statement(NamedTuple):
-    """A statement in the driver's spelling, the names of its arguments in order, and what takes them so."""
+    """A statement in the driver's syntax, its argument names in order, and what picks the arguments."""
 
     text: str
     names: tuple[str, ...]
@@ -254,7 +261,7 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=2048)
 def prepare(sql: Sql, dialect: Dialect) -> Statement:
-    """`sql` in the spelling of `dialect`: macros, lists and named parameters."""
+    """Translates the macros, lists and named parameters of `sql` into the syntax of `dialect`."""
     text = sql if isinstance(sql, str) else getattr(sql, dialect)
     for macro, spelling in _MACROS[dialect].items():
         text = text.replace(macro, spelling)
@@ -278,7 +285,7 @@ def prepare(sql: Sql, dialect: Dialect) -> Statement:
 
 def _taker(names: Sequence[str]) -> Callable[[Args], tuple[object, ...]]:
     if len(names) > 1:
-        return itemgetter(*names)  # all of them in one call
+        return itemgetter(*names)  # one call for all of them
     return lambda args: tuple(args[name] for name in names)
 
 
@@ -287,7 +294,7 @@ _AS_IT_IS = frozenset({str, int, type(None), bytes, bool, float})
 
 
 def bind(statement: Statement, args: Args | None, now: datetime, *, dialect: Dialect) -> Sequence[object]:
-    """The statement's arguments in its order, converted; `now` is always there."""
+    """Returns the statement's arguments, converted and in order; `now` is supplied when `args` lacks it."""
     values_by_name = args or {}
     if statement.has_now and "now" not in values_by_name:
         values_by_name = {**values_by_name, "now": ms(now)}

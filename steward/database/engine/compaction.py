@@ -1,4 +1,4 @@
-"""Rewrites an SQLite file, so that nothing removed from it is left in its pages or in its log."""
+"""Rewrites an SQLite file, so that removed rows are left neither in its pages nor in its log."""
 
 import sqlite3
 from contextlib import closing
@@ -8,11 +8,11 @@ from steward.database.engine.sqlite import take_lock
 
 
 class NotRewritten(Exception):
-    """What was removed is still in the file or in its log: another command uses it, or there is no room."""
+    """Removed rows may still be in the file or log: another process uses it, or the disk is full."""
 
 
 def compact(path: Path) -> None:
-    """Rewrites the file and empties its log; no service may use it meanwhile.
+    """Rewrites the file and empties its log; takes the lock that keeps a service from using it.
 
     Raises AlreadyServed, NotRewritten.
     """
@@ -25,5 +25,5 @@ def compact(path: Path) -> None:
             is_read, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.OperationalError as error:
             raise NotRewritten(str(error)) from error
-        if is_read:  # SQLite tells of this by a value alone
+        if is_read:  # SQLite reports this as a result, not as an error
             raise NotRewritten("another command reads it")

@@ -1,7 +1,7 @@
-"""Free disk space of a SQLite file: a reserve, and who may write when the disk is full.
+"""Watches the disk of an SQLite file: a reserve of space, and who may write when the disk is full.
 
-While the disk is full the API writes nothing and no run is begun; what is under way uses the reserve to note
-how it ended. PostgreSQL's disk is its own.
+While the disk is full, the API writes nothing and no run starts; runs in progress use the space of the
+reserve to store how they ended. The disk of a PostgreSQL server is not watched.
 """
 
 import os
@@ -19,20 +19,20 @@ from steward.model.refusals import Unavailable
 T = TypeVar("T")
 
 RESERVE_BYTES = 32 * 1024 * 1024
-LEAST_FREE = 0.10
+_LEAST_FREE = 0.10
 RETRY_SECONDS = 5
 _WORDS = "The disk is full or failing. Nothing was done. Try again when its operator has made room."
 
 
 class DiskFull(Unavailable):
-    """A write found no room; nothing of it was done."""
+    """A write failed because the disk is full or failing; it was rolled back."""
 
     def __init__(self) -> None:
         super().__init__(_WORDS, retry_after=RETRY_SECONDS)
 
 
 class Space:
-    """The disk a database file lies on, as one process sees it."""
+    """The disk that holds a database file, as this process last saw it."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -43,17 +43,17 @@ class Space:
 
     @property
     def is_low(self) -> bool:
-        """Whether somebody has to make room: under a tenth is free, or nothing."""
-        return self.is_full or self.free_share < LEAST_FREE
+        """Whether the operator has to make room: the disk is full, or less than a tenth of it is free."""
+        return self.is_full or self.free_share < _LEAST_FREE
 
     def measure(self) -> None:
-        """Looks how much is free; what the reserve holds counts as taken."""
+        """Measures the free share of the disk, without the reserve, and the size of the database."""
         usage = shutil.disk_usage(self._file.parent)
         self.free_share = usage.free / usage.total
         self.database_bytes = self._file.stat().st_size + log_size(self._file)
 
     def make_reserve(self) -> bool:
-        """Makes the reserve where it is missing; False when there is no room for it."""
+        """Creates the reserve file if it is missing; returns False when there is no room for it."""
         if self._reserve.exists():
             return True
         handle = os.open(self._reserve, os.O_WRONLY | os.O_CREAT, 0o600)
@@ -67,7 +67,7 @@ class Space:
         return True
 
     def ran_out(self) -> bool:
-        """A write found no room: the reserve is given up. True when there was one: then there is room."""
+        """Marks the disk as full and deletes the reserve; returns whether there was one."""
         self.is_full = True
         try:
             self._reserve.unlink()
@@ -76,7 +76,7 @@ class Space:
         return True
 
     async def try_again(self, engine: Engine, now: datetime) -> bool:
-        """Whether there is room again: for the reserve, and for a write."""
+        """Returns whether there is room again for the reserve and for a write; writes are then allowed."""
         if not self.make_reserve():
             return False
         try:
@@ -89,18 +89,21 @@ class Space:
 
 
 async def _probe(tx: Tx) -> None:
-    """Writes one page as it is."""
+    """Writes a row without changing it."""
     await tx.execute("UPDATE fairness_clock SET vt = vt WHERE singleton = 1")
 
 
 class Spared:
-    """An engine whose disk may fill. The API's refuses every write from then on; the worker's finishes."""
+    """An engine whose disk may fill up.
+
+    While it is full, the API's engine refuses every write; the worker's (`finishes`) uses up the reserve.
+    """
 
     def __init__(self, engine: Engine, space: Space, *, finishes: bool) -> None:
         self._engine = engine
         self._space = space
         self._finishes = finishes
-        self.read = engine.read  # reads go on, and cost nothing more
+        self.read = engine.read  # reads still work on a full disk
         self.close = engine.close
 
     @property
@@ -111,7 +114,10 @@ class Spared:
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """As the engine's. Raises DiskFull; for what finishes only when the reserve is used up too."""
+        """Writes like the wrapped engine.
+
+        Raises DiskFull; with `finishes` only when a write fails although the reserve was deleted.
+        """
         if self._space.is_full and not self._finishes:
             raise DiskFull
         try:

@@ -1,4 +1,4 @@
-"""The group commit of a process on PostgreSQL: waiting writes share a call, and calls take turns."""
+"""Group commit on PostgreSQL: waiting writes of a process share a call, and few calls run at a time."""
 
 import asyncio
 from collections import deque
@@ -13,20 +13,21 @@ from steward.model.refusals import Unavailable
 
 GROUP_ITEMS = 200
 _MAX_CALLS_OF_A_KIND = 2
-# Two calls of a kind run at the same time when so many writes wait for each and nothing else does: the server
-# writes one while this process prepares the other. A call costs the server as much as a dozen items.
+# A second call of a kind starts beside the first when at least this many writes of that kind wait and no
+# others do: the server writes one while this process prepares the other. The fixed cost of a call equals
+# that of about a dozen items.
 MIN_FOR_SECOND_CALL = 40
-# A call runs alone for this long. Most have ended by then, and the writes that came in between share the next
-# call. A longer one waits itself, for a slow disk or a locked row, and no longer holds up the others.
+# A call runs alone for this long. Most end sooner, and the writes that arrive in the meantime share the next
+# call. One that takes longer is waiting for a slow disk or a locked row and must not hold up the others.
 _EXCLUSIVE_WINDOW_S = 0.010
 
 
 class ConnectionLost(Unavailable):
-    """The connection was lost: whether the server committed is unknown."""
+    """The connection was lost; it is unknown whether the server committed."""
 
 
 class _RunAlone(Protocol):
-    """Writes one act, as `PostgresEngine.write_alone`; `org` None: without a transaction."""
+    """Writes one act like `PostgresEngine.write_alone`; with `org` None, without a transaction."""
 
     def __call__(
         self, now: datetime, act: Act[Any], *, org: OrgId | Collection[OrgId] | None
@@ -52,10 +53,10 @@ class _BatchKind:
 
 
 class Committer:
-    """Starts the shared calls of a process one after the other, the longest waiting first.
+    """Starts the shared calls of a process, that of the longest waiting write first.
 
-    A run awaits each of its items, so at most one is under way; the lease's epoch refuses any other.
-    `on_commit` receives the number of items of a call, `on_batch_split` the kind and error of a failed one.
+    A run awaits each of its writes, so at most one is in progress; the lease's epoch refuses any other.
+    `on_commit` receives the number of items of a call, `on_batch_split` the kind and error of a failed call.
     """
 
     def __init__(
@@ -70,14 +71,14 @@ class Committer:
         self._on_batch_split = on_batch_split
         self._kinds: dict[object, _BatchKind] = {}
         self._under_way: set[asyncio.Task[None]] = set()
-        # Calls that still run alone, with the timer that ends this.
+        # Calls in the window in which they run alone, each with its kind and the timer that ends the window.
         self._in_exclusive_window: dict[asyncio.Task[None], tuple[_BatchKind, asyncio.TimerHandle]] = {}
         self._is_start_scheduled = False
         self._number = 0
-        self._loop = asyncio.get_running_loop()  # asyncio looks up the process id at each call
+        self._loop = asyncio.get_running_loop()  # looked up once: asyncio checks the process id each time
 
     async def write(self, now: datetime, act: Batchable[Any, Any], orgs: Collection[OrgId]) -> Any:
-        """Waits for the shared commit of `act`."""
+        """Queues `act` for a shared call and returns its answer once that is committed."""
         kind = self._kinds.get(act.run_batch)
         if kind is None:
             kind = self._kinds[act.run_batch] = _BatchKind(act.run_batch.__module__.rpartition(".")[2])
@@ -88,7 +89,7 @@ class Committer:
         return await item.answer
 
     def _schedule_start(self) -> None:
-        """Schedules the start of calls after the callbacks that are ready now, whose writes share one."""
+        """Schedules the start of calls after the callbacks that are ready now; their writes share a call."""
         if not self._is_start_scheduled:
             self._is_start_scheduled = True
             self._loop.call_soon(self._start_calls)
@@ -136,7 +137,10 @@ class Committer:
             kind.under_way -= 1
 
     async def _write(self, kind: _BatchKind, batch: list[_WaitingWrite]) -> None:
-        """Runs one call for all; when it fails, a transaction each, so that only the faulty item fails."""
+        """Runs one call for all items; if it fails, one transaction each, so that only faulty items fail.
+
+        After a lost connection every item fails, as the call may have committed.
+        """
         self._on_commit(len(batch))
         first, items = batch[0], [waiting.act.item for waiting in batch]
         failed: Exception | None = None
@@ -148,7 +152,7 @@ class Committer:
             orgs = None if first.act.autocommit else _orgs_of(batch)
             try:
                 answers = await self._alone(first.now, together, org=orgs)
-            except ConnectionLost as error:  # a stored item would look fenced if it ran again
+            except ConnectionLost as error:  # a stored item that runs again seems fenced
                 _fail_all(batch, error)
                 return
             except Exception as error:
@@ -159,7 +163,7 @@ class Committer:
         for waiting in batch:
             await self._by_itself(waiting)
         if failed is not None:
-            self._on_batch_split(kind.name, failed)  # last: logging it may fail on a full disk
+            self._on_batch_split(kind.name, failed)  # last, because logging may fail on a full disk
 
     async def _by_itself(self, waiting: _WaitingWrite) -> None:
         try:
@@ -169,7 +173,7 @@ class Committer:
 
 
 def _size(kind: _BatchKind) -> int:
-    """The size of the next call: the first of two leaves the second enough to be worth it."""
+    """Returns the size of the next call; the first of two calls leaves enough items for the second."""
     waiting = len(kind.waiting)
     if kind.under_way == 0 and waiting >= 2 * MIN_FOR_SECOND_CALL:
         waiting //= 2

@@ -1,4 +1,4 @@
-"""Maintenance of a SQLite file: returns free pages and shortens its log."""
+"""Maintenance of an SQLite file: returns free pages to the file system and shortens its log."""
 
 import asyncio
 import contextlib
@@ -13,17 +13,17 @@ _PATIENCE_MS = 100
 
 
 async def give_back(tx: Tx) -> None:
-    """Gives up to 1,000 free pages back to the file system; nothing on PostgreSQL."""
+    """Returns up to 1,000 free pages to the file system; does nothing on PostgreSQL."""
     if tx.dialect == "postgresql":
         return
     row = await tx.first("PRAGMA freelist_count")
     for _ in range(min(_PAGES_AT_ONCE, row["freelist_count"] if row else 0)):
-        # One at a time: the driver takes a single step of a statement that answers no columns.
+        # One at a time: the driver executes a single step of a statement that returns no columns.
         await tx.execute("PRAGMA incremental_vacuum(1)")
 
 
 def log_size(file: Path) -> int:
-    """Bytes of the file's write-ahead log."""
+    """Returns the size of the file's write-ahead log in bytes; 0 when there is none."""
     try:
         return file.with_name(file.name + "-wal").stat().st_size
     except FileNotFoundError:
@@ -31,7 +31,7 @@ def log_size(file: Path) -> int:
 
 
 async def shorten_log(file: Path, *, longest: int = _LONGEST_LOG) -> bool:
-    """Empties the write-ahead log when it is over `longest` bytes and nobody reads it; whether it did."""
+    """Empties a write-ahead log of more than `longest` bytes, unless it is in use; returns whether it did."""
     if log_size(file) <= longest:
         return False
     return await asyncio.to_thread(_truncate, file)

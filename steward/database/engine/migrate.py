@@ -1,4 +1,4 @@
-"""Applies the numbered migrations once, in order, and the functions of PostgreSQL at every run."""
+"""Applies each numbered migration once, in order, and creates PostgreSQL's functions with them."""
 
 import asyncio
 import hashlib
@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 
 from steward.database.engine.base import Dialect, ms
+from steward.database.engine.hosts import UNREACHABLE, Hosts
 from steward.database.engine.private_files import make_folder
 from steward.database.engine.sqlite import connect
 from steward.model.refusals import Unavailable
@@ -26,7 +27,8 @@ _FUNCTION = re.compile(r"^CREATE OR REPLACE FUNCTION (\w+)\(", re.M)
 _SUFFIX: dict[Dialect, str] = {"sqlite": "sqlite", "postgresql": "postgres"}
 _FUNCTIONS = "functions"
 _INCREMENTAL = 2
-_LOCK = 7_405_339_281  # any constant: keeps two migrations of one database apart
+_CONNECT_SECONDS = 60.0
+_LOCK = 7_405_339_281  # any constant: the advisory lock of a migration
 _MACROS: dict[Dialect, dict[str, str]] = {
     "sqlite": {
         "{id}": "TEXT",
@@ -62,7 +64,7 @@ _VERSIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Migration:
-    """One numbered step of the schema with its text for one engine."""
+    """One numbered migration, with its SQL text for one engine."""
 
     version: int
     name: str
@@ -70,7 +72,7 @@ class _Migration:
 
     @property
     def sha256(self) -> str:
-        """The hash of the text as run."""
+        """The SHA-256 of the SQL text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -86,7 +88,7 @@ class Migrated:
 
 
 class SchemaDiffers(Exception):
-    """An applied migration has another text than this release's."""
+    """An applied migration differs from this release's."""
 
 
 def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[_Migration]:
@@ -105,19 +107,19 @@ def migrations(dialect: Dialect, folder: Traversable = _FOLDER) -> list[_Migrati
 
 
 def is_sqlite(url: str) -> bool:
-    """Whether `url` names a SQLite file."""
+    """Returns whether `url` names an SQLite file."""
     return url.startswith("sqlite:///")
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that a SQLite URL names."""
+    """Returns the file that an SQLite URL names."""
     return Path(url.removeprefix("sqlite:///"))
 
 
 async def migrate(
     url: str, now: datetime, *, only_look: bool = False, folder: Traversable = _FOLDER
 ) -> Migrated:
-    """Applies pending migrations to the database at `url`; with `only_look`, none.
+    """Applies pending migrations to the database at `url`; with `only_look`, reports them only.
 
     Raises SchemaDiffers when another release made the database, Unavailable when it cannot be opened.
     """
@@ -151,7 +153,7 @@ def _migrate_sqlite(path: Path, now: datetime, only_look: bool, folder: Traversa
 
 
 def _enable_incremental_vacuum(connection: sqlite3.Connection) -> None:
-    """Lets retention return free pages to the file system; a file made otherwise is rewritten once."""
+    """Turns on incremental vacuum, by which retention frees pages; rewrites the file if it was off."""
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
         connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
         connection.execute("VACUUM")
@@ -170,8 +172,8 @@ def _apply_sqlite(connection: sqlite3.Connection, step: _Migration, now: datetim
 async def _migrate_postgres(url: str, now: datetime, only_look: bool, folder: Traversable) -> Migrated:
     steps = migrations("postgresql", folder)
     try:
-        connection: Any = await asyncpg.connect(url)
-    except (asyncpg.PostgresError, OSError) as error:
+        connection: Any = await Hosts(url).connect(timeout=_CONNECT_SECONDS)
+    except (asyncpg.PostgresError, *UNREACHABLE) as error:
         raise Unavailable(f"The database cannot be reached: {error}.") from error
     try:
         await connection.execute(f"SELECT pg_advisory_lock({_LOCK})")
@@ -192,7 +194,10 @@ async def _migrate_postgres(url: str, now: datetime, only_look: bool, folder: Tr
 
 
 async def _has_functions(connection: Any, functions: str) -> bool:
-    """Whether the database has every function of this release; a released one never changes its text."""
+    """Returns whether the database has every function of this release, by name.
+
+    That suffices, because a released function never changes its text.
+    """
     rows = await connection.fetch(
         "SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND proname = ANY ($1)",
         names := _FUNCTION.findall(functions),
@@ -203,7 +208,8 @@ async def _has_functions(connection: Any, functions: str) -> bool:
 async def _apply_postgres(
     connection: Any, functions: str, pending: Sequence[_Migration], now: datetime
 ) -> None:
-    # Functions first: a migration may call them. Their bodies may read tables that the migration makes.
+    # Functions first, because a migration may call them; unchecked, because their bodies may read tables that
+    # a migration creates.
     await connection.execute("SET LOCAL check_function_bodies = off")
     await connection.execute(functions)
     for step in pending:
@@ -218,7 +224,7 @@ async def _apply_postgres(
 
 
 def _spell(text: str, dialect: Dialect) -> str:
-    """Replaces the macros by the types of `dialect` and removes the lines of the other engine."""
+    """Replaces the macros with the types of `dialect` and removes the other engine's lines."""
     suffix = _SUFFIX[dialect]
     text = _LINE_OF_ONE_ENGINE.sub(lambda line: line[2] if line[1] == suffix else "", text)
     text = _BY_MONTH.sub(r" PARTITION BY RANGE (\1)" if dialect == "postgresql" else "", text)

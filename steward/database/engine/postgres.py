@@ -1,8 +1,9 @@
-"""PostgreSQL: a pool whose transactions set their tenant context and read the server's clock."""
+"""The PostgreSQL engine: a pool whose transactions set a tenant context and read the server's clock."""
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -24,37 +25,43 @@ from steward.database.engine.base import (
     prepare,
 )
 from steward.database.engine.group_commit import Committer, ConnectionLost
+from steward.database.engine.hosts import UNREACHABLE, Hosts, ServerConnection
 from steward.model.ids import OrgId
 from steward.model.refusals import Unavailable
 
 T = TypeVar("T")
 
 TRIES = 5
+DEADLINE = 8.0
+# Shorter for the heartbeat, which must learn in time that its lease was not extended.
+HEARTBEAT_DEADLINE = 5.0
+# Of the read that identifies a request's caller, which is part of the request's own 10 s.
+_CALLER_SECONDS = 3.0
 _PASSING = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
 )
-# A server that shuts down, starts, has no room left, or still follows one that is gone is unreachable too
-# .
-_LOST = (
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.ReadOnlySQLTransactionError,
-    asyncpg.InternalClientError,  # a connection that was cut in the midst of a statement
-    asyncpg.InterfaceError,
-    OSError,
-    TimeoutError,
-)
-# Refused by a server that is there: nothing of the transaction was kept.
+
+
+class _NotReplicated(Exception):
+    """A commit was confirmed before the standby had it; a fail-over may lose it."""
+
+
+# Errors that a reachable server answers; the transaction was rolled back.
 _REFUSED = (
     asyncpg.InsufficientResourcesError,
     asyncpg.QueryCanceledError,
 )
-# A connection makes its plans anew after so many calls, and then after four times as many each: until the
-# server has looked at new tables, about a minute, a plan is as good as their size was when it was made.
-_PLANS_ANEW = 16
-_COUNTED = 500
+_LOST = (*UNREACHABLE, *_REFUSED, asyncpg.ReadOnlySQLTransactionError, _NotReplicated)
+_REASONS: Sequence[tuple[type[BaseException], str]] = (
+    (TimeoutError, "deadline"),
+    (asyncpg.ReadOnlySQLTransactionError, "read_only"),
+    (_NotReplicated, "not_replicated"),
+    (asyncpg.OperatorInterventionError, "shut_down"),
+)
+# How long after its caller's deadline the server cancels a statement, and when it ends an idle transaction.
+_GRACE_SECONDS = 1.0
+_IDLE_MS = 10_000
 _ANEW = "DISCARD PLANS"
 _ENTER = "SELECT steward_set_tenant($1, $2, $3)"
 _LEAVE = "SELECT set_config('app.orgs', '', false)"
@@ -66,12 +73,15 @@ def _unavailable(error: BaseException) -> Unavailable:
 
 
 class PostgresTx:
-    """A transaction, or a run of reads, on one connection."""
+    """A transaction, or a sequence of reads, on one connection."""
 
-    __slots__ = ("_connection", "_local", "_test", "now")
+    __slots__ = ("_connection", "_local", "_test", "_timeout", "now")
 
-    def __init__(self, connection: Any, now: datetime, *, local: bool, test: bool) -> None:
+    def __init__(
+        self, connection: Any, now: datetime, *, local: bool, test: bool, timeout: float | None = None
+    ) -> None:
         self._connection = connection
+        self._timeout = timeout  # of each statement, in place of the connection's deadline
         self.now = now
         self._local = local
         self._test = test
@@ -91,43 +101,52 @@ class PostgresTx:
         return statement.text, bind(statement, args, self.now, dialect="postgresql")
 
     async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
-        """The first row, or None."""
+        """Returns the first row, or None."""
         text, values = self._bound(sql, args)
-        return cast("Row | None", await self._connection.fetchrow(text, *values))
+        return cast("Row | None", await self._connection.fetchrow(text, *values, timeout=self._timeout))
 
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
-        """Every row."""
+        """Returns every row."""
         text, values = self._bound(sql, args)
-        return cast("list[Row]", await self._connection.fetch(text, *values))
+        return cast("list[Row]", await self._connection.fetch(text, *values, timeout=self._timeout))
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
-        """Runs a statement; the number of rows it touched."""
+        """Runs a statement and returns the number of rows it changed."""
         return await self._touched(*self._bound(sql, args))
 
     async def _touched(self, text: str, values: Sequence[object]) -> int:
-        done = str(await self._connection.execute(text, *values))
+        done = str(await self._connection.execute(text, *values, timeout=self._timeout))
         last = done.rsplit(" ", 1)[-1]
         return int(last) if last.isdigit() else 0
 
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Runs a statement for each of `rows`; the number of rows it touched."""
+        """Runs a statement for each of `rows` and returns the number of rows it changed."""
         return sum([await self._touched(prepare(sql, "postgresql").text, row) for row in rows])
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
         """Sets the tenant context to these organizations and reads the database's clock."""
         wall = ",".join(str(int(org)) for org in orgs)
         test_now = ms(self.now) if self._test else None
-        stored = await self._connection.fetchval(_ENTER, wall, self._local, test_now)
+        entering = self._connection.fetchval(_ENTER, wall, self._local, test_now, timeout=self._timeout)
+        stored = await entering
         self.now = from_ms(stored)
 
 
-async def _as_app(connection: Any) -> None:
-    """Switches to the serving role, whichever role the URL names."""
-    await connection.execute("SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = ''")
+def _as_app(deadline: float) -> Callable[[Any], Coroutine[Any, Any, None]]:
+    """Returns a function that sets a connection's role and its server-side time limits."""
+    limit = round((deadline + _GRACE_SECONDS) * 1000)
+
+    async def prepare_connection(connection: Any) -> None:
+        await connection.execute(
+            "SET ROLE steward_app; SET synchronous_commit = on; SET app.orgs = '';"
+            f" SET statement_timeout = {limit}; SET idle_in_transaction_session_timeout = {_IDLE_MS}"
+        )
+
+    return prepare_connection
 
 
 async def _keep(connection: Any) -> None:
-    """Resets nothing: settings of transactions are local, and reads clear their tenant context."""
+    """Resets nothing: transactions use local settings, and the next user clears a read's context."""
 
 
 class PostgresEngine:
@@ -136,24 +155,27 @@ class PostgresEngine:
     def __init__(
         self,
         pool: Any,
-        url: str,
+        hosts: Hosts,
         *,
         clock: Clock,
         test: bool,
+        deadline: float = DEADLINE,
+        heartbeat_deadline: float = HEARTBEAT_DEADLINE,
         on_commit: Callable[[int], None] = lambda count: None,
         on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
+        on_lost: Callable[[str], None] = lambda why: None,
     ) -> None:
         self._pool = pool
-        self._url = url
+        self._hosts = hosts
+        self._deadline = deadline
+        self._heartbeat_deadline = min(heartbeat_deadline, deadline)
         self._clock = clock
         self._test = test
         self._urgent: Any = None
         self._urgent_turn = asyncio.Lock()
         self._leaving: set[asyncio.Future[None]] = set()
-        self._open: set[int] = set()  # connections on which a small read has left its wall
         self._committer = Committer(self.write_alone, on_commit=on_commit, on_batch_split=on_batch_split)
-        # By connection: how many calls, and at how many its plans are made anew.
-        self._calls: dict[int, tuple[int, int]] = {}
+        self._on_lost = on_lost
 
     @classmethod
     async def open(
@@ -163,20 +185,45 @@ class PostgresEngine:
         size: int,
         clock: Clock,
         test: bool = False,
+        deadline: float = DEADLINE,
+        heartbeat_deadline: float = HEARTBEAT_DEADLINE,
         on_commit: Callable[[int], None] = lambda count: None,
         on_batch_split: Callable[[str, Exception], None] = lambda kind, error: None,
+        on_lost: Callable[[str], None] = lambda why: None,
     ) -> "PostgresEngine":
-        """Connects `size` connections as the role that serves; refuses a server that may lose commits."""
+        """Opens a pool of `size` connections with the serving role; refuses a server that may lose commits.
+
+        After `deadline` seconds, measured here and not by the server, a statement or a wait for a connection
+        fails and the connection counts as lost. `on_lost` receives the reason for each lost connection.
+        """
+        hosts = Hosts(url)
+        connect: Any = hosts.connect
         try:
             pool = await asyncpg.create_pool(
-                url, min_size=1, max_size=size, init=_as_app, reset=_keep, command_timeout=60
+                connect=connect,
+                min_size=1,
+                max_size=size,
+                init=_as_app(deadline),
+                reset=_keep,
+                timeout=deadline,
+                command_timeout=deadline,
             )
         except _LOST as error:
             raise Unavailable("The database cannot be reached.", retry_after=5) from error
         if not test and await pool.fetchval("SHOW fsync") != "on":
             await pool.close()
             raise Unavailable("The database server runs with fsync off and may lose what it confirmed.")
-        return cls(pool, url, clock=clock, test=test, on_commit=on_commit, on_batch_split=on_batch_split)
+        return cls(
+            pool,
+            hosts,
+            clock=clock,
+            test=test,
+            deadline=deadline,
+            heartbeat_deadline=heartbeat_deadline,
+            on_commit=on_commit,
+            on_batch_split=on_batch_split,
+            on_lost=on_lost,
+        )
 
     @property
     def dialect(self) -> Dialect:
@@ -188,7 +235,7 @@ class PostgresEngine:
     ) -> T:
         """Runs `act` in one transaction. Raises Unavailable when the database is lost or stays busy.
 
-        An urgent one has a connection of its own: a heartbeat never waits for the pool.
+        An urgent write has a connection of its own, so that a heartbeat never waits for the pool.
         """
         if urgent:
             return await self._write_urgent(now, act, orgs_of(org))
@@ -200,51 +247,76 @@ class PostgresEngine:
         async with self._urgent_turn:
             try:
                 if self._urgent is None or self._urgent.is_closed():
-                    self._urgent = await asyncpg.connect(self._url, command_timeout=10)
-                    await _as_app(self._urgent)
-                async with self._urgent.transaction():
-                    tx = PostgresTx(self._urgent, now, local=True, test=self._test)
-                    await tx.set_tenant(orgs)
-                    return await act(tx)
+                    limit = self._heartbeat_deadline
+                    self._urgent = await self._hosts.connect(timeout=limit, command_timeout=limit)
+                    await _as_app(limit)(self._urgent)
+                with self._closed_when_lost(self._urgent):
+                    async with self._urgent.transaction():
+                        with self._closed_when_lost(self._urgent):
+                            tx = PostgresTx(self._urgent, now, local=True, test=self._test)
+                            await tx.set_tenant(orgs)
+                            return await act(tx)
             except _LOST as error:
                 if self._urgent is not None:
                     self._urgent.terminate()
                 raise Unavailable("The database cannot be reached.", retry_after=2) from error
 
+    @contextlib.contextmanager
+    def _closed_when_lost(self, connection: Any) -> Iterator[None]:
+        """Closes a connection whose server was lost or takes no writes; the pool does not reuse it.
+
+        It closes at once, without a rollback: a server that does not answer would not answer that either,
+        and an answer after the deadline cannot be trusted.
+        """
+        server: ServerConnection = connection.itself()
+        try:
+            yield
+            if server.is_unconfirmed:
+                raise _NotReplicated
+        except _REFUSED:
+            raise
+        except _LOST as error:
+            if server.lose():
+                self._hosts.count_loss()
+                self._on_lost(next((why for kind, why in _REASONS if isinstance(error, kind)), "connection"))
+            raise
+
+    async def _acquire(self, limit: float) -> Any:
+        """Acquires a connection from the pool; one that was open when another was lost is checked first."""
+        while True:
+            connection = await self._pool.acquire(timeout=limit)
+            if connection.losses == self._hosts.losses or await self._hosts.still_serves(connection):
+                return connection
+            await self._pool.release(connection)
+
     async def write_alone(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] | None = ()
     ) -> T:
-        """As `write`, in a transaction of its own; with `org` None without one, for acts that say so."""
+        """Writes like `write`, but never in a shared call.
+
+        With `org` None, as for an Autocommit act, no transaction is begun around it.
+        """
         for attempt in range(TRIES):
             try:
-                async with self._pool.acquire() as connection:
+                connection = await self._acquire(self._deadline)
+                try:
                     tx = PostgresTx(connection, now, local=True, test=self._test)
-                    try:
-                        await self._count(connection)
+                    with self._closed_when_lost(connection):
+                        if connection.plans_are_old():
+                            await connection.execute(_ANEW)
                         if org is None:
                             return await act(tx)
                         async with connection.transaction():
-                            await tx.set_tenant(orgs_of(org))
-                            return await act(tx)
-                    except asyncpg.InternalClientError:
-                        connection.terminate()  # never used again
-                        raise
+                            with self._closed_when_lost(connection):
+                                await tx.set_tenant(orgs_of(org))
+                                return await act(tx)
+                finally:
+                    await self._pool.release(connection)
             except _PASSING:
                 await self._clock.sleep(random.random() * 0.010 * 2**attempt)
             except _LOST as error:
                 raise _unavailable(error) from error
         raise Unavailable(retry_after=1)
-
-    async def _count(self, connection: Any) -> None:
-        """Lets the connection make its plans anew when it is time."""
-        pid = connection.get_server_pid()
-        if len(self._calls) > _COUNTED:  # most of them closed long since
-            self._calls.clear()
-        calls, border = self._calls.get(pid, (0, _PLANS_ANEW))
-        if calls == border:
-            await connection.execute(_ANEW)
-            border *= 4
-        self._calls[pid] = calls + 1, border
 
     async def read(
         self,
@@ -255,43 +327,60 @@ class PostgresEngine:
         small: bool = False,
         sets_tenant: bool = False,
     ) -> T:
-        """Runs `act` without a transaction; longer reads see one snapshot."""
+        """Runs a small read or an Autocommit act without a transaction, any other on one snapshot.
+
+        Each statement of a read that identifies a request's caller (`sets_tenant`) times out after 3 s. The
+        wait for a free connection does not count, so that a burst of requests waits instead of failing.
+        """
+        limit = min(_CALLER_SECONDS, self._deadline) if sets_tenant else self._deadline
         try:
-            connection = await self._pool.acquire()
+            connection = await self._acquire(self._deadline)
         except _LOST as error:
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         try:
-            tx = PostgresTx(connection, now, local=not small, test=self._test)
-            if isinstance(act, Autocommit):
-                answer: T = await act(tx)
-                return answer
-            if not small:
-                async with connection.transaction(isolation="repeatable_read", readonly=True):
-                    await tx.set_tenant(orgs_of(org))
-                    return await act(tx)
-            if org == () and not sets_tenant:
-                await self._shut(connection)
-            # Before it is opened: a read that is cancelled just then may have opened it.
-            self._open.add(connection.get_server_pid())
-            if org != ():
-                await tx.set_tenant(orgs_of(org))
-            return await act(tx)
+            with self._closed_when_lost(connection):
+                tx = PostgresTx(connection, now, local=not small, test=self._test, timeout=limit)
+                return await self._read_on(connection, tx, act, org, small=small, sets_tenant=sets_tenant)
         except _LOST as error:
-            if isinstance(error, asyncpg.InternalClientError):
-                connection.terminate()  # never used again
             raise Unavailable("The database cannot be reached.", retry_after=2) from error
         finally:
             self._hand_back(connection)
 
-    async def _shut(self, connection: Any) -> None:
-        """Takes back the wall a small read has left open on the connection.
+    async def _read_on(
+        self,
+        connection: Any,
+        tx: PostgresTx,
+        act: Act[T],
+        org: OrgId | Collection[OrgId],
+        *,
+        small: bool,
+        sets_tenant: bool,
+    ) -> T:
+        if isinstance(act, Autocommit):
+            answer: T = await act(tx)
+            return answer
+        if not small:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                with self._closed_when_lost(connection):
+                    await tx.set_tenant(orgs_of(org))
+                    return await act(tx)
+        if org == () and not sets_tenant:
+            await self._clear_context(connection)
+        # Recorded before the context is set, because a read that is cancelled in between may have set it.
+        connection.set_context(has_context=True)
+        if org != ():
+            await tx.set_tenant(orgs_of(org))
+        return await act(tx)
 
-        Anyone who takes a connection sets a wall of his own or comes by here first, so none is ever used by
-        another caller; taking it back after each read would be a third round trip for every one.
+    async def _clear_context(self, connection: Any) -> None:
+        """Clears the tenant context that a small read has left on the connection.
+
+        Every user of a connection sets a context or calls this first, so no caller ever uses another's
+        context. Clearing it after each read would cost every read another round trip.
         """
-        if connection.get_server_pid() in self._open:
+        if connection.has_context:
             await connection.execute(_LEAVE)
-            self._open.discard(connection.get_server_pid())
+            connection.set_context(has_context=False)
 
     def _hand_back(self, connection: Any) -> None:
         task = asyncio.ensure_future(self._pool.release(connection))
@@ -299,9 +388,13 @@ class PostgresEngine:
         task.add_done_callback(self._leaving.discard)
 
     async def close(self) -> None:
-        """Ends every connection."""
+        """Closes every connection; terminates those whose server has not answered by the deadline."""
         if self._leaving:
             await asyncio.wait(self._leaving)
-        if self._urgent is not None and not self._urgent.is_closed():
-            await self._urgent.close()
-        await self._pool.close()
+        if self._urgent is not None:
+            self._urgent.terminate()
+        try:
+            async with asyncio.timeout(self._deadline):
+                await self._pool.close()
+        except _LOST:
+            self._pool.terminate()

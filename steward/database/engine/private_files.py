@@ -1,4 +1,4 @@
-"""Keeps the files of an installation readable by their owner alone; which files those are is the caller's."""
+"""Keeps files readable by their owner alone; the caller says which files."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _FILE_MODE = 0o600
 _FOLDER_MODE = 0o700
 _OTHERS = 0o077
 _SHARED = stat.S_ISVTX | stat.S_ISGID
-# Folders of the Filesystem Hierarchy Standard, which programs share: a data folder only by mistake.
+# Folders of the Filesystem Hierarchy Standard, which programs share; only by mistake is one the data folder.
 _OF_THE_SYSTEM = frozenset(
     Path(name)
     for name in (
@@ -23,18 +23,18 @@ _OF_THE_SYSTEM = frozenset(
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder that its owner alone can enter, unless it is there."""
+    """Creates a folder that only its owner can enter, unless it exists."""
     folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
 
 
 def make_file(file: Path) -> None:
-    """Makes an empty file that its owner alone can read, unless it is there."""
+    """Creates an empty file that only its owner can read, unless it exists."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _FILE_MODE))
 
 
 def open_to_write(file: Path) -> IO[str]:
-    """The file, emptied; made readable by its owner alone where it is missing."""
+    """Opens a file for writing and empties it; a file it creates is readable by its owner alone."""
     return open(file, "w", opener=lambda path, flags: os.open(path, flags, _FILE_MODE))
 
 
@@ -46,7 +46,7 @@ def is_shared(folder: Path) -> bool:
 
 
 def is_open(path: Path) -> bool:
-    """Whether another account than the owner may read, write or enter it; False for what is gone."""
+    """Returns whether other accounts have any right to it; False when it does not exist."""
     try:
         return bool(path.stat().st_mode & _OTHERS)
     except FileNotFoundError:
@@ -54,15 +54,15 @@ def is_open(path: Path) -> bool:
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether a file, or a symbolic link itself, belongs to another account than this one and root."""
+    """Returns whether a file, or a symbolic link itself, belongs to neither this account nor root."""
     return path.lstat().st_uid not in (0, os.geteuid())
 
 
 def close(paths: Iterable[Path]) -> list[Path]:
-    """Takes everybody's rights but the owner's from files and folders; those that stay open.
+    """Removes all rights of other accounts from files and folders; returns those that stay open.
 
-    A folder that is shared stays as it is, and so does what belongs to another account or lies on a disk
-    that does not take it. Another account's file is never changed, as it may become a link to any file.
+    Shared folders, other accounts' files and paths whose file system refuses the change stay as they are.
+    A file of another account is never changed, because its owner can replace it with a link to any file.
     """
     still_open = []
     for path in paths:
@@ -73,7 +73,7 @@ def close(paths: Iterable[Path]) -> list[Path]:
             if not (is_shared(path) if is_folder else is_foreign(path)):
                 path.chmod(_FOLDER_MODE if is_folder else _FILE_MODE)
         except OSError:
-            pass  # told by what is still open
+            pass  # reported by the check below
         if is_open(path):
             still_open.append(path)
     return still_open

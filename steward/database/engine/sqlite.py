@@ -1,4 +1,4 @@
-"""SQLite: one group-committing writer on its own thread, one reader on the loop, four for long reads."""
+"""The SQLite engine: a group-committing writer thread, a reader on the loop, four reader threads."""
 
 import asyncio
 import contextlib
@@ -32,13 +32,12 @@ _ALIKE_JOBS = 200
 _QUEUE_JOBS = 10_000
 QUEUE_BYTES = 64 * 1024 * 1024
 _READERS = 4
-# With SQLite's own 2 MiB, one batch of the dispatch tick spills pages it needs again, and each commit copies
-# them back into the file.
+# With SQLite's default of 2 MiB, a batch of due automations evicts pages that it needs again.
 _WRITER_CACHE_KIB = 64 * 1024
-# The rows of a large file that are due or run at one time lie in pages all over it, and asking the system for
-# a copy of each was an eighth of making a slot a run: the writer looks at them in place. For reading alone.
+# The rows that are due at one time lie in pages all over a large file. Reading each page by a system call
+# took an eighth of the time to turn a slot into a run, so the writer maps the file, for reading only.
 _WRITER_MAPPED_BYTES = 1024**3
-TRIES = 5
+_TRIES = 5
 
 
 class AlreadyServed(Exception):
@@ -49,8 +48,8 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Opens a durable connection in autocommit mode."""
     if sqlite3.sqlite_version_info < (3, 38):
         raise RuntimeError(f"SQLite 3.38 or later is needed; this Python carries {sqlite3.sqlite_version}.")
-    with contextlib.suppress(OSError):  # SQLite says in its own words why not
-        make_file(path)  # the files beside it get its rights
+    with contextlib.suppress(OSError):  # SQLite's own error says why
+        make_file(path)  # its log files inherit its permissions
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS, timeout=30.0
     )
@@ -69,7 +68,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def _plain(connection: sqlite3.Connection) -> sqlite3.Connection:
-    connection.row_factory = None  # see _columns
+    connection.row_factory = None  # rows become dictionaries in SqliteTx
     return connection
 
 
@@ -85,16 +84,17 @@ class _Job:
 
 
 class _Writer:
-    """The writing thread: commits all waiting jobs together and rolls a failing one back alone."""
+    """The writer thread: commits waiting jobs together and rolls back only those that fail."""
 
     def __init__(self, path: Path, on_commit: Callable[[int], None]) -> None:
         self._on_commit = on_commit
         self._connection = _plain(connect(path))
-        # What an INSERT of many rows may have to take back stays in memory; what a migration sorts does not.
+        # Keeps the statement journal of a large INSERT in memory. A migration has its own connection and
+        # sorts on disk.
         self._connection.execute("PRAGMA temp_store = MEMORY")
         self._copier = LogCopier(connect(path))
         self._jobs: deque[_Job] = deque()
-        self._put_bytes = 0  # each of the two is counted by one thread alone; their difference is what waits
+        self._put_bytes = 0  # one thread counts each; the difference is waiting
         self._taken_bytes = 0
         self._wake = threading.Condition()
         self._closed = False
@@ -103,10 +103,10 @@ class _Writer:
         self._thread.start()
 
     def put(self, job: _Job, *, urgent: bool) -> None:
-        """Queues a job; urgent ones go to the head. Raises Unavailable when the queue is full.
+        """Queues a job, an urgent one at the head. Raises Unavailable when the queue is full or closed.
 
-        The thread is woken when the loop has done its present round: jobs of one round then share a commit,
-        and the two threads do not take turns for every one of them.
+        The thread is woken at the end of the event loop's current iteration, so that the jobs of one
+        iteration share a commit and the threads do not switch for each job.
         """
         if self._closed or (not urgent and self._is_full(job)):
             raise Unavailable(retry_after=1)
@@ -129,7 +129,7 @@ class _Writer:
             self._wake.notify()
 
     def close(self) -> None:
-        """Finishes what is queued, then ends the thread."""
+        """Runs the queued jobs, ends the thread and closes its connections."""
         with self._wake:
             self._closed = True
             self._wake.notify()
@@ -140,7 +140,7 @@ class _Writer:
     def _next(self) -> _Job | None:
         if not self._jobs:
             return None
-        job = self._jobs.popleft()  # this thread alone takes from the queue
+        job = self._jobs.popleft()  # only this thread removes jobs
         self._taken_bytes += job.weight
         return job
 
@@ -165,10 +165,10 @@ class _Writer:
             self._copier.written(self._connection.total_changes)
 
     def _batch(self, done: list[_Job]) -> None:
-        """All waiting jobs in one transaction; savepoints only once a job has failed after writing.
+        """Runs waiting jobs in one transaction and appends them to `done`.
 
-        A refusal mostly comes before the first write and leaves nothing to undo. Else the batch is rolled
-        back and done again from its start, which every act allows, now each job under its own savepoint.
+        Most jobs that fail have written nothing, so there is nothing to undo. When one fails after a write,
+        the batch is rolled back and runs again from its start, each job under a savepoint of its own.
         """
         first = self._next()
         if first is None:
@@ -188,7 +188,7 @@ class _Writer:
         self._connection.execute("COMMIT")
 
     def _turn(self, job: _Job, done: list[_Job]) -> bool:
-        """Runs a job, with those of its kind that wait behind it; False as `_run`."""
+        """Runs a job together with those of its kind that wait directly behind it; returns as `_run`."""
         kind = job.act
         if not isinstance(kind, Batchable) or not kind.on_sqlite:
             return self._run(job)
@@ -207,9 +207,9 @@ class _Writer:
         return all([self._run(waiting) for waiting in alike])
 
     def _run_together(self, kind: Batchable[Any, Any], jobs: list[_Job]) -> bool | None:
-        """Runs jobs of a kind in one call. It failed: False as `_run`, None when it has left nothing behind.
+        """Runs jobs of one kind in one call; returns whether it succeeded, or None if it failed unwritten.
 
-        Under no savepoint: for that SQLite would copy each page before it is changed.
+        No savepoint is used, because SQLite would then copy each page before changing it.
         """
         before = self._connection.total_changes
         items = [job.act.item for job in jobs if isinstance(job.act, Batchable)]
@@ -217,26 +217,26 @@ class _Writer:
             answers = drive(lambda tx: kind.run_batch(tx, items), SqliteTx(self._connection, jobs[0].now))
         except Exception:
             if not self._connection.in_transaction:
-                raise  # as in _run
+                raise  # SQLite has rolled back the whole batch
             return None if self._connection.total_changes == before else False
         for job, answer in zip(jobs, answers, strict=True):
             job.result = answer
         return True
 
     def _run(self, job: _Job) -> bool:
-        """Runs a job; False when it failed and left writes behind that must go."""
+        """Runs a job; returns False when it failed after a write, which then has to be rolled back."""
         before = self._connection.total_changes
         try:
             job.result = drive(job.act, SqliteTx(self._connection, job.now))
         except BaseException as error:
             job.error = error
             if not self._connection.in_transaction:
-                raise  # the whole transaction is gone: the batch has failed
+                raise  # SQLite has rolled back the whole batch
             return self._connection.total_changes == before
         return True
 
     def _run_apart(self, job: _Job) -> None:
-        """Runs a job under its own savepoint, which takes back what a failing one has written."""
+        """Runs a job under a savepoint and rolls back to it when the job fails."""
         job.error = None
         self._connection.execute("SAVEPOINT job")
         try:
@@ -244,7 +244,7 @@ class _Writer:
         except BaseException as error:
             job.error = error
             if not self._connection.in_transaction:
-                raise  # as above
+                raise  # as in `_run`
             self._connection.execute("ROLLBACK TO job")
         self._connection.execute("RELEASE job")
 
@@ -260,7 +260,7 @@ def _answer(jobs: list[_Job]) -> None:
     for job in jobs:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, loop_answers in by_loop.items():
-        with contextlib.suppress(RuntimeError):  # the loop ended meanwhile: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop has closed; no caller waits
             loop.call_soon_threadsafe(_settle, loop_answers)
 
 
@@ -275,7 +275,7 @@ def _settle(jobs: list[_Job]) -> None:
 
 
 class SqliteEngine:
-    """The embedded database: every write waits for its own commit, commits ready together share one."""
+    """The embedded database: each write returns after its commit, which waiting writes share."""
 
     def __init__(
         self,
@@ -285,9 +285,9 @@ class SqliteEngine:
         serve: bool = False,
         on_commit: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """Opens `path`. With `serve`, takes the file's lock: raises AlreadyServed when another has it.
+        """Opens `path`; with `serve` takes the file's lock. Raises AlreadyServed when another holds it.
 
-        `told` hears from the writing thread how many writes each commit carried.
+        The writer thread calls `on_commit` with the number of jobs of each batch.
         """
         self._clock = clock
         self._lock: IO[str] | None = take_lock(path) if serve else None
@@ -306,9 +306,12 @@ class SqliteEngine:
     async def write(
         self, now: datetime, act: Act[T], *, org: OrgId | Collection[OrgId] = (), urgent: bool = False
     ) -> T:
-        """Runs `act` on the writer and waits for its commit. Raises Unavailable after five busy tries."""
+        """Runs `act` on the writer and waits for its commit.
+
+        Raises Unavailable when the queue is full or the file stayed locked for five tries, and DiskFull.
+        """
         loop = asyncio.get_running_loop()
-        for attempt in range(TRIES):
+        for attempt in range(_TRIES):
             job = _Job(now, act, loop.create_future(), loop, getattr(act, "weight", 0))
             self._writer.put(job, urgent=urgent)
             try:
@@ -330,7 +333,7 @@ class SqliteEngine:
         small: bool = False,
         sets_tenant: bool = False,
     ) -> T:
-        """Runs `act` on the loop's own reader when `small`, else on a reader thread with one snapshot."""
+        """Runs `act` on the event loop when `small`, else on a reader thread and one snapshot."""
         if small:
             return drive(act, SqliteTx(self._near, now))
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_far, now, act)
@@ -348,7 +351,7 @@ class SqliteEngine:
             connection.execute("COMMIT")
 
     async def close(self) -> None:
-        """Ends every connection; what is queued is committed first."""
+        """Commits what is queued, then closes every connection and releases the lock."""
         self._writer.close()
         self._pool.shutdown(wait=True)
         for connection in [self._near, *self._far]:
@@ -358,7 +361,10 @@ class SqliteEngine:
 
 
 def take_lock(path: Path) -> IO[str]:
-    """The lock of anyone who serves a file, held until it is closed. Raises AlreadyServed."""
+    """Takes the lock of the process that serves `path`, held until the returned file is closed.
+
+    Raises AlreadyServed when another process holds it.
+    """
     handle = open_to_write(path.with_name(path.name + ".lock"))
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,21 +1,21 @@
-"""Copies SQLite's write-ahead log into the file on a thread of its own, so that the writer need not."""
+"""Checkpoints SQLite's write-ahead log on a thread of its own, to spare the writer that work."""
 
 import contextlib
 import sqlite3
 import threading
 
-# Rows written since the last time: about as many pages of the log, whatever they are rows of.
+# Rows written between two checkpoints; each row adds about one page to the log.
 ROWS = 4_000
-# Pages after which the writer copies itself, what is not yet copied: then the log begins anew. While the
-# writer never rests, nobody else can make it.
+# Pages after which the writer checkpoints the rest itself, so that the log restarts at its beginning. While
+# the writer is never idle, no other connection can bring that about.
 LONGEST_PAGES = 12_000
 
 
 class LogCopier:
-    """The thread that copies. All of it was durable before; whatever stops it, the writer does the rest."""
+    """The checkpointing thread. The log is durable without it; if it fails, the writer checkpoints."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Takes `connection` for its own, and closes it."""
+        """Starts the thread, which owns `connection` until `close` closes it."""
         self._connection = connection
         self._wake = threading.Semaphore(0)
         self._copied = 0
@@ -24,13 +24,13 @@ class LogCopier:
         self._thread.start()
 
     def written(self, rows: int) -> None:
-        """Hears from the writer, after a commit, how many rows it has written in all."""
+        """Wakes the thread when enough rows were written; `rows` is the writer's total so far."""
         if rows - self._copied >= ROWS:
             self._copied = rows
             self._wake.release()
 
     def close(self) -> None:
-        """Ends the thread after what it is at."""
+        """Ends the thread after a checkpoint in progress and closes its connection."""
         self._closed = True
         self._wake.release(2)
         self._thread.join()
@@ -45,14 +45,15 @@ class LogCopier:
                 return
             pages = self._copy()
             while self._wake.acquire(blocking=False):
-                pass  # one pass copies whatever there is
-            # Two cannot copy at once. Past the longest it is the writer's turn, which holds up its writes: a
-            # thread slower than the writer would never come to an end, and the log would grow for as long.
+                pass  # one checkpoint covers all of them
+            # Two connections cannot checkpoint at once. Past LONGEST_PAGES this thread skips a turn, so that
+            # the writer does it and delays its own writes: a thread slower than the writer would never catch
+            # up, and the log would keep growing.
             turns = 2 if pages >= LONGEST_PAGES else 1
 
     def _copy(self) -> int:
-        """Copies what there is; the pages of the log."""
-        # A full or failing disk: the writer, which meets it too, says so.
+        """Checkpoints the log and returns its length in pages; LONGEST_PAGES when it failed."""
+        # The disk is full or failing; the writer meets the same error and reports it.
         with contextlib.suppress(sqlite3.Error):
             _, pages, _ = self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
             return int(pages)

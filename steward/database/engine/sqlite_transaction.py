@@ -1,4 +1,4 @@
-"""One transaction on SQLite: statements that never suspend, rows as dictionaries, many rows in one INSERT."""
+"""A transaction on SQLite: methods never suspend, rows are dictionaries, INSERTs take many rows."""
 
 import re
 import sqlite3
@@ -13,17 +13,17 @@ from steward.model.ids import OrgId
 
 T = TypeVar("T")
 
-# Statements sqlite3 keeps compiled for a connection.
+# Compiled statements that sqlite3 caches for each connection.
 STATEMENTS = 512
-# Rows of one INSERT: a row of a table with ten indexes then costs two thirds of one by itself. More in one
-# would gain nothing, and each size is a statement of its own.
+# Rows of one INSERT. A row of a table with ten indexes then costs two thirds of a single one. More rows would
+# gain nothing, and each size is a statement of its own.
 _BLOCKS = (64, 16)
 _VALUES = re.compile(r"(?P<head>INSERT .*? VALUES )(?P<row>\((?:[^()]|\(\))*\))(?P<tail>| ON CONFLICT [^?]*)")
 _NUMBER = re.compile(r"\?([0-9]+)")
 
 
-# A row as a dictionary, its names worked out once a statement: sqlite3's own compares every look-up with each
-# name in turn, which for thirty columns was a tenth of a request.
+# The column names of each statement, for rows as dictionaries. sqlite3.Row searches its names one by one at
+# every access, which took a tenth of a request's time with thirty columns.
 _names: dict[str, tuple[str, ...]] = {}
 
 
@@ -40,7 +40,7 @@ def _columns(statement: Statement, cursor: sqlite3.Cursor) -> tuple[str, ...]:
 
 
 class SqliteTx:
-    """A transaction whose methods never suspend, so an act ends in one drive."""
+    """A transaction whose methods never suspend, so that `drive` completes an act in one step."""
 
     __slots__ = ("_connection", "now")
 
@@ -55,7 +55,7 @@ class SqliteTx:
 
     @property
     def test_now(self) -> datetime | None:
-        """None: the bound instant is the only clock here."""
+        """Always None: the transaction's `now` is its only clock."""
         return None
 
     def _run(self, sql: Sql, args: Args | None) -> tuple[Statement, sqlite3.Cursor]:
@@ -64,7 +64,7 @@ class SqliteTx:
         return statement, self._connection.execute(statement.text, values)
 
     async def first(self, sql: Sql, args: Args | None = None) -> Row | None:
-        """The first row, or None."""
+        """Returns the first row, or None."""
         statement, cursor = self._run(sql, args)
         values = cursor.fetchone()
         row = None if values is None else dict(zip(_columns(statement, cursor), values, strict=True))
@@ -72,7 +72,7 @@ class SqliteTx:
         return row
 
     async def all(self, sql: Sql, args: Args | None = None) -> list[Row]:
-        """Every row."""
+        """Returns every row."""
         statement, cursor = self._run(sql, args)
         rows = cursor.fetchall()
         if not rows:
@@ -81,11 +81,11 @@ class SqliteTx:
         return [dict(zip(names, values, strict=True)) for values in rows]
 
     async def execute(self, sql: Sql, args: Args | None = None) -> int:
-        """Runs a statement; the number of rows it touched."""
+        """Runs a statement and returns the number of rows it changed."""
         return self._run(sql, args)[1].rowcount
 
     async def many(self, sql: str, rows: Sequence[Sequence[object]]) -> int:
-        """Runs a statement for each of `rows`; the number of rows it touched."""
+        """Runs a statement for each of `rows` and returns the number of rows it changed."""
         return _insert_or_update(self._connection, prepare(sql, "sqlite").text, rows)
 
     async def set_tenant(self, orgs: Collection[OrgId]) -> None:
@@ -93,7 +93,10 @@ class SqliteTx:
 
 
 def drive(act: Act[T], tx: SqliteTx) -> T:
-    """Runs an act to its end in one go. Raises ForeignAwait when it waits for anything but its Tx."""
+    """Runs an act to its end and returns its answer.
+
+    Raises ForeignAwait when it awaits anything but its Tx.
+    """
     coroutine: Any = act(tx)
     try:
         coroutine.send(None)
@@ -106,7 +109,10 @@ def drive(act: Act[T], tx: SqliteTx) -> T:
 
 @lru_cache(maxsize=128)
 def _block(text: str, width: int, count: int) -> str | None:
-    """The INSERT of one row `text`, of `width` arguments, as one of `count` rows; None when it is none."""
+    """Returns an INSERT of one row as an INSERT of `count` rows; None when `text` is not such an INSERT.
+
+    `width` is the number of arguments of a row.
+    """
     match = _VALUES.fullmatch(text)
     if match is None:
         return None
@@ -118,7 +124,7 @@ def _block(text: str, width: int, count: int) -> str | None:
 
 
 def _insert_or_update(connection: sqlite3.Connection, text: str, rows: Sequence[Sequence[object]]) -> int:
-    """Runs a statement once for each of `rows`, INSERTs by blocks; the number of rows it touched."""
+    """Runs a statement for each of `rows`, INSERTs in blocks; returns the number of rows it changed."""
     touched = begun = 0
     for size in _BLOCKS:
         if len(rows) - begun < size or (block := _block(text, len(rows[0]), size)) is None:

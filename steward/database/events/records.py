@@ -10,8 +10,8 @@ from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_o
 from steward.model.ids import IntegrationId, OrgId
 from steward.model.json import JsonObject, JsonValue
 
-FAILURES_TO_POISON = 5
-LONGEST_MINUTES = 60
+_FAILURES_TO_POISON = 5
+_LONGEST_MINUTES = 60
 _LEVEL = 1  # bodies are small and come fast
 
 _KEEP = Both(
@@ -181,8 +181,8 @@ async def failed(tx: Tx, org: OrgId, event: str) -> bool:
     if row is None:
         return False
     tries = int(row["tries"]) + 1
-    is_poison = tries >= FAILURES_TO_POISON
-    minutes = min(2 ** (tries - 1), LONGEST_MINUTES)
+    is_poison = tries >= _FAILURES_TO_POISON
+    minutes = min(2 ** (tries - 1), _LONGEST_MINUTES)
     await tx.execute(
         "UPDATE events SET tries = :tries, state = :state, not_before = :later"
         " WHERE org_id = :org AND id = :event",

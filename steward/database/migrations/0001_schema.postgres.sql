@@ -35,20 +35,20 @@ DECLARE
     inside text := '(org_id = ANY ((SELECT string_to_array(nullif(current_setting(''app.orgs''), ''''), '','')'
         '::bigint[])::bigint[])) IS TRUE';
 BEGIN
-    FOREACH owned IN ARRAY ARRAY['organizations', 'members', 'credentials', 'audit_log', 'idempotency_keys',
+    FOREACH owned IN ARRAY ARRAY['organizations', 'members', 'credentials', 'audit_log', 'audit_heads', 'idempotency_keys',
         'connections', 'org_keys', 'connection_secrets', 'automations', 'memory', 'schedules', 'automation_history',
         'occurrences', 'runs', 'steps', 'step_values', 'changes', 'write_ledger', 'approvals', 'automation_topics',
         'listeners', 'subscriptions', 'topic_deliveries', 'catch_ups', 'events', 'event_bodies', 'last_seen',
         'own_changes', 'closed_periods', 'closing_work', 'imports', 'plans', 'static_data', 'run_files',
         'run_file_parts', 'undos', 'memory_log',
         'notices', 'inbox', 'messages', 'message_notices', 'notification_preferences', 'notification_routes',
-        'automation_watch']
+        'automation_watch', 'run_totals', 'search_terms']
     LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', owned);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', owned);
         EXECUTE format('CREATE POLICY tenant ON %I USING (%s) WITH CHECK (%s)', owned, inside, inside);
     END LOOP;
-    FOREACH owned IN ARRAY ARRAY['organizations', 'closing_work', 'runs', 'schedules', 'approvals', 'write_ledger', 'members', 'occurrences',
+    FOREACH owned IN ARRAY ARRAY['organizations', 'audit_heads', 'closed_periods', 'closing_work', 'runs', 'schedules', 'approvals', 'write_ledger', 'members', 'occurrences',
         'connections', 'listeners', 'catch_ups', 'events', 'own_changes', 'run_files',
         'notices', 'inbox', 'messages', 'notification_routes']
     LOOP
@@ -74,15 +74,18 @@ BEGIN
     END LOOP;
 END $$;
 REVOKE UPDATE, DELETE ON audit_log FROM steward_app;
+REVOKE DELETE ON audit_heads FROM steward_app;
 
 -- The role that sees every organization reads what its functions compare, and no contents.
 GRANT SELECT ON schedules, approvals, write_ledger, workers, deferred_rows, dir_orgs TO steward_queue;
 GRANT SELECT, UPDATE ON fairness_clock TO steward_queue;
 GRANT SELECT (org_id, run_id) ON run_files TO steward_queue;
 GRANT SELECT (org_id, id, automation_id, mode, status, queue, vt, worker_id, epoch, attempt, wake_at, approval_id, queued_at, started_at,
-    expires_at, finished_at) ON runs TO steward_queue;
+    expires_at, finished_at, held_name) ON runs TO steward_queue;
+GRANT SELECT (org_id, kind, valid_until) ON closed_periods TO steward_queue;
 GRANT UPDATE (queue, worker_id, epoch) ON runs TO steward_queue;
 GRANT SELECT (org_id, closed_from) ON organizations TO steward_queue;
+GRANT SELECT (org_id, check_at) ON audit_heads TO steward_queue;
 GRANT SELECT (org_id, requested_at) ON closing_work TO steward_queue;
 GRANT SELECT (org_id, person_id) ON members TO steward_queue;
 GRANT SELECT (org_id, automation_id, slot_at, run_at, state) ON occurrences TO steward_queue;

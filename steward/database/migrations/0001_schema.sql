@@ -157,6 +157,7 @@ CREATE TABLE credentials (
 CREATE TABLE audit_log (
     org_id {int} NOT NULL,
     id {id} NOT NULL,
+    seq {int} NOT NULL CHECK (seq >= 1),
     at {ms} NOT NULL,
     actor_kind {text} NOT NULL CHECK (actor_kind IN ('person', 'credential', 'service', 'operator')),
     actor {text},
@@ -164,8 +165,31 @@ CREATE TABLE audit_log (
     object_kind {text},
     object_id {text},
     detail {json} NOT NULL CHECK (length(detail) <= 4096),
+    hash {text} NOT NULL CHECK (length(hash) = 64),
     PRIMARY KEY (org_id, id)
 ) {rowless} {by_month:id};
+
+CREATE INDEX audit_log_by_seq ON audit_log (org_id, seq);
+
+-- The end of each organization's chain, how far the periodic check has come, and what it found.
+CREATE TABLE audit_heads (
+    org_id {int} NOT NULL REFERENCES organizations,
+    seq {int} NOT NULL CHECK (seq >= 0),
+    hash {text} NOT NULL,
+    at {ms} NOT NULL,
+    check_at {ms} NOT NULL,
+    checked_seq {int} NOT NULL,
+    checked_hash {text} NOT NULL,
+    pass_began_at {ms} NOT NULL,
+    verified_seq {int} NOT NULL,
+    verified_at {ms},
+    broken_seq {int},
+    broken_how {text},
+    anchored_at {ms},
+    PRIMARY KEY (org_id)
+) {rowless};
+
+CREATE INDEX audit_heads_to_check ON audit_heads (check_at);
 
 CREATE TABLE idempotency_keys (
     org_id {int} NOT NULL REFERENCES organizations,
@@ -405,6 +429,8 @@ CREATE TABLE occurrences (
 ) {rowless};
 CREATE INDEX occurrences_by_time ON occurrences (org_id, run_at);
 {postgres} CREATE INDEX occurrences_of_automation ON occurrences (org_id, automation_id, run_at);
+{sqlite} CREATE INDEX occurrences_moved ON occurrences (org_id, automation_id, run_at) WHERE run_at <> slot_at;
+CREATE INDEX occurrences_not_queued ON occurrences (org_id, run_at) WHERE state <> 'queued';
 CREATE INDEX occurrences_pending ON occurrences (org_id, automation_id, run_at) WHERE state = 'pending';
 
 -- Runs ----------------------------------------------------------------------------------------------
@@ -420,10 +446,13 @@ CREATE TABLE workers (
 ) {strict};
 CREATE INDEX workers_leases ON workers (lease_until) WHERE state IN ('alive', 'stopping');
 
+-- `kind`: status, mode and starter in one number, for the indexes of lists (model/run.py).
 CREATE TABLE runs (
     org_id {int} NOT NULL,
     id {id} NOT NULL,
     automation_id {id} NOT NULL,
+    -- The store it was queued for; the automation may have moved to another since.
+    integration_id {int},
     mode {text} NOT NULL CHECK (mode IN ('live', 'test')),
     status {text} NOT NULL,
     queue {text} NOT NULL,
@@ -468,8 +497,19 @@ CREATE TABLE runs (
     exempt {bool} NOT NULL DEFAULT FALSE,
     held_name {text},
     held_until {ms},
+    held_at {ms},
+    {sqlite} kind INTEGER GENERATED ALWAYS AS (
+    {postgres} kind smallint GENERATED ALWAYS AS (
+        CASE status WHEN 'queued' THEN 0 WHEN 'running' THEN 10 WHEN 'waiting_approval' THEN 20
+            WHEN 'succeeded' THEN 30 WHEN 'failed' THEN 40 WHEN 'refused' THEN 50 WHEN 'cancelled' THEN 60
+            WHEN 'expired' THEN 70 END
+        + CASE mode WHEN 'live' THEN 0 ELSE 3 END
+        + CASE started_by WHEN 'schedule' THEN 0 WHEN 'event' THEN 1 ELSE 2 END)
+    {sqlite} VIRTUAL,
+    {postgres} STORED,
     PRIMARY KEY (org_id, id),
     FOREIGN KEY (org_id, automation_id) REFERENCES automations,
+    CHECK (mode = 'live' OR started_by = 'hand'),
     CHECK ((payload IS NULL) = (payload_key IS NULL)),
     CHECK ((queue = 'leased') = (worker_id IS NOT NULL)),
     CHECK ((queue = 'sleeping') = (wake_at IS NOT NULL)),
@@ -495,8 +535,29 @@ CREATE UNIQUE INDEX runs_of_event ON runs (org_id, automation_id, event_id) WHER
 -- Few runs share one instant: PostgreSQL sorts them when it reads, and needs no id in the index.
 {sqlite} CREATE INDEX runs_by_age ON runs (org_id, queued_at, id);
 {postgres} CREATE INDEX runs_by_age ON runs (org_id, queued_at);
-{sqlite} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, queued_at, id);
-{postgres} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, queued_at);
+-- For lists by status, mode and starter: of all automations, of one, and of one store.
+{sqlite} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at, id);
+{postgres} CREATE INDEX runs_by_kind ON runs (org_id, kind, queued_at);
+{sqlite} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, kind, queued_at, id);
+{postgres} CREATE INDEX runs_of_automation ON runs (org_id, automation_id, kind, queued_at);
+{sqlite} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at, id) WHERE integration_id IS NOT NULL;
+{postgres} CREATE INDEX runs_of_store ON runs (org_id, integration_id, kind, queued_at) WHERE integration_id IS NOT NULL;
+
+-- What the live runs came to that were queued in a quarter of an hour (automation_id ''), and how many changes each
+-- automation made on a day of UTC; written once a quarter is over. `open` holds the runs whose end is still to come.
+CREATE TABLE run_totals (
+    org_id {int} NOT NULL,
+    automation_id {text} NOT NULL,
+    starts_at {ms} NOT NULL,
+    succeeded {int} NOT NULL,
+    failed {int} NOT NULL,
+    stopped {int} NOT NULL,
+    applied {int} NOT NULL,
+    conflicts {int} NOT NULL,
+    open {json},
+    PRIMARY KEY (org_id, automation_id, starts_at)
+) {rowless};
+CREATE INDEX run_totals_open ON run_totals (org_id, starts_at) WHERE open IS NOT NULL;
 
 -- Six rows fill a page of SQLite: stored by their key, each new one would split the pages of other runs, so the table
 -- keeps the order in which rows are written. A short output lies in its row there, instead of in step_values.
@@ -586,6 +647,19 @@ CREATE TABLE changes (
 CREATE INDEX changes_in_order ON changes (org_id, run_id, seq, position);
 CREATE INDEX changes_undoing ON changes (org_id, undo_of_change) WHERE undo_of_change IS NOT NULL;
 
+-- The words by which a run is searched for: those of the objects that it proposes to change, each once, with the step
+-- and position of the first such change. Run ids rise with time: of one word the newest runs are read first.
+CREATE TABLE search_terms (
+    org_id {int} NOT NULL,
+    term {text} NOT NULL CHECK (length(term) BETWEEN 1 AND 64),
+    run_id {id} NOT NULL,
+    seq {int} NOT NULL,
+    position {int} NOT NULL,
+    {sqlite} FOREIGN KEY (org_id, run_id) REFERENCES runs,
+    PRIMARY KEY (org_id, term, run_id)
+) {rowless};
+CREATE INDEX search_terms_of_run ON search_terms (org_id, run_id, term);
+
 -- The write ledger: one row for each remote write, with its intent and its outcome.
 CREATE TABLE write_ledger (
     org_id {int} NOT NULL,
@@ -669,6 +743,7 @@ CREATE TABLE approvals (
     session_hash {text},
     comment {text} CHECK (length(comment) <= 500),
     excluded_changes {json},
+    write_now {bool} NOT NULL DEFAULT FALSE,
     -- When people are next told that it is about to expire, and how often they were; null once it is decided.
     warn_at {ms},
     warned {int} NOT NULL DEFAULT 0 CHECK (warned BETWEEN 0 AND 2),
@@ -680,8 +755,16 @@ CREATE INDEX approvals_to_warn ON approvals (warn_at) WHERE warn_at IS NOT NULL;
 -- Each row is in one of the two unique indexes.
 CREATE UNIQUE INDEX approvals_pending ON approvals (org_id, run_id) WHERE status = 'pending';
 CREATE UNIQUE INDEX approvals_of_round ON approvals (org_id, run_id, round) WHERE status <> 'pending';
-{sqlite} CREATE INDEX approvals_by_end ON approvals (org_id, expires_at, id);
-{postgres} CREATE INDEX approvals_by_end ON approvals (org_id, expires_at);
+-- For lists by status. An automation or a store has few pending approvals; its decided ones are kept. Retention empties
+-- the counts of an approval whose run it removes: no list has it any more.
+{sqlite} CREATE INDEX approvals_by_status ON approvals (org_id, status, expires_at, id) WHERE counts <> '{}';
+{postgres} CREATE INDEX approvals_by_status ON approvals (org_id, status, expires_at) WHERE counts <> '{}';
+{sqlite} CREATE INDEX approvals_of_automation ON approvals (org_id, automation_id, status, expires_at, id)
+{postgres} CREATE INDEX approvals_of_automation ON approvals (org_id, automation_id, status, expires_at)
+    WHERE status <> 'pending' AND counts <> '{}';
+{sqlite} CREATE INDEX approvals_of_store ON approvals (org_id, integration_id, status, expires_at, id)
+{postgres} CREATE INDEX approvals_of_store ON approvals (org_id, integration_id, status, expires_at)
+    WHERE status <> 'pending' AND counts <> '{}';
 
 -- Virtual time stamps (`vt`) that share workers fairly among organizations.
 CREATE TABLE fairness_orgs (

@@ -13,12 +13,14 @@ CREATE TRIGGER steps_no_update BEFORE UPDATE OF org_id, run_id, seq, name, itera
 END;
 
 -- Fixed statistics of a busy service. Without them SQLite takes every table for small and walks an organization's
--- whole history where a narrow index is at hand. Each text: rows, then rows that share the first column of the
+-- whole history where a narrow index is at hand, or for a filter of joined rows. Each text: rows, then rows that share the first column of the
 -- index, the first two, and so on.
 ANALYZE sqlite_schema;
 INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('approvals', 'approvals', '200000 20000 1'),
-    ('approvals', 'approvals_by_end', '200000 20000 2 1'),
+    ('approvals', 'approvals_by_status', '200000 20000 4000 2 1'),
+    ('approvals', 'approvals_of_automation', '200000 20000 200 50 2 1'),
+    ('approvals', 'approvals_of_store', '200000 20000 2000 500 2 1'),
     ('approvals', 'approvals_of_round', '200000 20000 1 1'),
     ('approvals', 'approvals_pending', '2000 200 1'),
     ('approvals', 'approvals_to_warn', '2000 2'),
@@ -29,6 +31,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('closed_periods', 'closed_periods', '2000 20 2 1'),
     ('closed_periods', 'closed_periods_frozen', '10 1 1 1'),
     ('closed_periods', 'closed_periods_valid', '1000 20 1'),
+    ('dir_orgs', 'sqlite_autoindex_dir_orgs_1', '10 1'),
     ('inbox', 'inbox', '100000 10000 500 1'),
     ('inbox', 'inbox_by_age', '100000 2'),
     ('inbox', 'inbox_newest', '100000 10000 500 2 1'),
@@ -47,11 +50,16 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('notices', 'sqlite_autoindex_notices_2', '100000 10000 1'),
     ('occurrences', 'occurrences', '1000000 100000 1000 1'),
     ('occurrences', 'occurrences_by_time', '1000000 100000 2'),
+    ('occurrences', 'occurrences_moved', '1000 100 5 1'),
+    ('occurrences', 'occurrences_not_queued', '10000 1000 2'),
     ('occurrences', 'occurrences_pending', '1000 100 5 1'),
+    ('run_files', 'sqlite_autoindex_run_files_1', '1000 100 2 1'),
     ('runs', 'runs', '1000000 100000 1'),
     ('runs', 'runs_by_age', '1000000 100000 2 1'),
+    ('runs', 'runs_by_kind', '1000000 100000 10000 2 1'),
     ('runs', 'runs_leased', '50 20'),
-    ('runs', 'runs_of_automation', '1000000 100000 1000 2 1'),
+    ('runs', 'runs_of_automation', '1000000 100000 1000 100 2 1'),
+    ('runs', 'runs_of_store', '1000000 100000 20000 2000 2 1'),
     ('runs', 'runs_of_slot', '1000000 100000 1000 1'),
     ('runs', 'runs_of_event', '100000 10000 1000 1'),
     ('runs', 'runs_active', '2000 200 1'),
@@ -63,4 +71,7 @@ INSERT INTO sqlite_stat1 (tbl, idx, stat) VALUES
     ('schedules', 'schedules_audited', '1000 2 1'),
     ('schedules', 'schedules_due', '1000 2 1'),
     ('schedules', 'schedules_next', '1000 100 2 1'),
+    ('search_terms', 'search_terms', '5000000 500000 100 1'),
+    ('search_terms', 'search_terms_of_run', '5000000 500000 20 1'),
+    ('step_values', 'sqlite_autoindex_step_values_1', '50000 5000 5 1 1'),
     ('steps', 'sqlite_autoindex_steps_1', '5000000 500000 5 1');

@@ -276,6 +276,12 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT w.org_id FROM closing_work AS w ORDER BY w.requested_at LIMIT max_rows
 $$;
 
+CREATE OR REPLACE FUNCTION queue_audit_logs_to_check(max_rows bigint, test_now bigint) RETURNS TABLE (org_id bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT h.org_id FROM audit_heads AS h WHERE h.check_at <= coalesce(test_now, steward_now())
+    ORDER BY h.check_at, h.org_id LIMIT max_rows
+$$;
+
 CREATE OR REPLACE FUNCTION queue_slots_to_audit(before bigint, until bigint, max_rows bigint)
 RETURNS TABLE (org_id bigint, automation_id text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
@@ -485,6 +491,30 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
         WHERE status = 'queued' AND queue = 'blocked'
 $$;
 
+CREATE OR REPLACE FUNCTION queue_closed_gauges() RETURNS TABLE (held bigint, frozen bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT (SELECT count(*) FROM runs AS r WHERE r.queue = 'sleeping' AND r.held_name IS NOT NULL),
+        (SELECT count(DISTINCT p.org_id) FROM closed_periods AS p WHERE p.kind = 'freeze' AND p.valid_until IS NULL)
+$$;
+
+CREATE OR REPLACE FUNCTION queue_open_transactions()
+RETURNS TABLE (kind text, since bigint, process int, role text, application text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT 'session', (extract(epoch FROM a.xact_start) * 1000)::bigint, a.pid, a.usename::text, a.application_name
+    FROM pg_stat_activity AS a
+    WHERE a.datname = current_database() AND a.backend_type = 'client backend' AND a.pid <> pg_backend_pid()
+        AND a.xact_start IS NOT NULL
+    UNION ALL
+    SELECT 'prepared', (extract(epoch FROM p.prepared) * 1000)::bigint, 0, p.owner::text, p.gid
+    FROM pg_prepared_xacts AS p WHERE p.database = current_database()
+    ORDER BY 2 LIMIT 20
+$$;
+
+CREATE OR REPLACE FUNCTION queue_sees_sessions() RETURNS boolean
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
+    SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
+$$;
+
 CREATE OR REPLACE FUNCTION queue_open_writes() RETURNS TABLE (state text, many bigint)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, public AS $$
     SELECT e.state, count(*) FROM write_ledger AS e WHERE e.state IN ('intent', 'unknown') GROUP BY e.state
@@ -579,11 +609,13 @@ $$;
 
 -- Runs -------------------------------------------------------------------------------------------------------
 
--- An automation as database/automations/records.py reads it, as JSON; null when there is none.
-CREATE OR REPLACE FUNCTION steward_automation(of_org bigint, of_id text) RETURNS text LANGUAGE plpgsql STABLE
+-- Automations as database/automations/records.py reads them, as JSON, in order; null where there is none. One statement
+-- for all: to set it up takes longer than to read a row.
+CREATE OR REPLACE FUNCTION steward_automations(orgs bigint[], ids text[]) RETURNS text[] LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, public AS $$
 BEGIN
-    RETURN (SELECT row_to_json(x) FROM (
+    RETURN ARRAY(SELECT (SELECT row_to_json(x)::text FROM (
         SELECT a.org_id, a.id, a.version, a.kind, a.import_id, a.template_id, a.template_version, a.source, a.platform,
             a.integration_id, a.store_label, a.name, a.state, a.paused_by, a.paused_reason, a.inputs, a.schedule,
             a.timezone, a.spread_minutes, a.trigger_json, a.connections, a.bindings, a.send_mode, a.plan_version,
@@ -601,7 +633,8 @@ BEGIN
                 WHERE t.org_id = a.org_id AND t.automation_id = a.id) END AS delivery
         FROM automations AS a
         JOIN schedules AS s ON s.org_id = a.org_id AND s.automation_id = a.id
-        WHERE a.org_id = of_org AND a.id = of_id) AS x);
+        WHERE a.org_id = i.org_id AND a.id = i.id) AS x)
+    FROM unnest(orgs, ids) WITH ORDINALITY AS i (org_id, id, n) ORDER BY i.n);
 END $$;
 
 -- What decides whether runs started by hand may start: the automation, whether the slow path must decide (its key was
@@ -614,9 +647,10 @@ SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
     now_ms bigint := steward_set_tenants(orgs, test_now);
+    records text[] := steward_automations(orgs, automations);
 BEGIN
     RETURN QUERY
-    SELECT i.n, now_ms, steward_automation(i.org_id, i.automation_id),
+    SELECT i.n, now_ms, i.record,
         (SELECT true FROM idempotency_keys AS k WHERE k.org_id = i.org_id AND k.kind = 'run' AND k.key = i.key) IS NOT NULL
         OR (SELECT count(*) FROM (SELECT 1 FROM runs AS r WHERE r.org_id = i.org_id
                 AND r.automation_id = i.automation_id AND r.status = 'queued'
@@ -625,7 +659,7 @@ BEGIN
         CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
             SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
             ORDER BY c.integration_id) END
-    FROM unnest(orgs, automations, keys) WITH ORDINALITY AS i (org_id, automation_id, key, n);
+    FROM unnest(orgs, automations, keys, records) WITH ORDINALITY AS i (org_id, automation_id, key, record, n);
 END $$;
 
 -- Starts several runs by hand: locks their schedules, stores the idempotency keys, checks the limit, and inserts each run
@@ -633,7 +667,7 @@ END $$;
 -- many runs wait.
 CREATE OR REPLACE FUNCTION steward_start_runs(orgs bigint[], run_ids text[], automations text[], modes text[], keys text[], shas text[],
     max_waiting bigint, names text[], versions bigint[], templates text[], template_versions bigint[], plans bigint[],
-    persons bigint[], vias text[], clients text[], test_now bigint)
+    stores bigint[], persons bigint[], vias text[], clients text[], test_now bigint)
 RETURNS TABLE (n bigint, queued_at bigint) LANGUAGE plpgsql VOLATILE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET search_path = pg_catalog, public AS $$
@@ -675,8 +709,8 @@ BEGIN
                      WHERE r.org_id = i.org_id AND r.automation_id = i.automation_id AND r.mode = 'live'
                        AND r.queue IN ('ready', 'leased', 'sleeping', 'parked')) IS NULL) AS is_ready
         FROM unnest(orgs, run_ids, automations, modes, plans, names, versions, templates, template_versions, keys,
-            persons, vias, clients) WITH ORDINALITY AS i (org_id, run_id, automation_id, mode, plan_version, name,
-            version, template_id, template_version, key, person, via, client, n)
+            stores, persons, vias, clients) WITH ORDINALITY AS i (org_id, run_id, automation_id, mode, plan_version, name,
+            version, template_id, template_version, key, store, person, via, client, n)
     ), stamped AS (
         INSERT INTO fairness_orgs AS f (org_id, last_vt)
         SELECT w.org_id, clock + count(*) FROM new_runs AS w WHERE w.is_ready GROUP BY w.org_id ORDER BY w.org_id
@@ -687,10 +721,10 @@ BEGIN
             - row_number() OVER (PARTITION BY w.org_id, w.is_ready ORDER BY w.n DESC) ELSE 0 END AS vt
         FROM new_runs AS w
     )
-    INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq, plan_version,
-        leased_ms, queued_at, automation_name, automation_version, template_id, template_version, started_by,
+    INSERT INTO runs (org_id, id, automation_id, integration_id, mode, status, queue, vt, epoch, attempt, last_seq,
+        plan_version, leased_ms, queued_at, automation_name, automation_version, template_id, template_version, started_by,
         idempotency_key, created_by, created_via, api_client_id)
-    SELECT t.org_id, t.run_id, t.automation_id, t.mode, 'queued', CASE WHEN t.is_ready THEN 'ready' ELSE 'blocked' END,
+    SELECT t.org_id, t.run_id, t.automation_id, t.store, t.mode, 'queued', CASE WHEN t.is_ready THEN 'ready' ELSE 'blocked' END,
         t.vt, 0, 1, 0, t.plan_version, 0, now_ms, t.name, t.version, t.template_id, t.template_version, 'hand', t.key,
         t.person, t.via, t.client
     FROM turns AS t ORDER BY t.n;
@@ -706,14 +740,13 @@ SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
     present bigint := steward_set_tenants(orgs, test_now);
+    numbers bigint[];
+    records text[];
+    owners bigint[];
+    automations text[];
 BEGIN
-    RETURN QUERY
-    SELECT i.n, row_to_json(r)::text, steward_automation(r.org_id, r.automation_id),
-        (SELECT o.automations_on AND (o.closed_from IS NULL OR o.closed_from > present)
-         FROM organizations AS o WHERE o.org_id = i.org_id),
-        CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
-            SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
-            ORDER BY c.integration_id) END
+    SELECT array_agg(i.n), array_agg(row_to_json(r)::text), array_agg(r.org_id), array_agg(r.automation_id)
+    INTO numbers, records, owners, automations
     FROM unnest(orgs, run_ids) WITH ORDINALITY AS i (org_id, run_id, n)
     CROSS JOIN LATERAL (
         SELECT q.org_id, q.id, q.automation_id, q.mode, q.status, q.last_seq, q.plan_version, q.slot_at, q.approval_id,
@@ -723,6 +756,14 @@ BEGIN
             q.current_step, q.summary, q.result, q.undo_of, q.queue, q.attempt, q.cancel_code, q.leased_ms, q.held_name,
             q.held_until
         FROM runs AS q WHERE q.org_id = i.org_id AND q.id = i.run_id OFFSET 0) AS r;
+    RETURN QUERY
+    SELECT i.n, i.run, i.automation,
+        (SELECT o.automations_on AND (o.closed_from IS NULL OR o.closed_from > present)
+         FROM organizations AS o WHERE o.org_id = i.org_id),
+        CASE WHEN row_number() OVER (PARTITION BY i.org_id ORDER BY i.n) = 1 THEN ARRAY(
+            SELECT c.integration_id FROM connections AS c WHERE c.org_id = i.org_id AND c.state = 'connected'
+            ORDER BY c.integration_id) END
+    FROM unnest(numbers, records, owners, steward_automations(owners, automations)) AS i (n, run, org_id, automation);
 END $$;
 
 -- Marks claimed runs as running and writes the first row of their journal. Returns those that were still leased and
@@ -762,8 +803,31 @@ BEGIN
     RETURN QUERY SELECT o, now_ms FROM unnest(begun) AS o;
 END $$;
 
+-- Writes the rows and values of ended steps, those of the arrays that `owned` numbers. A step's JSON carries `mark` in
+-- place of its end, since this clock decides it. The caller has locked the runs and set the tenant context.
+CREATE OR REPLACE FUNCTION steward_insert_steps(owned bigint[], now_ms bigint, orgs bigint[], run_ids text[], seqs bigint[],
+    names text[], iterations text[], attempts bigint[], statuses text[], changes bigint[], wires text[], mark text,
+    outputs bytea[], unknowns text[], states text[])
+RETURNS void LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, public AS $$
+DECLARE
+    finished_text text := to_char(to_timestamp(0) AT TIME ZONE 'UTC' + now_ms * interval '1 millisecond',
+        '"\"finished_at\":\""YYYY-MM-DD"T"HH24:MI:SS.MS"Z\""');
+BEGIN
+    INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total, wire)
+    SELECT orgs[o], run_ids[o], seqs[o], names[o], iterations[o], attempts[o], statuses[o], now_ms, changes[o],
+        replace(wires[o], mark, finished_text)
+    FROM unnest(owned) AS o;
+    INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)
+    SELECT orgs[o], run_ids[o], names[o], iterations[o], seqs[o], outputs[o], unknowns[o], states[o]
+    FROM unnest(owned) AS o
+    ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE
+    SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,
+        state = excluded.state;
+END $$;
+
 -- Writes the checkpoints of several runs, at most one each. Returns those still leased, with a requested cancellation;
--- the others are fenced. A step's JSON carries `mark` in place of its end, since this clock decides it.
+-- the others are fenced.
 CREATE OR REPLACE FUNCTION steward_checkpoint_runs(orgs bigint[], run_ids text[], epochs bigint[], seqs bigint[], names text[],
     iterations text[], attempts bigint[], statuses text[], changes bigint[], wires text[], mark text,
     outputs bytea[], unknowns text[], states text[], test_now bigint)
@@ -773,8 +837,6 @@ SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
     now_ms bigint := steward_set_tenants(orgs, test_now);
-    finished_text text := to_char(to_timestamp(0) AT TIME ZONE 'UTC' + now_ms * interval '1 millisecond',
-        '"\"finished_at\":\""YYYY-MM-DD"T"HH24:MI:SS.MS"Z\""');
     owned bigint[];
     cancel_codes text[];
 BEGIN
@@ -792,16 +854,8 @@ BEGIN
         RETURNING locked.n, r.cancel_code
     )
     SELECT array_agg(updated.n), array_agg(updated.cancel_code) INTO owned, cancel_codes FROM updated;
-    INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total, wire)
-    SELECT orgs[o], run_ids[o], seqs[o], names[o], iterations[o], attempts[o], statuses[o], now_ms, changes[o],
-        replace(wires[o], mark, finished_text)
-    FROM unnest(owned) AS o;
-    INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)
-    SELECT orgs[o], run_ids[o], names[o], iterations[o], seqs[o], outputs[o], unknowns[o], states[o]
-    FROM unnest(owned) AS o
-    ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE
-    SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,
-        state = excluded.state;
+    PERFORM steward_insert_steps(owned, now_ms, orgs, run_ids, seqs, names, iterations, attempts, statuses, changes,
+        wires, mark, outputs, unknowns, states);
     RETURN QUERY SELECT o.n, o.cancel_code FROM unnest(owned, cancel_codes) AS o (n, cancel_code);
 END $$;
 
@@ -818,8 +872,6 @@ SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
 DECLARE
     now_ms bigint := steward_set_tenants(orgs, test_now);
-    finished_text text := to_char(to_timestamp(0) AT TIME ZONE 'UTC' + now_ms * interval '1 millisecond',
-        '"\"finished_at\":\""YYYY-MM-DD"T"HH24:MI:SS.MS"Z\""');
     clock bigint;
     failed_before boolean;
     owned bigint[];
@@ -863,16 +915,8 @@ BEGIN
     SELECT array_agg(updated.n), array_agg(updated.cancel_code), array_agg(updated.n) FILTER (WHERE updated.ends),
         array_agg(updated.n) FILTER (WHERE updated.seq IS NOT NULL)
     INTO owned, cancel_codes, ended, stepped FROM updated;
-    INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total, wire)
-    SELECT orgs[o], run_ids[o], seqs[o], names[o], iterations[o], attempts[o], statuses[o], now_ms, changes[o],
-        replace(wires[o], mark, finished_text)
-    FROM unnest(stepped) AS o;
-    INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)
-    SELECT orgs[o], run_ids[o], names[o], iterations[o], seqs[o], outputs[o], unknowns[o], states[o]
-    FROM unnest(stepped) AS o
-    ON CONFLICT (org_id, run_id, name, iteration) DO UPDATE
-    SET seq = excluded.seq, output = excluded.output, unknown_paths = excluded.unknown_paths,
-        state = excluded.state;
+    PERFORM steward_insert_steps(stepped, now_ms, orgs, run_ids, seqs, names, iterations, attempts, statuses, changes,
+        wires, mark, outputs, unknowns, states);
     SELECT array_agg(i.org_id), array_agg(i.automation_id),
         array_agg((SELECT b.id FROM runs AS b WHERE b.org_id = i.org_id AND b.automation_id = i.automation_id
                    AND b.queue = 'blocked' AND b.status = 'queued' ORDER BY b.queued_at, b.id LIMIT 1))
@@ -943,7 +987,8 @@ END $$;
 -- Starts a run for each slot whose automation has no active run, advances its schedule, and returns which those are. The
 -- caller holds the schedules' locks and passes the slots by rising organization and automation.
 CREATE OR REPLACE FUNCTION steward_start_slots(orgs bigint[], ids text[], run_ids text[], slots bigint[], keys text[],
-    nexts bigint[], names text[], versions bigint[], templates text[], template_versions bigint[], plans bigint[])
+    nexts bigint[], names text[], versions bigint[], templates text[], template_versions bigint[], plans bigint[],
+    stores bigint[])
 RETURNS TABLE (n bigint) LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, public AS $$
 #variable_conflict use_column
@@ -954,19 +999,19 @@ DECLARE
 BEGIN
     SELECT c.vt INTO clock FROM fairness_clock AS c WHERE c.singleton = 1;
     WITH slots_to_start AS (
-        SELECT i.* FROM unnest(orgs, ids, run_ids, slots, plans, names, versions, templates, template_versions)
-            WITH ORDINALITY AS i (org_id, id, run_id, slot_at, plan_version, name, version, template_id,
-            template_version, n)
+        SELECT i.* FROM unnest(orgs, ids, run_ids, slots, plans, names, versions, templates, template_versions,
+            stores) WITH ORDINALITY AS i (org_id, id, run_id, slot_at, plan_version, name, version, template_id,
+            template_version, store, n)
     ), stamped AS (
         INSERT INTO fairness_orgs AS f (org_id, last_vt)
         SELECT w.org_id, clock + count(*) FROM slots_to_start AS w GROUP BY w.org_id ORDER BY w.org_id
         ON CONFLICT (org_id) DO UPDATE SET last_vt = greatest(f.last_vt, clock) + excluded.last_vt - clock
         RETURNING f.org_id, f.last_vt
     ), inserted AS (
-        INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,
+        INSERT INTO runs (org_id, id, automation_id, integration_id, mode, status, queue, vt, epoch, attempt, last_seq,
             plan_version, slot_at, leased_ms, queued_at, automation_name, automation_version, template_id,
             template_version, started_by)
-        SELECT w.org_id, w.run_id, w.id, 'live', 'queued', 'ready',
+        SELECT w.org_id, w.run_id, w.id, w.store, 'live', 'queued', 'ready',
             s.last_vt - row_number() OVER (PARTITION BY w.org_id ORDER BY w.n DESC), 0, 1, 0,
             w.plan_version, w.slot_at, 0, now_ms, w.name, w.version, w.template_id, w.template_version, 'schedule'
         FROM slots_to_start AS w JOIN stamped AS s ON s.org_id = w.org_id
@@ -989,6 +1034,15 @@ BEGIN
 END $$;
 
 -- Rights -----------------------------------------------------------------------------------------------------
+
+-- Since when transactions of other roles are open; without it queue_open_transactions() tells of none of them,
+-- and queue_sees_sessions() says so.
+DO $$
+BEGIN
+    GRANT pg_read_all_stats TO steward_queue;
+EXCEPTION WHEN insufficient_privilege THEN
+    NULL;
+END $$;
 
 REVOKE ALL ON FUNCTION steward_create_partitions(bigint, int), steward_drop_partitions(text, text),
     steward_protect_partition(text) FROM PUBLIC;

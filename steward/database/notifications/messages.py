@@ -1,7 +1,7 @@
 """Messages: collected, closed, leased for a delivery, ended. Each move is guarded by the state before it."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -16,6 +16,23 @@ _ERROR_CHARACTERS = 300
 _RECEIVER = (
     " WHERE org_id = :org AND person_id = :person AND route_id = :route AND channel = :channel"
     " AND kind = :kind"
+)
+_SENT = (
+    "UPDATE messages SET state = 'sent', lease_until = NULL, next_try_at = NULL, sealed = NULL,"
+    " sealed_key = NULL, last_status = coalesce({status}, last_status), error = NULL, sent_at = :now"
+    " FROM {rows} AS r WHERE messages.org_id = :org AND messages.id = r.value ->> 0"
+    " AND messages.state = 'sending' AND messages.attempt = {attempt}"
+)
+_END_SENT = Both(
+    # Without the list of ids SQLite would walk all messages of the organization.
+    sqlite=_SENT.format(rows="json_each(:rows)", status="r.value ->> 2", attempt="r.value ->> 1")
+    + " AND messages.id IN (SELECT k.value ->> 0 FROM json_each(:rows) AS k) RETURNING id",
+    postgresql=_SENT.format(
+        rows="jsonb_array_elements(CAST(:rows AS jsonb))",
+        status="(r.value ->> 2)::bigint",
+        attempt="(r.value ->> 1)::bigint",
+    )
+    + " RETURNING id",
 )
 
 
@@ -49,6 +66,7 @@ class StoredMessage:
     state: MessageState
     attempt: int
     due_at: datetime
+    next_try_at: datetime | None
     closed_at: datetime | None
     expires_at: datetime | None
     count: int
@@ -82,37 +100,6 @@ async def to_deliver(tx: Tx, channel: ChannelName, limit: int) -> list[tuple[Org
         {"channel": channel, "most": limit},
     )
     return [(OrgId(row["org_id"]), MessageId(row["id"])) for row in rows]
-
-
-async def collect(
-    tx: Tx, org: OrgId, receiver: Receiver, notices: Sequence[NoticeId], *, due_at: datetime
-) -> MessageId:
-    """Adds notices to the receiver's open message, which becomes due at `due_at` or as early as it was."""
-    row = None
-    while row is None:  # another process may close the one that was open between both statements
-        row = await tx.first(
-            f"UPDATE messages SET due_at = {_LEAST}, next_try_at = {_LEAST}{_RECEIVER}"
-            " AND state = 'collecting' RETURNING id",
-            {**receiver.args(org), "due": due_at},
-        ) or await _insert(tx, org, receiver, state=MessageState.COLLECTING, due_at=due_at)
-    message = MessageId(row["id"])
-    await _attach(tx, org, message, notices)
-    return message
-
-
-# Both engines have one of these functions each.
-_LEAST = "CASE WHEN due_at < :due THEN due_at ELSE :due END"
-
-
-async def _insert(
-    tx: Tx, org: OrgId, receiver: Receiver, *, state: MessageState, due_at: datetime
-) -> Row | None:
-    return await tx.first(
-        "INSERT INTO messages (org_id, id, person_id, route_id, channel, kind, state, created_at, due_at,"
-        " next_try_at) VALUES (:org, :id, :person, :route, :channel, :kind, :state, :now, :due, :due)"
-        " ON CONFLICT DO NOTHING RETURNING id",
-        {**receiver.args(org), "id": new_id(tx.now), "state": state, "due": due_at},
-    )
 
 
 async def _attach(tx: Tx, org: OrgId, message: MessageId, notices: Sequence[NoticeId]) -> None:
@@ -184,60 +171,71 @@ async def closed_since(tx: Tx, org: OrgId, receiver: Receiver, since: datetime) 
     return 0 if row is None else int(row["n"])
 
 
-async def lock(tx: Tx, org: OrgId, message: MessageId) -> StoredMessage | None:
-    """Locks a message and returns it; None when there is none or another process has it."""
-    row = await tx.first(
-        "SELECT org_id, id, person_id, route_id, channel, kind, state, attempt, due_at, closed_at,"
-        " expires_at, count, envelope, sealed, sealed_key FROM messages"
-        " WHERE org_id = :org AND id = :message {skip_locked}",
-        {"org": org, "message": message},
-    )
-    return None if row is None else _stored(row)
-
-
-async def notices_of(tx: Tx, org: OrgId, message: MessageId) -> list[NoticeId]:
-    """Returns the ids of the notices that a message tells."""
+async def lock_many(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> list[StoredMessage]:
+    """Locks messages and returns them, oldest first, without those that another process has."""
     rows = await tx.all(
-        "SELECT notice_id FROM message_notices WHERE org_id = :org AND message_id = :message"
-        " ORDER BY notice_id",
-        {"org": org, "message": message},
+        "SELECT org_id, id, person_id, route_id, channel, kind, state, attempt, due_at, next_try_at,"
+        " closed_at, expires_at, count, envelope, sealed, sealed_key FROM messages"
+        " WHERE org_id = :org AND id IN (:messages) ORDER BY id {skip_locked}",
+        {"org": org, "messages": list(messages)},
     )
-    return [NoticeId(row["notice_id"]) for row in rows]
+    return [_stored(row) for row in rows]
 
 
-async def close(
-    tx: Tx,
-    org: OrgId,
-    message: MessageId,
-    *,
-    left_out: Collection[NoticeId],
-    count: int,
-    envelope: JsonObject,
-) -> bool:
-    """Fixes what a collected message says and makes it due; returns False when it is closed already."""
-    if left_out:
-        await tx.execute(
-            "DELETE FROM message_notices"
-            " WHERE org_id = :org AND message_id = :message AND notice_id IN (:left_out)",
-            {"org": org, "message": message, "left_out": list(left_out)},
-        )
-    touched = await tx.execute(
-        "UPDATE messages SET state = 'due', closed_at = :now, next_try_at = :now, count = :count,"
-        " envelope = :envelope WHERE org_id = :org AND id = :message AND state = 'collecting'",
-        {"org": org, "message": message, "count": count, "envelope": Json(envelope)},
+async def notices_of(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> dict[MessageId, list[NoticeId]]:
+    """Returns the ids of the notices that each of the messages tells."""
+    if not messages:
+        return {}
+    rows = await tx.all(
+        "SELECT message_id, notice_id FROM message_notices WHERE org_id = :org AND message_id IN (:messages)"
+        " ORDER BY message_id, notice_id",
+        {"org": org, "messages": list(messages)},
     )
-    return touched == 1
+    by_message: dict[MessageId, list[NoticeId]] = {}
+    for row in rows:
+        by_message.setdefault(MessageId(row["message_id"]), []).append(NoticeId(row["notice_id"]))
+    return by_message
 
 
-async def lease(tx: Tx, org: OrgId, message: MessageId, *, lasts: timedelta) -> bool:
-    """Takes a due message, or one whose worker is lost, for a delivery; returns False when another has it."""
-    touched = await tx.execute(
+async def make_obsolete(tx: Tx, org: OrgId, messages: Sequence[MessageId]) -> int:
+    """Ends messages that nobody is to be sent any more, and erases their sealed content."""
+    if not messages:
+        return 0
+    return await tx.execute(
+        "UPDATE messages SET state = 'obsolete', lease_until = NULL, next_try_at = NULL, sealed = NULL,"
+        " sealed_key = NULL WHERE org_id = :org AND id IN (:messages) AND next_try_at IS NOT NULL",
+        {"org": org, "messages": list(messages)},
+    )
+
+
+async def lease(tx: Tx, org: OrgId, messages: Sequence[MessageId], *, lasts: timedelta) -> None:
+    """Takes locked messages that are due, or whose worker is lost, for a delivery."""
+    await tx.execute(
         "UPDATE messages SET state = 'sending', attempt = attempt + 1, lease_until = {now} + :lasts,"
-        " next_try_at = {now} + :lasts WHERE org_id = :org AND id = :message AND next_try_at <= {now}"
+        " next_try_at = {now} + :lasts WHERE org_id = :org AND id IN (:messages) AND next_try_at <= {now}"
         " AND state IN ('due', 'sending')",
-        {"org": org, "message": message, "lasts": int(lasts.total_seconds() * 1000)},
+        {"org": org, "messages": list(messages), "lasts": int(lasts.total_seconds() * 1000)},
     )
-    return touched == 1
+
+
+async def release(tx: Tx, org: OrgId, message: MessageId, *, attempt: int) -> None:
+    """Gives back a message that was leased and not sent: the attempt counts as none."""
+    await tx.execute(
+        "UPDATE messages SET state = 'due', lease_until = NULL, next_try_at = :now, attempt = attempt - 1"
+        " WHERE org_id = :org AND id = :message AND state = 'sending' AND attempt = :attempt",
+        {"org": org, "message": message, "attempt": attempt},
+    )
+
+
+async def end_sent(tx: Tx, org: OrgId, sent: Sequence[tuple[MessageId, int, int | None]]) -> set[MessageId]:
+    """Ends accepted messages and erases their sealed content; each with its attempt and the answer's number.
+
+    Returns those that had not ended, and that no other worker has.
+    """
+    if not sent:
+        return set()
+    rows = await tx.all(_END_SENT, {"org": org, "rows": Json([[*entry] for entry in sent])})
+    return {MessageId(row["id"]) for row in rows}
 
 
 async def wait_until(tx: Tx, org: OrgId, message: MessageId, *, until: datetime, error: str) -> None:
@@ -357,6 +355,7 @@ def _stored(row: Row) -> StoredMessage:
         MessageState(row["state"]),
         row["attempt"],
         from_ms(row["due_at"]),
+        from_ms_or_none(row["next_try_at"]),
         from_ms_or_none(row["closed_at"]),
         from_ms_or_none(row["expires_at"]),
         row["count"],

@@ -54,12 +54,6 @@ async def add(tx: Tx, org: OrgId, notice: Notice) -> bool:
     return stored == 1
 
 
-async def add_many(tx: Tx, org: OrgId, notices: Sequence[Notice]) -> None:
-    """Stores several notices of one transaction."""
-    for notice in notices:
-        await add(tx, org, notice)
-
-
 async def waiting(tx: Tx, limit: int) -> list[tuple[OrgId, NoticeId]]:
     """Returns new notices of every organization, oldest first, without deferred ones."""
     rows = await tx.all(

@@ -10,7 +10,7 @@ from steward.model.ids import AutomationId, IntegrationId, OrgId, PersonId, Rout
 from steward.model.notice import ChannelName, Preferences, Topic, preferences_from_json
 
 # So many mails in a row were refused for good that a person gets none until somebody tries again.
-REFUSALS_TO_STOP = 3
+_REFUSALS_TO_STOP = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PersonToTell:
     @property
     def takes_mail(self) -> bool:
         """Whether the person's mail server takes messages."""
-        return self.mail_refusals < REFUSALS_TO_STOP
+        return self.mail_refusals < _REFUSALS_TO_STOP
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +54,12 @@ async def people(tx: Tx, org: OrgId) -> list[PersonToTell]:
     return [_person(row) for row in await tx.all(f"{_PEOPLE} ORDER BY m.person_id", {"org": org})]
 
 
-async def person(tx: Tx, org: OrgId, who: PersonId) -> PersonToTell | None:
-    """Returns one member as of now; None when not active, or not joined."""
-    row = await tx.first(f"{_PEOPLE} AND m.person_id = :person", {"org": org, "person": who})
-    return None if row is None else _person(row)
+async def members(tx: Tx, org: OrgId, people: Collection[PersonId]) -> dict[PersonId, PersonToTell]:
+    """Returns those of the people who are active members now and have joined."""
+    if not people:
+        return {}
+    rows = await tx.all(f"{_PEOPLE} AND m.person_id IN (:people)", {"org": org, "people": list(people)})
+    return {PersonId(row["person_id"]): _person(row) for row in rows}
 
 
 def _person(row: Row) -> PersonToTell:
@@ -90,13 +92,15 @@ async def routes(tx: Tx, org: OrgId) -> list[RouteToTell]:
     ]
 
 
-async def route_is_open(tx: Tx, org: OrgId, route: RouteId) -> bool:
-    """Whether the route is still there and not broken."""
-    row = await tx.first(
-        "SELECT 1 AS found FROM notification_routes WHERE org_id = :org AND id = :route AND state = 'ok'",
-        {"org": org, "route": route},
+async def open_routes(tx: Tx, org: OrgId, routes: Collection[RouteId]) -> set[RouteId]:
+    """Returns those of the routes that are still there and not broken."""
+    if not routes:
+        return set()
+    rows = await tx.all(
+        "SELECT id FROM notification_routes WHERE org_id = :org AND id IN (:routes) AND state = 'ok'",
+        {"org": org, "routes": list(routes)},
     )
-    return row is not None
+    return {RouteId(row["id"]) for row in rows}
 
 
 async def makers(
@@ -131,10 +135,21 @@ async def count_refusal(tx: Tx, org: OrgId, who: PersonId) -> int:
     return 0 if row is None else int(row["mail_refusals"])
 
 
-async def forget_refusals(tx: Tx, org: OrgId, who: PersonId) -> None:
-    """Notes that the person's mail is accepted, or that it is to be tried again."""
-    await tx.execute(
-        "UPDATE notification_preferences SET mail_refusals = 0"
-        " WHERE org_id = :org AND person_id = :person AND mail_refusals > 0",
-        {"org": org, "person": who},
+async def forget_refusals(tx: Tx, org: OrgId, people: Collection[PersonId]) -> None:
+    """Notes that the people's mail is accepted, or that it is to be tried again."""
+    if people:
+        await tx.execute(
+            "UPDATE notification_preferences SET mail_refusals = 0"
+            " WHERE org_id = :org AND person_id IN (:people) AND mail_refusals > 0",
+            {"org": org, "people": list(people)},
+        )
+
+
+async def refusing(tx: Tx, org: OrgId, people: Collection[PersonId]) -> set[PersonId]:
+    """Returns those of the people who get no mail, for their server refused it again and again."""
+    rows = await tx.all(
+        "SELECT person_id FROM notification_preferences"
+        " WHERE org_id = :org AND person_id IN (:people) AND mail_refusals >= :most",
+        {"org": org, "people": list(people), "most": _REFUSALS_TO_STOP},
     )
+    return {PersonId(row["person_id"]) for row in rows}

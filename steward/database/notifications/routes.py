@@ -32,6 +32,15 @@ async def every(tx: Tx, org: OrgId) -> list[NotificationRoute]:
     return [_route(row) for row in rows]
 
 
+async def sealed_under_others(tx: Tx, org: OrgId, number: int) -> list[RouteId]:
+    """Returns the webhooks whose address and secrets are sealed under another data key than `number`."""
+    rows = await tx.all(
+        "SELECT id FROM notification_routes WHERE org_id = :org AND key_no <> :number ORDER BY id",
+        {"org": org, "number": number},
+    )
+    return [RouteId(row["id"]) for row in rows]
+
+
 async def get(tx: Tx, org: OrgId, route: RouteId) -> NotificationRoute | None:
     """Returns a route, or null."""
     row = await tx.first(
@@ -81,9 +90,11 @@ async def delete(tx: Tx, org: OrgId, route: RouteId) -> int:
 
 
 async def record_accepted(tx: Tx, org: OrgId, route: RouteId) -> None:
-    """Notes an accepted delivery: the row of failures has ended."""
+    """Notes an accepted delivery: the row of failures has ended. Erases a former secret that has expired."""
     await tx.execute(
-        "UPDATE notification_routes SET failures = 0, failing_since = NULL, last_accepted_at = :now"
+        "UPDATE notification_routes SET failures = 0, failing_since = NULL, last_accepted_at = :now,"
+        " old_secret = CASE WHEN old_secret_until > :now THEN old_secret END,"
+        " old_secret_until = CASE WHEN old_secret_until > :now THEN old_secret_until END"
         " WHERE org_id = :org AND id = :route",
         {"org": org, "route": route},
     )
@@ -118,15 +129,6 @@ async def mark_working(tx: Tx, org: OrgId, route: RouteId) -> None:
     await tx.execute(
         "UPDATE notification_routes SET state = 'ok', reason = NULL, broken_at = NULL, failures = 0,"
         " failing_since = NULL WHERE org_id = :org AND id = :route",
-        {"org": org, "route": route},
-    )
-
-
-async def erase_old_secret(tx: Tx, org: OrgId, route: RouteId) -> int:
-    """Erases a former secret whose time has passed."""
-    return await tx.execute(
-        "UPDATE notification_routes SET old_secret = NULL, old_secret_until = NULL"
-        " WHERE org_id = :org AND id = :route AND old_secret_until <= {now}",
         {"org": org, "route": route},
     )
 

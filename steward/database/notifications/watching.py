@@ -6,6 +6,7 @@ from datetime import datetime
 
 from steward.database.engine.base import Tx, from_ms, from_ms_or_none
 from steward.model.ids import AutomationId, OrgId
+from steward.model.run import Mode, RunStatus, kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,23 @@ async def oldest_period(
 async def had_success(tx: Tx, org: OrgId, automation: AutomationId, since: datetime) -> bool:
     """Whether a live run of the automation succeeded since an instant."""
     row = await tx.first(
+        "SELECT 1 AS has FROM runs WHERE org_id = :org AND automation_id = :automation AND kind IN (:kinds)"
+        " AND queued_at >= :since LIMIT 1",
+        {
+            "org": org,
+            "automation": automation,
+            "kinds": kinds([RunStatus.SUCCEEDED], Mode.LIVE),
+            "since": since,
+        },
+    )
+    return row is not None
+
+
+async def was_held(tx: Tx, org: OrgId, automation: AutomationId, since: datetime) -> bool:
+    """Whether a closed period holds a live run of the automation, or has held one since an instant."""
+    row = await tx.first(
         "SELECT 1 AS has FROM runs WHERE org_id = :org AND automation_id = :automation AND mode = 'live'"
-        " AND queued_at >= :since AND status = 'succeeded' LIMIT 1",
+        " AND (held_name IS NOT NULL OR held_at >= :since) LIMIT 1",
         {"org": org, "automation": automation, "since": since},
     )
     return row is not None

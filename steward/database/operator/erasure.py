@@ -14,12 +14,14 @@ FORMER_MEMBER = "A former member"
 TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "steps": ("run_id", "seq"),
     "step_values": ("run_id", "name", "iteration"),
+    "search_terms": ("run_id", "term"),
     "changes": ("run_id", "id"),
     "write_ledger": ("write_key",),
     "run_file_parts": ("run_id", "sha256", "part"),
     "run_files": ("run_id", "sha256"),
     "memory_log": ("run_id", "name", "iteration", "position", "space", "key"),
     "undos": ("run_id",),
+    "run_totals": ("automation_id", "starts_at"),
     "runs": ("id",),
     "approvals": ("id",),
     "message_notices": ("message_id", "notice_id"),
@@ -63,10 +65,19 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "fairness_orgs": ("org_id",),
 }
 # Rows that stay: the record of who did what holds ids alone, and the others hold the organisation's id.
-KEPT: Final = frozenset({"audit_log", "dir_orgs", "organizations"})
+KEPT: Final = frozenset({"audit_heads", "audit_log", "dir_orgs", "organizations"})
 # What people write beside what they do, at most 500 characters.
 _TEXTS = (("approvals", "comment"), ("automation_history", "reason"), ("automations", "paused_reason"))
-_OF_RUNS = ("steps", "step_values", "changes", "write_ledger", "run_files", "memory_log", "undos")
+_OF_RUNS = (
+    "steps",
+    "step_values",
+    "search_terms",
+    "changes",
+    "write_ledger",
+    "run_files",
+    "memory_log",
+    "undos",
+)
 
 
 async def close(tx: Tx, org: OrgId) -> None:

@@ -31,6 +31,19 @@ async def queues(tx: Tx) -> list[Waiting]:
     return [Waiting(row["queue"], row["many"], from_ms_or_none(row["oldest_at"])) for row in rows]
 
 
+async def closed(tx: Tx) -> tuple[int, int]:
+    """How many runs a closed period holds, and in how many organizations changes are stopped."""
+    row = await tx.first(
+        Both(
+            "SELECT (SELECT count(*) FROM runs WHERE queue = 'sleeping' AND held_name IS NOT NULL) AS held,"
+            " (SELECT count(DISTINCT org_id) FROM closed_periods"
+            " WHERE kind = 'freeze' AND valid_until IS NULL) AS frozen",
+            "SELECT held, frozen FROM queue_closed_gauges()",
+        )
+    )
+    return (0, 0) if row is None else (row["held"], row["frozen"])
+
+
 async def open_effects(tx: Tx) -> dict[str, int]:
     """Writes that are under way, and those whose outcome is not known."""
     rows = await tx.all(

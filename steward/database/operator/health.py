@@ -1,13 +1,20 @@
 """What the database tells of itself and of the work in it, for the operator; contents of nobody's rows."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from steward.database.accounts import audit_heads
 from steward.database.engine.base import Both, Tx, from_ms, from_ms_or_none
+from steward.model.audit import Fault
 from steward.model.ids import OrgId
+from steward.model.run import RunStatus, kinds
 
 # Tables that begin with the organisation and yet are looked at for all of them.
 _SHARED = ("dir_orgs", "fairness_orgs")
+# With SQLite's own 2 MiB the check reads the pages of a large file again and again.
+_CHECK_CACHE_KIB = 256 * 1024
+# From entering the queue: a run is ended 90 days after its start, and waits less than the rest.
+_LONGEST_RUN = timedelta(days=120)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +26,28 @@ class Leases:
     oldest_end: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that keeps what changes after its begin from being cleaned up; never what it reads.
+
+    `kind` is session or prepared; a prepared one has 0 as `process` and its name in `application`.
+    """
+
+    kind: str
+    since: datetime
+    process: int
+    role: str
+    application: str
+
+
 async def settings_of_server(tx: Tx) -> dict[str, str]:
     """What decides whether the server keeps what it confirmed; on SQLite what its own check says."""
     if tx.dialect == "sqlite":
+        await tx.first(f"PRAGMA cache_size = -{_CHECK_CACHE_KIB}")
         row = await tx.first("PRAGMA quick_check(1)")
         return {"quick_check": "no answer" if row is None else str(row["quick_check"])}
     settings = {}
-    for name in ("fsync", "full_page_writes", "synchronous_commit"):
+    for name in ("fsync", "full_page_writes", "synchronous_commit", "synchronous_standby_names"):
         row = await tx.first(f"SELECT current_setting('{name}') AS value")
         settings[name] = "" if row is None else str(row["value"])
     return settings
@@ -56,9 +78,14 @@ async def lost_slots(tx: Tx, org: OrgId, since: datetime) -> int:
 async def interrupted_runs(tx: Tx, org: OrgId, since: datetime) -> int:
     """Returns how many runs of the organisation were given up since then for their lost workers."""
     row = await tx.first(
-        "SELECT count(*) AS many FROM runs"
-        " WHERE org_id = :org AND finished_at >= :since AND code = 'interrupted'",
-        {"org": org, "since": since},
+        "SELECT count(*) AS many FROM runs WHERE org_id = :org AND kind IN (:kinds)"
+        " AND queued_at >= :oldest AND finished_at >= :since AND code = 'interrupted'",
+        {
+            "org": org,
+            "kinds": kinds([RunStatus.FAILED]),
+            "oldest": since - _LONGEST_RUN,
+            "since": since,
+        },
     )
     return int(row["many"]) if row else 0
 
@@ -73,6 +100,25 @@ async def database_now(tx: Tx) -> datetime:
     )
     assert row is not None
     return from_ms(int(row["instant"]))
+
+
+async def open_transactions(tx: Tx) -> list[OpenTransaction]:
+    """The transactions that are open in the database, the oldest first, at most 20; none on SQLite."""
+    if tx.dialect == "sqlite":
+        return []
+    rows = await tx.all("SELECT kind, since, process, role, application FROM queue_open_transactions()")
+    return [
+        OpenTransaction(row["kind"], from_ms(row["since"]), row["process"], row["role"], row["application"])
+        for row in rows
+    ]
+
+
+async def sees_sessions(tx: Tx) -> bool:
+    """Whether `open_transactions` sees the sessions of other roles; True on SQLite, which has none."""
+    if tx.dialect == "sqlite":
+        return True
+    row = await tx.first("SELECT queue_sees_sessions() AS sees")
+    return row is not None and bool(row["sees"])
 
 
 async def failing_rows(tx: Tx, at_least: int) -> list[tuple[str, str]]:
@@ -105,3 +151,9 @@ async def row_security_gaps(tx: Tx) -> list[str]:
         {"shared": list(_SHARED)},
     )
     return [row["name"] for row in rows]
+
+
+async def audit_fault(tx: Tx, org: OrgId) -> Fault | None:
+    """What the worker's last check of an organization's audit log found wrong."""
+    head = await audit_heads.get(tx, org)
+    return None if head is None else head.fault

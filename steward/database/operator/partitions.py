@@ -5,12 +5,12 @@ from datetime import datetime
 from steward.database.engine.base import Tx
 from steward.model.ids import RunId, first_id
 
-AHEAD = 4
+_AHEAD = 4
 
 
 async def make(tx: Tx) -> int:
     """Makes this month and the next ones where they are missing; how many were."""
-    row = await tx.first("SELECT steward_create_partitions(:now, :months) AS made", {"months": AHEAD})
+    row = await tx.first("SELECT steward_create_partitions(:now, :months) AS made", {"months": _AHEAD})
     return int(row["made"]) if row else 0
 
 

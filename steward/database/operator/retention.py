@@ -37,6 +37,10 @@ _CHANGES = (
 _CHANGES_REST = (
     "DELETE FROM changes WHERE org_id = :org AND run_id IN (:runs) AND tableoid = 'changes_default'::regclass"
 )
+_TERMS = (
+    "DELETE FROM search_terms WHERE org_id = :org AND (run_id, term) IN"
+    " (SELECT run_id, term FROM search_terms WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
+)
 _EFFECTS = (
     "DELETE FROM write_ledger WHERE org_id = :org AND write_key IN"
     " (SELECT write_key FROM write_ledger WHERE org_id = :org AND run_id IN (:runs) LIMIT :most)"
@@ -44,6 +48,7 @@ _EFFECTS = (
 _BARE = (
     "SELECT r.id FROM runs AS r WHERE r.org_id = :org AND r.id IN (:runs)"
     " AND NOT EXISTS (SELECT 1 FROM write_ledger AS e WHERE e.org_id = :org AND e.run_id = r.id)"
+    " AND NOT EXISTS (SELECT 1 FROM search_terms AS t WHERE t.org_id = :org AND t.run_id = r.id)"
 )
 _BARE_OF_ROWS = (
     _BARE + " AND NOT EXISTS (SELECT 1 FROM steps AS s WHERE s.org_id = :org AND s.run_id = r.id)"
@@ -75,6 +80,7 @@ async def remove_runs(tx: Tx, org: OrgId, runs: Sequence[RunId], *, max_rows: in
     await tx.execute(Both(_STEPS, _STEPS_REST), args)
     await tx.execute(Both(_VALUES, _VALUES_REST), args)
     await tx.execute(Both(_CHANGES, _CHANGES_REST), args)
+    await tx.execute(_TERMS, args)
     await tx.execute(_EFFECTS, args)
     rows = await tx.all(Both(_BARE_OF_ROWS, _BARE), args)
     bare: dict[str, object] = {"org": org, "runs": [row["id"] for row in rows]}

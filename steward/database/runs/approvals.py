@@ -15,14 +15,23 @@ EXPIRED_BATCH = 100
 WARN_BATCH = 100
 # When people are first told again, as a share of an approval's time.
 FIRST_WARNING = 0.5
-_SELECT = (
+_COLUMNS = (
     "SELECT a.org_id, a.id, a.run_id, a.automation_id, a.round, a.kind, a.version, a.status, a.change_hash,"
     " a.counts, a.warnings, a.follows, a.created_at, a.expires_at, a.decided_at, a.decided_by, a.comment,"
+    " a.write_now,"
     " r.automation_name, r.undo_of, au.store_label"
-    " FROM approvals AS a"
-    " JOIN runs AS r ON r.org_id = a.org_id AND r.id = a.run_id"
+)
+_JOINED = (
+    "JOIN runs AS r ON r.org_id = a.org_id AND r.id = a.run_id"
     " JOIN automations AS au ON au.org_id = a.org_id AND au.id = a.automation_id"
 )
+_SELECT = f"{_COLUMNS} FROM approvals AS a {_JOINED}"
+_KEYS = "SELECT a.expires_at, a.id FROM approvals AS a WHERE a.org_id = :org"
+# As the indexes have it. Retention empties the counts of an approval whose run it removes.
+_LISTED = " AND a.counts <> '{}'"
+_DECIDED = " AND a.status <> 'pending'"
+_DECIDED_COLUMNS = _COLUMNS.replace(" r.automation_name,", " a.excluded_changes, r.automation_name,")
+_SELECT_DECIDED = f"{_DECIDED_COLUMNS} FROM approvals AS a {_JOINED}"
 
 
 async def insert(tx: Tx, org: OrgId, approval: Approval, *, integration: IntegrationId | None) -> None:
@@ -63,6 +72,16 @@ async def get(tx: Tx, org: OrgId, approval: ApprovalId) -> Approval:
     return _approval(row)
 
 
+async def pending_of(tx: Tx, org: OrgId, runs: Collection[RunId], *, limit: int) -> list[Approval]:
+    """Returns the pending approvals of these runs, the earliest end first."""
+    rows = await tx.all(
+        f"{_SELECT} WHERE a.org_id = :org AND a.run_id IN (:runs) AND a.status = 'pending'"
+        " ORDER BY a.expires_at, a.id LIMIT :limit",
+        {"org": org, "runs": list(runs), "limit": limit},
+    )
+    return [_approval(row) for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What a person or the service decided."""
@@ -72,13 +91,15 @@ class Decision:
     session_hash: str | None = None
     comment: str | None = None
     excepted: Sequence[ChangeId] = ()
+    write_now: bool = False
 
 
 async def decide(tx: Tx, org: OrgId, approval: ApprovalId, *, version: int, decision: Decision) -> bool:
     """Decides a pending approval; returns False when it was decided or changed before."""
     touched = await tx.execute(
         "UPDATE approvals SET status = :status, version = version + 1, decided_at = :now, decided_by = :by,"
-        " warn_at = NULL, session_hash = :session, comment = :comment, excluded_changes = :excluded_changes"
+        " warn_at = NULL, session_hash = :session, comment = :comment, excluded_changes = :excluded_changes,"
+        " write_now = :write_now"
         " WHERE org_id = :org AND id = :approval AND status = 'pending' AND version = :version",
         {
             "org": org,
@@ -89,6 +110,7 @@ async def decide(tx: Tx, org: OrgId, approval: ApprovalId, *, version: int, deci
             "session": decision.session_hash,
             "comment": decision.comment,
             "excluded_changes": Json(list(decision.excepted)) if decision.excepted else None,
+            "write_now": decision.write_now,
         },
     )
     return touched == 1
@@ -105,21 +127,105 @@ async def find(
     after: tuple[datetime, ApprovalId] | None,
 ) -> list[Approval]:
     """Returns approvals by their end, earliest first, then id; those after the key of the page before."""
-    where = ["a.org_id = :org", "a.status IN (:statuses)"]
-    args: dict[str, object] = {"org": org, "statuses": list(statuses), "limit": limit}
-    if automation is not None:
-        where.append("a.automation_id = :automation")
-        args["automation"] = automation
-    if integration is not None:
-        where.append("a.integration_id = :integration")
-        args["integration"] = integration
-    if after is not None:
-        where.append("(a.expires_at > :at OR (a.expires_at = :at AND a.id > :id))")
-        args |= {"at": after[0], "id": after[1]}
-    rows = await tx.all(
-        f"{_SELECT} WHERE {' AND '.join(where)} ORDER BY a.expires_at, a.id LIMIT :limit", args
+    text = _merged(_COLUMNS, statuses, automation, integration, is_first=after is None)
+    args = _list_args(org, automation, integration, limit=limit, after=after)
+    return [_approval(row) for row in await tx.all(text, args)]
+
+
+def _merged(
+    columns: str,
+    statuses: Collection[ApprovalStatus],
+    automation: AutomationId | None,
+    integration: IntegrationId | None,
+    *,
+    is_first: bool,
+    latest_first: bool = False,
+) -> Both:
+    """Returns a list's statement: each status is read from an index in its order, and they are merged."""
+    way, sign = (" DESC", "<") if latest_first else ("", ">")
+    conditions = _LISTED
+    conditions += "" if automation is None else " AND a.automation_id = :automation"
+    conditions += "" if integration is None else " AND a.integration_id = :integration"
+    conditions += "" if is_first else f" AND (a.expires_at, a.id) {sign} (:after_at, :after_id)"
+    parts = [
+        f"{_KEYS} AND a.status = '{status}'{'' if status is ApprovalStatus.PENDING else _DECIDED}{conditions}"
+        for status in sorted(set(statuses))
+    ]
+    last = f"ORDER BY expires_at{way}, id{way} LIMIT :limit"
+    apart = " UNION ALL ".join(f"({part} {last})" for part in parts)
+    page = Both(f"{' UNION ALL '.join(parts)} {last}", f"SELECT * FROM ({apart}) AS listed {last}")
+    of_page = f"WHERE a.org_id = :org AND a.id = page.id ORDER BY page.expires_at{way}, page.id{way}"
+    return Both(
+        *(f"{columns} FROM ({keys}) AS page CROSS JOIN approvals AS a {_JOINED} {of_page}" for keys in page)
     )
-    return [_approval(row) for row in rows]
+
+
+def _list_args(
+    org: OrgId,
+    automation: AutomationId | None,
+    integration: IntegrationId | None,
+    *,
+    limit: int,
+    after: tuple[datetime, ApprovalId] | None,
+) -> dict[str, object]:
+    return {
+        "org": org,
+        "automation": automation,
+        "integration": integration,
+        "after_at": after and after[0],
+        "after_id": after and after[1],
+        "limit": limit,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class PastApproval:
+    """An approval that no longer waits, and how many of its changes were left out."""
+
+    approval: Approval
+    left_out: int
+
+
+async def decided(
+    tx: Tx,
+    org: OrgId,
+    *,
+    automation: AutomationId | None = None,
+    integration: IntegrationId | None = None,
+    limit: int,
+    after: tuple[datetime, ApprovalId] | None,
+) -> list[PastApproval]:
+    """Returns approvals that no longer wait by their end, latest first, then id."""
+    statuses = [status for status in ApprovalStatus if status is not ApprovalStatus.PENDING]
+    text = _merged(
+        _DECIDED_COLUMNS, statuses, automation, integration, is_first=after is None, latest_first=True
+    )
+    rows = await tx.all(text, _list_args(org, automation, integration, limit=limit, after=after))
+    return [_decided(row) for row in rows]
+
+
+async def decided_of_run(tx: Tx, org: OrgId, run: RunId, *, limit: int) -> list[PastApproval]:
+    """Returns the first `limit` approvals of a run that no longer wait, by their round."""
+    rows = await tx.all(
+        f"{_SELECT_DECIDED} WHERE a.org_id = :org AND a.run_id = :run AND a.status <> 'pending'"
+        " ORDER BY a.round LIMIT :limit",
+        {"org": org, "run": run, "limit": limit},
+    )
+    return [_decided(row) for row in rows]
+
+
+def _decided(row: Row) -> PastApproval:
+    excluded = row["excluded_changes"]
+    return PastApproval(_approval(row), len(json.loads(excluded)) if excluded else 0)
+
+
+async def writes_now(tx: Tx, org: OrgId, run: RunId) -> bool:
+    """Whether a person approved that the run writes while changes are stopped."""
+    row = await tx.first(
+        "SELECT 1 AS allowed FROM approvals WHERE org_id = :org AND run_id = :run AND write_now LIMIT 1",
+        {"org": org, "run": run},
+    )
+    return row is not None
 
 
 async def expired(tx: Tx, limit: int = EXPIRED_BATCH) -> list[tuple[OrgId, ApprovalId]]:
@@ -194,4 +300,5 @@ def _approval(row: Row) -> Approval:
         comment=row["comment"],
         follows=FollowingSteps(**json.loads(row["follows"])),
         undo_of=RunId(row["undo_of"]) if row["undo_of"] else None,
+        write_now=bool(row["write_now"]),
     )

@@ -1,12 +1,13 @@
 """Changes of runs: proposed once, never rewritten; only their outcome moves."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
-from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none
+from steward.database.engine.base import Both, Json, Row, Tx, from_ms, from_ms_or_none, to_column
 from steward.model.change import (
     Action,
     Change,
@@ -59,37 +60,75 @@ class SettledChange:
     message: str | None
 
 
-async def insert(tx: Tx, org: OrgId, change: Change, *, wire: JsonObject) -> None:
-    """Stores a change; `wire` is the public record without outcome, message and applied_at."""
+_INSERTED = {
+    "run_id": "text",
+    "id": "text",
+    "seq": "bigint",
+    "name": "text",
+    "iteration": "text",
+    "position": "bigint",
+    "round": "bigint",
+    "integration_id": "bigint",
+    "object_type": "text",
+    "object_id": "text",
+    "wire": "text",
+    "before_json": "text",
+    "after_json": "text",
+    "parts": "text",
+    "item_hash": "text",
+    "outcome": "text",
+    "message": "text",
+    "undoable": "boolean",
+    "undo_of_change": "text",
+}
+_AT_ONCE = 256
+_INSERT_ONE = (
+    f"INSERT INTO changes (org_id, {', '.join(_INSERTED)})"
+    f" VALUES (:org, {', '.join(f':{name}' for name in _INSERTED)})"
+)
+_INSERT_MANY = (
+    f"INSERT INTO changes (org_id, {', '.join(_INSERTED)}) SELECT :org, c.* FROM unnest("
+    f"{', '.join(f'CAST(:{name} AS {kind}[])' for name, kind in _INSERTED.items())}) AS c"
+)
+
+
+async def insert(tx: Tx, org: OrgId, wires: Iterable[tuple[Change, JsonObject]]) -> None:
+    """Stores changes with their public records, without outcome, message and applied_at."""
+    pending = iter(wires)
+    # Few at a time: thousands of rows that live at once cost more in garbage collection than they save.
+    while rows := [_inserted_row(org, change, wire, tx) for change, wire in islice(pending, _AT_ONCE)]:
+        if tx.dialect == "sqlite":
+            await tx.many(_INSERT_ONE, rows)
+        else:
+            org_ids, *columns = zip(*rows, strict=True)
+            named = dict(zip(_INSERTED, map(list, columns), strict=True))
+            await tx.execute(_INSERT_MANY, {"org": org_ids[0], **named})
+
+
+def _inserted_row(org: OrgId, change: Change, wire: JsonObject, tx: Tx) -> tuple[object, ...]:
+    """Returns the organization and the values of the `_INSERTED` columns."""
     proposal = change.proposal
-    await tx.execute(
-        "INSERT INTO changes (org_id, run_id, id, seq, name, iteration, position, round, integration_id,"
-        " object_type, object_id, wire, before_json, after_json, parts, item_hash, outcome, message,"
-        " undoable, undo_of_change)"
-        " VALUES (:org, :run, :id, :seq, :name, :iteration, :position, :round, :integration, :type,"
-        " :object, :wire, :before, :after, :parts, :hash, :outcome, :message, :undoable, :undo_of)",
-        {
-            "org": org,
-            "run": change.run_id,
-            "id": change.id,
-            "seq": change.seq,
-            "name": change.name,
-            "iteration": change.iteration,
-            "position": change.position,
-            "round": change.round,
-            "integration": proposal.integration_id,
-            "type": proposal.object.type,
-            "object": proposal.object.id,
-            "wire": Json(wire),
-            "before": Json({field.field: field.before for field in proposal.fields}),
-            "after": Json({field.field: field.after for field in proposal.fields}),
-            "parts": Json([part.wire() for part in proposal.parts]),
-            "hash": change.item_hash,
-            "outcome": change.outcome,
-            "message": change.message,
-            "undoable": change.undoable,
-            "undo_of": proposal.undo_of,
-        },
+    return (
+        org,
+        change.run_id,
+        change.id,
+        change.seq,
+        change.name,
+        change.iteration,
+        change.position,
+        change.round,
+        proposal.integration_id,
+        proposal.object.type,
+        proposal.object.id,
+        to_column(Json(wire), tx.dialect),
+        to_column(Json({field.field: field.before for field in proposal.fields}), tx.dialect),
+        to_column(Json({field.field: field.after for field in proposal.fields}), tx.dialect),
+        to_column(Json([part.wire() for part in proposal.parts]), tx.dialect),
+        change.item_hash,
+        str(change.outcome),
+        change.message,
+        change.undoable,
+        proposal.undo_of,
     )
 
 
@@ -129,17 +168,6 @@ async def of_round(tx: Tx, org: OrgId, run: RunId, *, round_: int) -> list[Chang
     return [change_of_row(row) for row in rows]
 
 
-async def _rows(
-    tx: Tx, org: OrgId, run: RunId, where: Sequence[str], *, order: str, parameters: Mapping[str, object]
-) -> Sequence[Row]:
-    more = "".join(f" AND {condition}" for condition in where)
-    return await tx.all(
-        "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
-        f" WHERE org_id = :org AND run_id = :run{more} ORDER BY {order} LIMIT :limit",
-        {"org": org, "run": run, **parameters},
-    )
-
-
 async def public_changes(
     tx: Tx,
     org: OrgId,
@@ -150,13 +178,13 @@ async def public_changes(
     seq: int | None = None,
     round_: int | None = None,
     outcomes: Collection[Outcome] = (),
-    after: tuple[int, str] | None = None,
-    by_id: bool = False,
+    after: tuple[int, int] | None = None,
     undo_runs: Sequence[RunId] = (),
     limit: int,
 ) -> list[PublicChange]:
-    """Returns changes as answered: of a step, a round or the whole run; by seq and position, or by seq and
-    id. `undo_runs` are the undo runs of the run, whose changes put some of these back.
+    """Returns changes as answered: of a step, a round or the whole run; by seq and position, and so by seq
+    and id, which rises with the position. `undo_runs` are the undo runs of the run, whose changes put some of
+    these back.
     """
     where: list[str] = []
     more: dict[str, object] = {"limit": limit}
@@ -172,19 +200,15 @@ async def public_changes(
     if outcomes:
         where.append("outcome IN (:outcomes)")
         more["outcomes"] = list(outcomes)
-    order = "seq, id" if by_id else "seq, position"
-    if after is None:
-        rows = await _rows(tx, org, run, where, order=order, parameters=more)
-    else:
-        more |= {"after_seq": after[0], "after_id": after[1]}
-        # The rest of the step a page ended in lies in the order of the primary key: read from there (the sign
-        # keeps `seq` from choosing another index), a page costs the same however many changes a run has.
-        inside = [*where, "+seq = :after_seq", "id > :after_id"]
-        rows = await _rows(tx, org, run, inside, order="id", parameters=more)
-        if len(rows) < limit:
-            more |= {"limit": limit - len(rows)}
-            beyond = [*where, "seq > :after_seq"]
-            rows = [*rows, *await _rows(tx, org, run, beyond, order=order, parameters=more)]
+    if after is not None:
+        where.append("(seq, position) > (:after_seq, :after_position)")
+        more |= {"after_seq": after[0], "after_position": after[1]}
+    rows = await tx.all(
+        "SELECT id, seq, position, wire, outcome, message, applied_at FROM changes"
+        f" WHERE org_id = :org AND run_id = :run{''.join(f' AND {condition}' for condition in where)}"
+        " ORDER BY seq, position LIMIT :limit",
+        {"org": org, "run": run, **more},
+    )
     undone = await _undone_by(tx, org, undo_runs, rows)
     return [
         PublicChange(ChangeId(row["id"]), row["seq"], row["position"], _public_json(row, undone))

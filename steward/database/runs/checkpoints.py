@@ -10,10 +10,10 @@ from steward.database.runs.steps import StepRow, StepValue
 from steward.database.runs.transitions import Lease
 from steward.model.instants import wire_time
 
-# In place of a step's end, which the clock of the transaction tells. No other value of a JSON text can hold
-# the member with its quotation marks: inside a value they are escaped.
+# Placeholder for a step's end, which the transaction's clock supplies. The member cannot occur elsewhere in
+# the JSON text, because quotation marks inside a value are escaped.
 END_PLACEHOLDER = "@"
-END_MEMBER = f'"finished_at":"{END_PLACEHOLDER}"'
+_END_MEMBER = f'"finished_at":"{END_PLACEHOLDER}"'
 LeaseStatus = tuple[bool, str | None]
 
 
@@ -30,18 +30,13 @@ class Point(NamedTuple):
 
 
 async def write_one(tx: Tx, point: Point) -> LeaseStatus:
-    """Writes one point; returns whether the run is still owned, and the code of a cancel request."""
-    lease, row = point.lease, point.row
-    is_owner, cancel = await transitions.advance(tx, lease, seq=row.seq)
-    if is_owner and tx.dialect == "sqlite":
+    """Writes one point, a batch of one: whether the run is still owned, and the code of a cancel request."""
+    if tx.dialect == "postgresql":
+        [status] = await write_batch(tx, [point])
+        return status
+    is_owner, cancel = await transitions.advance(tx, point.lease, seq=point.row.seq)
+    if is_owner:
         await _write_rows(tx, [point])
-    elif is_owner:
-        wire = row.wire.replace(END_MEMBER, f'"finished_at":"{wire_time(tx.now)}"')
-        ended = StepRow(
-            row.seq, row.name, row.iteration, row.attempt, row.status, tx.now, row.changes_total, wire
-        )
-        await steps.append(tx, lease.org, lease.run, ended)
-        await steps.save_value(tx, lease.org, lease.run, value=point.value, output=point.output)
     return is_owner, cancel
 
 
@@ -75,7 +70,7 @@ def point_columns(points: Sequence[Point | None], tx: Tx) -> dict[str, object]:
         for name, value_of in _POINT_COLUMNS.items()
     }
     arrays["unknowns"] = [None if point is None else unknown_paths(point.value, tx) for point in points]
-    arrays["mark"] = END_MEMBER
+    arrays["mark"] = _END_MEMBER
     return arrays
 
 
@@ -124,14 +119,14 @@ async def _write_rows(tx: Tx, points: Sequence[Point]) -> None:
     rows, values = [], []
     for lease, row, value, output in points:
         org, run = lease.org, lease.run
-        seq, name, iteration, attempt, status, _, changes, wire = row
+        seq, name, iteration, attempt, status, changes, wire = row
         output_columns: tuple[bytes | None, str | None] = output, str(value.state)
         if len(output) >= steps.INLINE_BYTES or value.unknown_paths:
             values.append(
                 (org, run, name, iteration, seq, output, unknown_paths(value, tx), output_columns[1])
             )
             output_columns = (None, None)
-        wire = wire.replace(END_MEMBER, finished_member)
+        wire = wire.replace(_END_MEMBER, finished_member)
         rows.append(
             (org, run, seq, name, iteration, attempt, str(status), finished, changes, wire, *output_columns)
         )

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from steward.database.automations import records as automations
+from steward.database.automations import streaks
 from steward.database.engine.base import Tx, from_ms
 from steward.database.runs import records as runs
-from steward.database.runs import transitions
+from steward.database.runs import steps, transitions
 from steward.database.runs.checkpoints import Point, columns, point_columns
+from steward.database.runs.steps import StepValue
 from steward.database.runs.transitions import Lease, RunState
 from steward.model.account import Maker
 from steward.model.automation import Automation
@@ -31,7 +33,7 @@ _PRECHECK = (
 _START = (
     "SELECT n, queued_at FROM steward_start_runs(:orgs, :runs, :automations, :modes, :keys, :shas,"
     " :most, :names,"
-    " :versions, :templates, :template_versions, :plans, :persons, :vias, :clients, :test_now)"
+    " :versions, :templates, :template_versions, :plans, :stores, :persons, :vias, :clients, :test_now)"
 )
 _LEASED = "SELECT n, run, automation, is_on, connected FROM steward_claimed_runs(:orgs, :runs, :test_now)"
 _BEGIN_RUNS = (
@@ -56,17 +58,17 @@ _START_COLUMNS: _Columns = {
     "templates": attrgetter("automation.template_id"),
     "template_versions": attrgetter("automation.template_version"),
     "plans": attrgetter("automation.plan_version"),
+    "stores": attrgetter("automation.integration_id"),
     "persons": attrgetter("maker.created_by"),
     "vias": attrgetter("maker.created_via"),
     "clients": attrgetter("maker.api_client_id"),
 }
 _BEGIN_COLUMNS: _Columns = {
-    "orgs": attrgetter("leased.lease.org"),
-    "runs": attrgetter("leased.lease.run"),
-    "epochs": attrgetter("leased.lease.epoch"),
-    "automations": attrgetter("leased.automation.id"),
+    "orgs": attrgetter("lease.org"),
+    "runs": attrgetter("lease.run"),
+    "epochs": attrgetter("lease.epoch"),
+    "automations": attrgetter("automation"),
     "live": attrgetter("is_live"),
-    "outputs": attrgetter("output"),
 }
 _FINISH_COLUMNS: _Columns = {
     "orgs": attrgetter("lease.org"),
@@ -117,11 +119,15 @@ class LeasedRun:
 
 @dataclass(frozen=True, slots=True)
 class RunToBegin:
-    """A checked run about to become running, and the first row of its journal."""
+    """A checked run about to become running, and the first row of its journal.
 
-    leased: LeasedRun
+    `is_live` tells its automation that it ran.
+    """
+
+    lease: Lease
+    automation: AutomationId
     is_live: bool
-    output: bytes
+    started: StepValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,18 +254,28 @@ async def read_leased(tx: Tx, leases: Sequence[Lease]) -> list[LeasedRun | None]
 async def begin_runs(tx: Tx, to_begin: Sequence[RunToBegin]) -> dict[RunId, datetime]:
     """Makes the runs running, with their journal's first row.
 
-    Returns the start of each still owned and queued.
+    Returns the start of each still owned and queued; of the others nothing is written.
     """
     if not to_begin:
         return {}
-    rows = await tx.all(
-        _BEGIN_RUNS,
-        {
-            **columns(_BEGIN_COLUMNS, to_begin),
-            "test_now": tx.test_now,
-        },
-    )
-    return {to_begin[row["n"] - 1].leased.lease.run: from_ms(row["present"]) for row in rows}
+    outputs = [steps.packed(run.started.output) for run in to_begin]
+    if tx.dialect == "sqlite":
+        begun = [await _begin(tx, run, output) for run, output in zip(to_begin, outputs, strict=True)]
+        return {run.lease.run: tx.now for run, is_begun in zip(to_begin, begun, strict=True) if is_begun}
+    arguments = {**columns(_BEGIN_COLUMNS, to_begin), "outputs": outputs, "test_now": tx.test_now}
+    rows = await tx.all(_BEGIN_RUNS, arguments)
+    return {to_begin[row["n"] - 1].lease.run: from_ms(row["present"]) for row in rows}
+
+
+async def _begin(tx: Tx, run: RunToBegin, output: bytes) -> bool:
+    """Makes one run running (SQLite); returns False when it was cancelled or lost meanwhile."""
+    lease = run.lease
+    if not await transitions.start(tx, lease):
+        return False
+    if run.is_live:
+        await streaks.began(tx, lease.org, run.automation)
+    await steps.save_value(tx, lease.org, lease.run, value=run.started, output=output)
+    return True
 
 
 async def finish_runs(tx: Tx, to_finish: Sequence[RunToFinish]) -> list[FinishResult]:

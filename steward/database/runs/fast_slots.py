@@ -42,7 +42,7 @@ _CONNECTED = Both(
 )
 _START = (
     "SELECT n FROM steward_start_slots(:orgs, :ids, :runs, :slots, :keys, :nexts, :names, :versions,"
-    " :templates, :template_versions, :plans)"
+    " :templates, :template_versions, :plans, :stores)"
 )
 _STAMPS = (
     "INSERT INTO fairness_orgs (org_id, last_vt) SELECT k.value ->> 0, (SELECT vt FROM fairness_clock)"
@@ -52,11 +52,12 @@ _STAMPS = (
     " + excluded.last_vt - (SELECT vt FROM fairness_clock) RETURNING org_id, last_vt"
 )
 _RUNS = (
-    "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
+    "INSERT INTO runs (org_id, id, automation_id, integration_id, mode, status, queue, vt, epoch, attempt,"
+    " last_seq,"
     " plan_version, slot_at, leased_ms, queued_at, automation_name, automation_version, template_id,"
     " template_version, started_by)"
-    " VALUES (:org, :run, :automation, 'live', 'queued', 'ready', :vt, 0, 1, 0, :plan, :slot, 0, :queued,"
-    " :name, :version, :template, :template_version, 'schedule')"
+    " VALUES (:org, :run, :automation, :store, 'live', 'queued', 'ready', :vt, 0, 1, 0, :plan, :slot, 0,"
+    " :queued, :name, :version, :template, :template_version, 'schedule')"
 )
 _OCCURRENCES = (
     "INSERT INTO occurrences (org_id, automation_id, slot_at, run_at, local_key, state, run_id, version,"
@@ -80,7 +81,15 @@ class SlotStart(NamedTuple):
 
 
 _started = itemgetter(
-    "org_id", "id", "next_slot_at", "name", "version", "template_id", "template_version", "plan_version"
+    "org_id",
+    "id",
+    "next_slot_at",
+    "name",
+    "version",
+    "template_id",
+    "template_version",
+    "plan_version",
+    "integration_id",
 )
 
 
@@ -141,10 +150,23 @@ async def start(tx: Tx, starts: Sequence[SlotStart]) -> list[SlotStart]:
     now = ms(tx.now)
     for slot_start in starts:
         row, run = slot_start.row, slot_start.run
-        org, automation, slot, name, version, template, template_version, plan = _started(row)
+        org, automation, slot, name, version, template, template_version, plan, store = _started(row)
         next_at = None if slot_start.next_at is None else ms(slot_start.next_at)
         runs.append(
-            (org, run, automation, stamps[org], plan, slot, now, name, version, template, template_version)
+            (
+                org,
+                run,
+                automation,
+                store,
+                stamps[org],
+                plan,
+                slot,
+                now,
+                name,
+                version,
+                template,
+                template_version,
+            )
         )
         slots.append((org, automation, slot, slot_start.local_key, run, now))
         next_slots.append((next_at, org, automation))
@@ -175,6 +197,7 @@ _START_COLUMNS = {
     "templates": "template_id",
     "template_versions": "template_version",
     "plans": "plan_version",
+    "stores": "integration_id",
 }
 
 

@@ -23,7 +23,7 @@ def folder_of(database: Path) -> Path:
 
 
 def write(folder: Path, org: OrgId, run: RunId, sha256: str, sealed: bytes, now: datetime) -> None:
-    """Writes a file durably: it is there whole, or not at all."""
+    """Writes a file durably and atomically: either the whole file exists, or none."""
     run_folder = _run_folder(folder, org, run)
     make_folder(run_folder)
     target = run_folder / sha256

@@ -26,7 +26,7 @@ COLUMNS = """
 """
 
 
-# Calling an enumeration costs ten look-ups.
+# Calling an enumeration costs as much as ten dictionary look-ups.
 _STATUSES = {status.value: status for status in RunStatus}
 _MODES = {mode.value: mode for mode in Mode}
 _STARTERS = {starter.value: starter for starter in StartedBy}
@@ -35,7 +35,7 @@ _decoded = msgspec.json.Decoder().decode
 _GET = f"SELECT {COLUMNS} FROM runs WHERE runs.org_id = :org AND runs.id = :run"
 
 
-# One round trip where each costs; SQLite, where none does, asks for the steps when there are any.
+# One round trip on PostgreSQL; SQLite, which has none, reads the steps only if there are any.
 _GET_WITH_STEPS = Both(
     sqlite=_GET,
     postgresql=f"SELECT {COLUMNS}, (SELECT json_agg(s.*) FROM (SELECT name, iteration, changes_total, wire"
@@ -47,17 +47,20 @@ _GET_WITH_STEPS = Both(
 _MANY_INTO = (
     "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
     " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
-    " template_id, template_version, started_by, code, message, event_id, event_topic, event_received_at)"
+    " template_id, template_version, started_by, code, message, event_id, event_topic, event_received_at,"
+    " integration_id)"
     " SELECT :org, r.value ->> 0, r.value ->> 1, 'live', r.value ->> 2, r.value ->> 3,"
 )
 _MANY = Both(
     _MANY_INTO + " r.value ->> 4, 0, 1, 0, r.value ->> 5, r.value ->> 6, 0, :now, r.value ->> 7,"
     " r.value ->> 8, r.value ->> 9, r.value ->> 10, r.value ->> 11, r.value ->> 12, r.value ->> 13,"
-    " r.value ->> 14, r.value ->> 15, r.value ->> 16, r.value ->> 17 FROM json_each(:rows) AS r",
+    " r.value ->> 14, r.value ->> 15, r.value ->> 16, r.value ->> 17, r.value ->> 18"
+    " FROM json_each(:rows) AS r",
     _MANY_INTO + " (r.value ->> 4)::bigint, 0, 1, 0, (r.value ->> 5)::bigint, (r.value ->> 6)::bigint, 0,"
     " :now, (r.value ->> 7)::bigint, r.value ->> 8, (r.value ->> 9)::bigint, r.value ->> 10,"
     " (r.value ->> 11)::bigint, r.value ->> 12, r.value ->> 13, r.value ->> 14, r.value ->> 15,"
-    " r.value ->> 16, (r.value ->> 17)::bigint FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
+    " r.value ->> 16, (r.value ->> 17)::bigint, (r.value ->> 18)::bigint"
+    " FROM jsonb_array_elements(CAST(:rows AS jsonb)) AS r",
 )
 
 
@@ -85,17 +88,18 @@ async def insert(tx: Tx, org: OrgId, run: NewRun) -> None:
     automation, event = run.automation, run.event
     code, message = run.refused or (None, None)
     await tx.execute(
-        "INSERT INTO runs (org_id, id, automation_id, mode, status, queue, vt, epoch, attempt, last_seq,"
-        " plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name, automation_version,"
-        " template_id, template_version, started_by, event_id, event_topic, event_received_at,"
-        " idempotency_key, created_by, created_via, api_client_id, code, message, undo_of)"
-        " VALUES (:org, :id, :automation, :mode, :status, :queue, :vt, 0, 1, 0, :plan, :slot_at, 0, :now,"
-        " :finished, :name, :version, :template, :template_version, :started_by, :event_id, :topic,"
+        "INSERT INTO runs (org_id, id, automation_id, integration_id, mode, status, queue, vt, epoch,"
+        " attempt, last_seq, plan_version, slot_at, leased_ms, queued_at, finished_at, automation_name,"
+        " automation_version, template_id, template_version, started_by, event_id, event_topic,"
+        " event_received_at, idempotency_key, created_by, created_via, api_client_id, code, message, undo_of)"
+        " VALUES (:org, :id, :automation, :store, :mode, :status, :queue, :vt, 0, 1, 0, :plan, :slot_at, 0,"
+        " :now, :finished, :name, :version, :template, :template_version, :started_by, :event_id, :topic,"
         " :received_at, :key, :person, :via, :client, :code, :message, :undo_of)",
         {
             "org": org,
             "id": run.id,
             "automation": automation.id,
+            "store": automation.integration_id,
             "mode": run.mode,
             "status": run.status,
             "queue": run.queue,
@@ -141,6 +145,7 @@ async def insert_many(tx: Tx, org: OrgId, new: Sequence[NewRun]) -> None:
             run.started_by,
             *(run.refused or (None, None)),
             *(_event(run.event) if run.event else (None, None, None)),
+            run.automation.integration_id,
         ]
         for run in new
     ]
@@ -208,54 +213,6 @@ async def get_with_steps(
     return row, await steps.after(tx, org, run, seq=after_seq, limit=limit)
 
 
-# By the table that has an index for it.
-_UNDO_OF = "runs.id IN (SELECT u.run_id FROM undos AS u WHERE u.org_id = :org AND u.of_run_id = :undo_of)"
-
-
-@dataclass(frozen=True, slots=True)
-class RunFilter:
-    """The filters of a list of runs."""
-
-    automation: AutomationId | None = None
-    statuses: Collection[RunStatus] = ()
-    mode: Mode | None = None
-    started_by: StartedBy | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    undo_of: RunId | None = None
-
-
-async def find(
-    tx: Tx, org: OrgId, run_filter: RunFilter, *, limit: int, after: tuple[datetime, RunId] | None
-) -> list[Row]:
-    """Returns rows of `COLUMNS`, newest first, then id descending.
-
-    Those after the key `after` of the page before.
-    """
-    where = ["runs.org_id = :org"]
-    args: dict[str, object] = {"org": org, "limit": limit}
-    for condition, name, value in (
-        ("runs.automation_id = :automation", "automation", run_filter.automation),
-        ("runs.status IN (:statuses)", "statuses", run_filter.statuses or None),
-        ("runs.mode = :mode", "mode", run_filter.mode),
-        ("runs.started_by = :started_by", "started_by", run_filter.started_by),
-        ("runs.queued_at >= :since", "since", run_filter.since),
-        ("runs.queued_at < :until", "until", run_filter.until),
-        (_UNDO_OF, "undo_of", run_filter.undo_of),
-    ):
-        if value is not None:
-            where.append(condition)
-            args[name] = value
-    if after:
-        where.append("(runs.queued_at < :at OR (runs.queued_at = :at AND runs.id < :id))")
-        args |= {"at": after[0], "id": after[1]}
-    return await tx.all(
-        f"SELECT {COLUMNS} FROM runs"
-        f" WHERE {' AND '.join(where)} ORDER BY runs.queued_at DESC, runs.id DESC LIMIT :limit",
-        args,
-    )
-
-
 async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: JsonObject) -> None:
     """Stores what a running run does now; for display only, and may be lost."""
     await tx.execute(
@@ -263,17 +220,6 @@ async def set_current_step(tx: Tx, org: OrgId, run: RunId, *, epoch: int, step: 
         " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'",
         {"org": org, "run": run, "epoch": epoch, "step": json.dumps(step)},
     )
-
-
-async def counts(tx: Tx, org: OrgId) -> tuple[int, int]:
-    """Returns how many runs wait for approval, and how many are queued."""
-    row = await tx.first(
-        "SELECT count(CASE WHEN status = 'waiting_approval' THEN 1 END) AS waiting,"
-        " count(CASE WHEN status = 'queued' THEN 1 END) AS queued"
-        " FROM runs WHERE org_id = :org AND status IN ('queued', 'waiting_approval')",
-        {"org": org},
-    )
-    return (row["waiting"], row["queued"]) if row else (0, 0)
 
 
 def record(row: Row) -> Run:
@@ -333,7 +279,7 @@ async def set_payload(tx: Tx, org: OrgId, run: RunId, *, key_no: int, sealed: by
 
 
 async def payload(tx: Tx, org: OrgId, run: RunId) -> tuple[int, bytes] | None:
-    """The number of the data key and the sealed payload of a run; None when it was started without one."""
+    """Returns the data key's number and the sealed payload of a run; None for a run without payload."""
     row = await tx.first(
         "SELECT payload, payload_key FROM runs WHERE org_id = :org AND id = :run AND payload IS NOT NULL",
         {"org": org, "run": run},

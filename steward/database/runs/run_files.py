@@ -7,7 +7,7 @@ from datetime import datetime
 from steward.database.engine.base import Both, Tx
 from steward.model.ids import OrgId, RunId
 
-PART_BYTES = 256 * 1024
+_PART_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ async def insert(tx: Tx, org: OrgId, run: RunId, *, file: StoredFile, sealed: by
         "INSERT INTO run_file_parts (org_id, run_id, sha256, part, sealed)"
         " VALUES (:org, :run, :sha256, :part, :sealed)",
         [
-            (org, run, file.sha256, number, sealed[start : start + PART_BYTES])
-            for number, start in enumerate(range(0, len(sealed), PART_BYTES))
+            (org, run, file.sha256, number, sealed[start : start + _PART_BYTES])
+            for number, start in enumerate(range(0, len(sealed), _PART_BYTES))
         ],
     )
 

@@ -3,7 +3,6 @@
 import json
 import zlib
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -34,7 +33,6 @@ class StepRow(NamedTuple):
     iteration: str
     attempt: int
     status: str
-    finished_at: datetime
     changes_total: int
     wire: str
 
@@ -85,7 +83,8 @@ def packed(value: JsonValue) -> bytes:
     text = msgspec.json.encode(value)
     if len(text) > OUTPUT_BYTES:
         raise TooMuchData
-    # It makes texts and lists of times, sets and such without a word; none that refuses them is as quick.
+    # This encoder turns times, sets and the like into texts and lists without an error, but no strict one
+    # is as fast.
     if msgspec.json.decode(text) != value:
         raise NotJson(
             f"A step's output holds {_not_json(value) or 'a key that is no text'}, which is no JSON."
@@ -116,11 +115,6 @@ def unpacked(packed_output: bytes) -> JsonValue:
     return value
 
 
-APPEND = (
-    "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
-    " wire)"
-    " VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at, :total, :wire)"
-)
 KEEP_VALUE = (
     "INSERT INTO step_values (org_id, run_id, name, iteration, seq, output, unknown_paths, state)"
     " VALUES (:org, :run, :name, :iteration, :seq, :output, :unknown, :state)"
@@ -132,8 +126,10 @@ KEEP_VALUE = (
 
 # SQLite alone: a short output lies in the row of its step, which is then all that a step writes.
 INLINE_BYTES = PLAIN_BYTES
-APPEND_WITH_OUTPUT = APPEND.replace(" wire)", " wire, output, state)").replace(
-    ":wire)", ":wire, :output, :state)"
+APPEND_WITH_OUTPUT = (
+    "INSERT INTO steps (org_id, run_id, seq, name, iteration, attempt, status, finished_at, changes_total,"
+    " wire, output, state) VALUES (:org, :run, :seq, :name, :iteration, :attempt, :status, :finished_at,"
+    " :total, :wire, :output, :state)"
 )
 _VALUES = "SELECT name, iteration, seq, output, unknown_paths, state FROM step_values" + (
     " WHERE org_id = :org AND run_id = :run"
@@ -144,25 +140,6 @@ _JOURNAL = Both(
     " WHERE org_id = :org AND run_id = :run AND output IS NOT NULL ORDER BY seq, name, iteration, in_row",
     f"{_VALUES} ORDER BY seq, name, iteration",
 )
-
-
-async def append(tx: Tx, org: OrgId, run: RunId, row: StepRow) -> None:
-    """Appends one row to the log."""
-    await tx.execute(
-        APPEND,
-        {
-            "org": org,
-            "run": run,
-            "seq": row.seq,
-            "name": row.name,
-            "iteration": row.iteration,
-            "attempt": row.attempt,
-            "status": row.status,
-            "finished_at": row.finished_at,
-            "total": row.changes_total,
-            "wire": row.wire,
-        },
-    )
 
 
 async def save_value(tx: Tx, org: OrgId, run: RunId, *, value: StepValue, output: bytes) -> None:
@@ -198,23 +175,6 @@ async def values(tx: Tx, org: OrgId, run: RunId) -> list[StepValue]:
             stored_bytes=len(row["output"]),
         )
     return list(by_execution.values())
-
-
-async def attempts(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str, str]]:
-    """Returns name, iteration and status of every row so far, in order."""
-    rows = await tx.all(
-        "SELECT name, iteration, status FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq",
-        {"org": org, "run": run},
-    )
-    return [(row["name"], row["iteration"], row["status"]) for row in rows]
-
-
-async def wires(tx: Tx, org: OrgId, run: RunId) -> list[str]:
-    """Returns every row of a run as answered, in order."""
-    rows = await tx.all(
-        "SELECT wire FROM steps WHERE org_id = :org AND run_id = :run ORDER BY seq", {"org": org, "run": run}
-    )
-    return [row["wire"] for row in rows]
 
 
 async def rows_of(tx: Tx, org: OrgId, run: RunId) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from steward.database.due_rows import NOT_DEFERRED
 from steward.database.engine.base import Both, Row, Tx, from_ms, from_ms_or_none
 from steward.model.ids import ApprovalId, AutomationId, OrgId, RunId, WorkerId
 from steward.model.json import JsonObject
-from steward.model.run import Mode, Queue, RunStatus
+from steward.model.run import Mode, Queue, RunStatus, kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class RunState:
 
 
 # Losses of a run that lie further apart have nothing to do with each other.
-LOSSES_APART = timedelta(hours=1)
+_LOSSES_APART = timedelta(hours=1)
 _text = json.JSONEncoder(ensure_ascii=False).encode  # `dumps` would make one each time
 _FENCE = " WHERE org_id = :org AND id = :run AND epoch = :epoch AND queue = 'leased'"
 
@@ -194,6 +194,7 @@ async def sleep(
         f" wake_at = CASE WHEN {stays} THEN CAST(:until AS bigint) END, worker_id = NULL,"
         f" held_name = CASE WHEN {stays} THEN CAST(:held AS text) END,"
         " held_until = CAST(:held_until AS bigint),"
+        " held_at = CASE WHEN CAST(:held AS text) IS NULL THEN held_at ELSE :now END,"
         " leased_ms = leased_ms + :leased_ms" + _FENCE,
         _fenced(
             lease,
@@ -288,7 +289,7 @@ async def requeue(
             "worker": worker,
             "vt": vt,
             "lost": lost,
-            "apart": int(LOSSES_APART.total_seconds() * 1000),
+            "apart": int(_LOSSES_APART.total_seconds() * 1000),
         },
     )
     return touched == 1
@@ -378,8 +379,8 @@ async def ids_of(
     """
     rows = await tx.all(
         "SELECT id, started_by, queue FROM runs"
-        " WHERE org_id = :org AND automation_id = :automation AND status = :status AND undo_of IS NULL"
+        " WHERE org_id = :org AND automation_id = :automation AND kind IN (:kinds) AND undo_of IS NULL"
         " ORDER BY queued_at, id",
-        {"org": org, "automation": automation, "status": status},
+        {"org": org, "automation": automation, "kinds": kinds([status])},
     )
     return [(RunId(row["id"]), row["started_by"], Queue(row["queue"])) for row in rows]

@@ -18,7 +18,6 @@ _DONE = (
 )
 # What was written, wholly or in part, or may have been.
 _WRITTEN = f"(c.outcome IN ('applied', 'unknown') OR (c.outcome = 'failed' AND {_DONE}))"
-_OPEN = ("queued", "running", "waiting_approval")
 
 
 @dataclass(frozen=True, slots=True)

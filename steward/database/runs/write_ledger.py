@@ -1,4 +1,4 @@
-"""The write ledger: an intent before a byte leaves, its outcome after (docs/design/writes.md#two-tables)."""
+"""The write ledger: intents before sending, outcomes after it (docs/design/writes.md#two-tables)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,0 +1,150 @@
+"""The servers that a PostgreSQL URL names; new connections go to the one that accepts writes."""
+
+import random
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import asyncpg
+
+if TYPE_CHECKING:
+    _Connection = asyncpg.Connection[asyncpg.Record]
+else:
+    _Connection = asyncpg.Connection
+
+# Time limit to connect to one of several servers. A frozen server still accepts TCP connections, so only a
+# time limit detects it.
+CONNECT_SECONDS = 2.0
+_PLANS_KEPT = 16
+# The PostgreSQL function that warns when a commit did not wait for its standby. It identifies the warning,
+# whose text depends on the server's language.
+_COMMIT_WAIT = "SyncRepWaitForLSN"
+UNREACHABLE = (
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,  # cut off during a statement; or a standby in `Hosts`
+    asyncpg.InterfaceError,
+    OSError,
+    TimeoutError,
+)
+
+
+class ServerConnection(_Connection):
+    """A connection with the state that the engine keeps for it."""
+
+    losses = 0  # the value of `Hosts.losses` when it was last known to work
+    has_context = False  # a small read left its tenant context on it
+    is_unconfirmed = False  # a commit was confirmed before the standby had it
+    _calls = 0
+    _plans_kept = _PLANS_KEPT
+    _is_lost = False
+
+    def itself(self) -> "ServerConnection":
+        """Returns the connection itself, also through the pool's proxy, which drops it when it is closed."""
+        return self
+
+    def lose(self) -> bool:
+        """Closes the connection without notifying the server. Returns True on the first call."""
+        is_first, self._is_lost = not self._is_lost, True
+        self.terminate()
+        return is_first
+
+    def plans_are_old(self) -> bool:
+        """Counts a use of the connection; returns True when its cached plans have to be discarded.
+
+        That is after 16 uses, and then each time the number has grown fourfold. The server analyzes new
+        tables only after about a minute, so early plans are made for tables that were nearly empty.
+        """
+        self._calls += 1
+        if self._calls <= self._plans_kept:
+            return False
+        self._plans_kept *= 4
+        return True
+
+    def set_context(self, *, has_context: bool) -> None:
+        """Records whether a tenant context is set on the connection."""
+        self.has_context = has_context
+
+    def serves(self, losses: int) -> None:
+        """Records that the connection worked when `Hosts.losses` had this value."""
+        self.losses = losses
+
+    def _process_log_message(self, fields: dict[str, str], last_query: str) -> None:
+        """Records a commit that was confirmed before the standby had it.
+
+        Overridden because the pool removes log listeners, with a warning, whenever a connection is released.
+        """
+        if fields.get("R") == _COMMIT_WAIT:
+            self.is_unconfirmed = True
+
+
+class Hosts:
+    """The servers of a URL, in the order in which they are tried: those that failed last come last.
+
+    `postgresql://user@db1,db2:5433/steward` names several; each connection then goes to the one that accepts
+    writes, unless the URL sets `target_session_attrs` itself.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._urls = split(url)
+        self.losses = 0
+        random.shuffle(self._urls)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether the URL names more than one server."""
+        return len(self._urls) > 1
+
+    async def connect(self, _url: str = "", *, timeout: float, **options: Any) -> ServerConnection:
+        """Connects to the first server that accepts the connection; each is tried once.
+
+        Each has at most `timeout` seconds, and of several servers at most 2. Raises the last server's error
+        when all fail with one of UNREACHABLE; any other error is raised at once.
+        """
+        limit = min(timeout, CONNECT_SECONDS) if self.are_many else timeout
+        options["connection_class"] = ServerConnection
+        error: Exception | None = None
+        for url in list(self._urls):
+            losses = self.losses
+            try:
+                connection: Any = await asyncpg.connect(url, timeout=limit, **options)
+            except UNREACHABLE as failed:
+                error = failed
+                self._try_last(url)
+            else:
+                assert isinstance(connection, ServerConnection)
+                connection.serves(losses)
+                return connection
+        assert error is not None
+        raise error
+
+    def _try_last(self, url: str) -> None:
+        self._urls.sort(key=lambda other: other == url)
+
+    def count_loss(self) -> None:
+        """Counts a lost connection, so that those open now are checked before they are used again."""
+        self.losses += 1
+
+    async def still_serves(self, connection: Any) -> bool:
+        """Returns whether a connection still works after another was lost; terminates it otherwise."""
+        losses = self.losses
+        try:
+            in_recovery = await connection.fetchval("SELECT pg_is_in_recovery()", timeout=CONNECT_SECONDS)
+        except UNREACHABLE:
+            in_recovery = None
+        if in_recovery is None or (in_recovery and self.are_many):
+            connection.terminate()
+            return False
+        connection.serves(losses)
+        return True
+
+
+def split(url: str) -> list[str]:
+    """Returns one URL for each server that `url` names; a URL without a host counts as one server."""
+    parts = urlsplit(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    names = hosts.split(",")
+    if len(names) == 1:
+        return [url]
+    query = {"target_session_attrs": "read-write", **dict(parse_qsl(parts.query))}
+    return [parts._replace(netloc=f"{user}{at}{name}", query=urlencode(query)).geturl() for name in names]

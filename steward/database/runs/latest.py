@@ -1,0 +1,103 @@
+"""The newest runs of many automations at once: strips of a list, and failures that nothing has mended."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from steward.database.engine.base import Tx, from_ms
+from steward.database.runs.records import COLUMNS, record
+from steward.database.runs.run_lists import RunFilter, find
+from steward.model.ids import AutomationId, IntegrationId, OrgId, RunId
+from steward.model.run import Mode, Run, RunStatus, kinds
+
+_MAX_STRIP = 30
+# Automations that are probed for their newest run: those that failed last, then those that ran last.
+_MAX_PROBES = 1_000
+
+# The newest runs of each kind, merged, for each automation. SQLite lists one automation after the other.
+_STRIPS = (
+    "SELECT a.id AS automation_id, r.id, r.status, r.queued_at FROM automations AS a CROSS JOIN LATERAL"
+    " (SELECT n.id, n.status, n.queued_at FROM unnest(CAST(:kinds AS bigint[])) AS k(kind) CROSS JOIN LATERAL"
+    " (SELECT o.id, o.status, o.queued_at FROM runs AS o WHERE o.org_id = :org AND o.automation_id = a.id"
+    " AND o.kind = k.kind ORDER BY o.queued_at DESC, o.id DESC LIMIT :limit) AS n"
+    " ORDER BY n.queued_at DESC, n.id DESC LIMIT :limit) AS r"
+    " WHERE a.org_id = :org AND a.id IN (:automations)"
+)
+_FAILING = f"""
+SELECT {COLUMNS}, p.store_label, p.integration_id, p.failures, c.name AS connection,
+    CASE WHEN c.state = 'connected' AND c.check_at <= :now THEN 1 ELSE 0 END AS checking
+FROM (
+    SELECT a.org_id, a.store_label, a.integration_id, s.consecutive_failures AS failures,
+        (SELECT n.id FROM runs AS n WHERE n.org_id = a.org_id AND n.automation_id = a.id
+            AND n.mode = 'live' AND n.queued_at >= :since
+            AND n.status IN ('succeeded', 'waiting_approval', 'failed', 'expired')
+            ORDER BY n.queued_at DESC, n.id DESC LIMIT 1) AS run_id
+    FROM schedules AS s
+    JOIN automations AS a ON a.org_id = s.org_id AND a.id = s.automation_id
+    WHERE s.org_id = :org AND s.last_run_at >= :since AND a.state IN ('active', 'draft')
+    ORDER BY s.consecutive_failures DESC, s.last_run_at DESC LIMIT :probes
+) AS p
+JOIN runs ON runs.org_id = p.org_id AND runs.id = p.run_id
+LEFT JOIN connections AS c ON c.org_id = p.org_id AND c.integration_id = p.integration_id
+WHERE p.org_id = :org AND runs.status IN ('failed', 'expired')
+ORDER BY runs.queued_at DESC LIMIT :limit
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StripRun:
+    """One run of a strip."""
+
+    id: RunId
+    status: RunStatus
+    queued_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UnmendedFailure:
+    """The newest run of an automation, which failed, and what it ran on."""
+
+    run: Run
+    failures: int
+    store_label: str
+    integration: IntegrationId | None
+    connection: str | None
+    is_checking: bool
+
+
+async def strips(
+    tx: Tx, org: OrgId, automations: Collection[AutomationId]
+) -> dict[AutomationId, list[StripRun]]:
+    """Returns the last live runs of each automation, at most _MAX_STRIP, oldest first."""
+    runs: dict[AutomationId, list[StripRun]] = {automation: [] for automation in automations}
+    if tx.dialect == "sqlite":
+        filters = [RunFilter(automation=automation, mode=Mode.LIVE) for automation in automations]
+        lists = [await find(tx, org, each, limit=_MAX_STRIP, after=None) for each in filters]
+        rows = [row for rows_of_one in lists for row in rows_of_one]
+    else:
+        args = {"org": org, "automations": list(automations), "limit": _MAX_STRIP}
+        rows = await tx.all(_STRIPS, {**args, "kinds": kinds(mode=Mode.LIVE)})
+    for row in sorted(rows, key=lambda row: (row["queued_at"], row["id"])):
+        run = StripRun(RunId(row["id"]), RunStatus(row["status"]), from_ms(row["queued_at"]))
+        runs[AutomationId(row["automation_id"])].append(run)
+    return runs
+
+
+async def unmended(tx: Tx, org: OrgId, *, since: datetime, limit: int) -> list[UnmendedFailure]:
+    """Returns the failures that no newer run has mended, newest first.
+
+    A newer run mends a failure by its success, or by waiting for an approval. Automations that are paused or
+    archived are left out, and runs queued before `since`.
+    """
+    args = {"org": org, "since": since, "now": tx.now, "limit": limit, "probes": _MAX_PROBES}
+    return [
+        UnmendedFailure(
+            record(row),
+            row["failures"],
+            row["store_label"],
+            None if row["integration_id"] is None else IntegrationId(row["integration_id"]),
+            row["connection"],
+            bool(row["checking"]),
+        )
+        for row in await tx.all(_FAILING, args)
+    ]

@@ -1,0 +1,216 @@
+"""The words by which runs are searched for: written with changes, read by beginnings, newest runs first."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import NamedTuple
+
+from steward.database.engine.base import Both, Json, Tx
+from steward.model.change import Change
+from steward.model.ids import OrgId, RunId
+
+# What a search reads at most: of each beginning so many terms, and of each term so many of the newest runs.
+MAX_TERMS = 64
+MAX_RUNS = 200
+# Rows read first, the same number of each term: of many terms, few have more of the newest runs than these.
+_FIRST_ROWS = 1_024
+# After every text that begins so: no text holds a greater character.
+_LAST = "\U0010ffff"
+
+_INTO = "INSERT INTO search_terms (org_id, term, run_id, seq, position)"
+_AT_ONCE = 1_024
+_INSERT_ONE = f"{_INTO} VALUES (:org, :term, :run, :seq, :position) ON CONFLICT DO NOTHING"
+_INSERT_MANY = (
+    f"{_INTO} SELECT :org, t.term, :run, t.seq, t.position FROM unnest(CAST(:terms AS text[]),"
+    " CAST(:seqs AS bigint[]), CAST(:positions AS bigint[])) AS t(term, seq, position)"
+    " ON CONFLICT DO NOTHING"
+)
+# One term after the other, by the index: a term that many runs share is one row of this.
+_TERMS = (
+    "WITH RECURSIVE next(term, n) AS ("
+    "SELECT (SELECT s.term FROM search_terms AS s WHERE s.org_id = :org AND s.term >= :first"
+    " AND s.term < :end ORDER BY s.term LIMIT 1), 1"
+    " UNION ALL SELECT (SELECT s.term FROM search_terms AS s WHERE s.org_id = :org AND s.term > next.term"
+    " AND s.term < :end ORDER BY s.term LIMIT 1), next.n + 1 FROM next"
+    " WHERE next.term IS NOT NULL AND next.n < :most) SELECT term FROM next WHERE term IS NOT NULL"
+)
+_NEWEST = (
+    "FROM search_terms AS s WHERE s.org_id = :org AND s.term = {term} AND s.run_id < :before"
+    " ORDER BY s.run_id DESC LIMIT :most"
+)
+_RUNS = Both(
+    "SELECT t.value AS term, s.run_id, s.seq, s.position FROM json_each(:terms) AS t"
+    " CROSS JOIN search_terms AS s WHERE s.org_id = :org AND s.term = t.value"
+    f" AND s.run_id IN (SELECT s.run_id {_NEWEST.format(term='t.value')})",
+    "SELECT t.term, newest.run_id, newest.seq, newest.position FROM unnest(CAST(:terms AS text[])) AS t(term)"
+    f" CROSS JOIN LATERAL (SELECT s.run_id, s.seq, s.position {_NEWEST.format(term='t.term')}) AS newest",
+)
+_COUNT = (
+    "SELECT count(*) AS n FROM (SELECT 1 FROM search_terms AS s WHERE s.org_id = :org AND s.term >= :first"
+    " AND s.term < :end LIMIT :most) AS counted"
+)
+_WITH_WORD = Both(
+    "SELECT r.value AS run_id, s.seq, s.position FROM json_each(:runs) AS r CROSS JOIN search_terms AS s"
+    " WHERE s.org_id = :org AND s.run_id = r.value AND s.term = (SELECT min(m.term) FROM search_terms AS m"
+    " WHERE m.org_id = :org AND m.run_id = r.value AND m.term >= :first AND m.term < :end)",
+    "SELECT r.id AS run_id, s.seq, s.position FROM unnest(CAST(:runs AS text[])) AS r(id) CROSS JOIN LATERAL"
+    " (SELECT t.seq, t.position FROM search_terms AS t WHERE t.org_id = :org AND t.run_id = r.id"
+    " AND t.term >= :first AND t.term < :end ORDER BY t.term LIMIT 1) AS s",
+)
+_CHANGES = Both(
+    "SELECT c.run_id, c.seq, c.position, c.wire FROM json_each(:rows) AS r CROSS JOIN changes AS c"
+    " WHERE c.org_id = :org AND c.run_id = r.value ->> 0 AND c.seq = r.value ->> 1"
+    " AND c.position = r.value ->> 2",
+    "SELECT c.run_id, c.seq, c.position, c.wire FROM unnest(CAST(:runs AS text[]), CAST(:seqs AS bigint[]),"
+    " CAST(:positions AS bigint[])) AS r(run_id, seq, position) CROSS JOIN LATERAL"
+    " (SELECT * FROM changes WHERE org_id = :org AND run_id = r.run_id AND seq = r.seq"
+    " AND position = r.position OFFSET 0) AS c",
+)
+
+
+class WordPlace(NamedTuple):
+    """A change by its run, step and position."""
+
+    run: RunId
+    seq: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunMatches:
+    """Runs that have all the words of a query, newest first, each with the places of the words.
+
+    `read_to`: the search read no further back than this run; None when nothing is left before the last.
+    """
+
+    places_by_run: Mapping[RunId, Sequence[WordPlace]]
+    read_to: RunId | None
+
+
+async def insert(
+    tx: Tx, org: OrgId, run: RunId, terms_by_change: Iterable[tuple[Change, Iterable[str]]]
+) -> None:
+    """Stores the terms of a run's changes, each once with the first change that has it."""
+    first_changes: dict[str, Change] = {}
+    for change, terms in terms_by_change:
+        for term in terms:
+            if term not in first_changes:
+                first_changes[term] = change
+    # In the order of the key. Few at a time, as changes are inserted.
+    pending = iter(sorted(first_changes))
+    while some := list(islice(pending, _AT_ONCE)):
+        places = [(first_changes[term].seq, first_changes[term].position) for term in some]
+        if tx.dialect == "sqlite":
+            rows = [(org, term, run, *place) for term, place in zip(some, places, strict=True)]
+            await tx.many(_INSERT_ONE, rows)
+        else:
+            seqs, positions = map(list, zip(*places, strict=True))
+            args = {"org": org, "run": run, "terms": some, "seqs": seqs, "positions": positions}
+            await tx.execute(_INSERT_MANY, args)
+
+
+async def matches(
+    tx: Tx, org: OrgId, words: Sequence[str], *, before: RunId | None, most: int = MAX_RUNS
+) -> RunMatches:
+    """Returns the newest runs, before `before`, in which a term begins with each of `words`.
+
+    Reads at least the `most` newest runs of the word that the fewest rows begin with, and looks for the
+    others in them.
+    """
+    rarest, *others = await _rarest_first(tx, org, words)
+    term_rows = await tx.all(_TERMS, _range(org, rarest) | {"most": MAX_TERMS})
+    places_by_term, read_to = await _newest(tx, org, [row["term"] for row in term_rows], before, most)
+    places: dict[RunId, list[WordPlace]] = {}
+    for place in chain.from_iterable(places_by_term):
+        places.setdefault(place.run, []).append(place)
+    runs = sorted((run for run in places if read_to is None or run >= read_to), reverse=True)
+    for word in others:
+        runs = await _with_word(tx, org, runs, word, places)
+    return RunMatches({run: places[run] for run in runs}, read_to)
+
+
+async def _newest(
+    tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, most: int
+) -> tuple[Collection[Sequence[WordPlace]], RunId | None]:
+    """Returns the places of each term, newest first, and how far back all runs are known; None: to the end.
+
+    The `most` newest runs of all terms are known, or all there are.
+    """
+    few = min(_FIRST_ROWS // max(len(terms), 1), most)
+    places_by_term = await _newest_of_each(tx, org, terms, before, few)
+    lasts = {term: places[-1].run for term, places in places_by_term.items() if len(places) == few}
+    newest = sorted({place.run for places in places_by_term.values() for place in places}, reverse=True)
+    # Only a term whose last read run is newer than this one can have another of the newest.
+    enough = newest[most - 1] if len(newest) >= most else ""
+    if unfinished := [term for term, last in lasts.items() if last > enough]:
+        again = await _newest_of_each(tx, org, unfinished, before, most)
+        places_by_term |= again
+        for term, places in again.items():
+            if len(places) == most:
+                lasts[term] = places[-1].run
+            else:
+                del lasts[term]
+    return places_by_term.values(), max(lasts.values(), default=None)
+
+
+async def _newest_of_each(
+    tx: Tx, org: OrgId, terms: Sequence[str], before: RunId | None, most: int
+) -> dict[str, list[WordPlace]]:
+    """Returns the newest places of each term, at most `most`, newest first."""
+    args = {"org": org, "terms": list(terms), "before": before or _LAST, "most": most}
+    places_by_term: dict[str, list[WordPlace]] = {}
+    for row in await tx.all(_RUNS, args):
+        place = WordPlace(RunId(row["run_id"]), row["seq"], row["position"])
+        places_by_term.setdefault(row["term"], []).append(place)
+    for places in places_by_term.values():
+        places.sort(reverse=True)
+    return places_by_term
+
+
+async def _rarest_first(tx: Tx, org: OrgId, words: Sequence[str]) -> list[str]:
+    if len(words) == 1:
+        return list(words)
+    counts: dict[str, int] = {}
+    for word in words:
+        row = await tx.first(_COUNT, _range(org, word) | {"most": MAX_RUNS})
+        counts[word] = int(row["n"]) if row else 0
+    return sorted(words, key=lambda word: (counts[word], -len(word)))
+
+
+async def _with_word(
+    tx: Tx, org: OrgId, runs: Sequence[RunId], word: str, places: Mapping[RunId, list[WordPlace]]
+) -> list[RunId]:
+    """Returns those of `runs` in which a term begins with `word`, and notes its place."""
+    rows = await tx.all(_WITH_WORD, _range(org, word) | {"runs": list(runs)})
+    having: set[RunId] = set()
+    for row in rows:
+        run = RunId(row["run_id"])
+        having.add(run)
+        places[run].append(WordPlace(run, row["seq"], row["position"]))
+    return [run for run in runs if run in having]
+
+
+def _range(org: OrgId, word: str) -> dict[str, object]:
+    return {"org": org, "first": word, "end": word + _LAST}
+
+
+async def objects(tx: Tx, org: OrgId, places: Collection[WordPlace]) -> dict[WordPlace, tuple[str, str]]:
+    """Returns type and label of the object of each of these changes."""
+    args: dict[str, object] = {"org": org}
+    if tx.dialect == "sqlite":
+        args["rows"] = Json([list(place) for place in places])
+    else:
+        args |= {
+            "runs": [place.run for place in places],
+            "seqs": [place.seq for place in places],
+            "positions": [place.position for place in places],
+        }
+    object_by_place = {}
+    for row in await tx.all(_CHANGES, args):
+        ref = json.loads(row["wire"])["object"]
+        object_by_place[WordPlace(RunId(row["run_id"]), row["seq"], row["position"])] = (
+            ref["type"],
+            ref["label"],
+        )
+    return object_by_place

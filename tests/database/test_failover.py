@@ -1,0 +1,229 @@
+"""Fail-over between real servers: what was acknowledged is kept, and the service goes on with the new one."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from steward.database.engine.base import Tx
+from steward.database.engine.migrate import migrate
+from steward.database.engine.postgres import PostgresEngine
+from steward.model.refusals import Unavailable
+from tests.fake_clock import START, FakeClock
+from tests.postgres_server import Server
+from tests.processes import postgres
+from tests.processes.running import CLOCK, eventually
+
+# Seconds from the end of a promotion to the next acknowledged write.
+BACK_WITHIN = 30.0
+
+
+@dataclass
+class Cluster:
+    """A primary, its synchronous standby, and a standby of that one, under one address."""
+
+    servers: list[Server]
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        """The address that names all of them."""
+        hosts = ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
+        return self.servers[0].url("postgres").replace(f"127.0.0.1:{self.servers[0].port}", hosts)
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Three servers in a row, each following the one before."""
+    request.getfixturevalue("clones")  # says loudly when there is no PostgreSQL, or fails where it must be
+    servers = [postgres.start_primary()]
+    try:
+        for _ in range(2):
+            servers.append(postgres.follow(servers[-1]))
+        yield Cluster(servers)
+    finally:
+        for server in servers:
+            thaw(server)
+        postgres.remove(*reversed(servers))
+
+
+def freeze(server: Server) -> None:
+    """Stops every process of the server, as a paused virtual machine; its kernel still answers."""
+    _signal(server, signal.SIGSTOP)
+
+
+def thaw(server: Server) -> None:
+    """Wakes the server's processes."""
+    _signal(server, signal.SIGCONT)
+
+
+def _signal(server: Server, number: signal.Signals) -> None:
+    """Signals the postmaster, which then makes no new process, and its children."""
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(server.pid, number)
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text("ascii")
+        for child in children.split():
+            os.kill(int(child), number)
+
+
+@contextlib.asynccontextmanager
+async def superuser(server: Server) -> AsyncIterator[Any]:
+    """A connection past the service."""
+    connection: Any = await asyncpg.connect(server.url("postgres"))
+    try:
+        yield connection
+    finally:
+        connection.terminate()
+
+
+async def wait_for_standby(server: Server) -> None:
+    """From now on commits wait for the server's standby, which follows it."""
+    async with superuser(server) as connection:
+        await connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        await connection.execute("SELECT pg_reload_conf()")
+
+        async def is_followed() -> Any:
+            return await connection.fetchval("SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'")
+
+        await eventually(is_followed)
+
+
+@dataclass
+class Writer:
+    """Writes numbers, one after the other, and remembers which were acknowledged."""
+
+    engine: PostgresEngine
+    clock: FakeClock
+    acknowledged: list[int] = field(default_factory=list)
+    tried: int = 0
+
+    async def write(self) -> None:
+        """Writes the next number. Raises Unavailable."""
+        self.tried = number = self.tried + 1
+
+        async def insert(tx: Tx) -> None:
+            await tx.execute("INSERT INTO numbers VALUES (:number)", {"number": number})
+
+        await self.engine.write(self.clock.now(), insert)
+        self.acknowledged.append(number)
+
+    async def goes_on(self) -> float:
+        """Seconds until a write is acknowledged."""
+        begun = CLOCK.monotonic()
+
+        async def is_written() -> bool:
+            with contextlib.suppress(Unavailable):
+                await self.write()
+                return True
+            return False
+
+        await eventually(is_written)
+        return CLOCK.monotonic() - begun
+
+    async def assert_kept(self, server: Server) -> None:
+        """Every acknowledged number is there once, and no number twice."""
+        async with superuser(server) as connection:
+            numbers = [row["number"] for row in await connection.fetch("SELECT number FROM numbers")]
+        assert len(numbers) == len(set(numbers))
+        assert set(self.acknowledged) <= set(numbers)
+
+
+async def test_each_fault_of_a_primary_loses_nothing_and_is_left_behind(
+    cluster: Cluster, clock: FakeClock
+) -> None:
+    """An unreplicated commit, a read-only, a frozen and a killed primary; one address names all servers."""
+    first, second, third = cluster.servers
+    await migrate(first.url("postgres"), START)
+    async with superuser(first) as connection:
+        await connection.execute("CREATE TABLE numbers (number bigint); GRANT ALL ON numbers TO steward_app")
+    await wait_for_standby(first)
+    engine = await PostgresEngine.open(
+        cluster.url, size=3, clock=clock, test=True, deadline=3.0, on_lost=cluster.lost.append
+    )
+    writer = Writer(engine, clock)
+    try:
+        await asyncio.gather(*[writer.goes_on() for _ in range(3)])  # three connections
+        await _an_unreplicated_commit_is_no_success(first, second, writer)
+        assert cluster.lost[-1:] == ["not_replicated"]
+        await _a_read_only_primary_is_left(first, writer)
+        assert cluster.lost[-1:] == ["read_only"]
+        freeze(first)
+        with pytest.raises(Unavailable):
+            await writer.write()
+        assert cluster.lost[-1:] == ["deadline"]
+        await asyncio.to_thread(postgres.promote, second)
+        assert await writer.goes_on() < BACK_WITHIN
+        await wait_for_standby(second)
+        await asyncio.gather(*[writer.goes_on() for _ in range(3)])
+        postgres.kill(second)
+        with pytest.raises(Unavailable):
+            await writer.write()
+        await asyncio.to_thread(postgres.promote, third)
+        assert await writer.goes_on() < BACK_WITHIN
+        await writer.assert_kept(third)
+    finally:
+        await engine.close()
+
+
+async def _an_unreplicated_commit_is_no_success(primary: Server, standby: Server, writer: Writer) -> None:
+    """PostgreSQL answers a cancelled wait for the standby with success and a warning: it counts as lost."""
+    freeze(standby)
+    waiting = asyncio.create_task(writer.write())
+    async with superuser(primary) as connection:
+
+        async def is_cancelled() -> Any:
+            return await connection.fetchval(
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            )
+
+        await eventually(is_cancelled)
+    with pytest.raises(Unavailable):
+        await waiting
+    thaw(standby)
+    await writer.goes_on()
+
+
+async def _a_read_only_primary_is_left(primary: Server, writer: Writer) -> None:
+    """Its connections are closed, none is made again while it refuses writes, and then all goes on."""
+    async with superuser(primary) as connection:
+        for value in ("on", "off"):
+            await connection.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
+            await connection.execute("SELECT pg_reload_conf()")
+            if value == "off":
+                break
+
+            async def is_refused() -> bool:
+                try:
+                    await writer.write()
+                except Unavailable:
+                    return True
+                return False
+
+            await eventually(is_refused)
+            await connection.execute("SET default_transaction_read_only = off")
+    await writer.goes_on()
+
+
+async def test_a_host_that_does_not_exist_costs_one_try(postgresql_url: str, clock: FakeClock) -> None:
+    """The next host of the address serves."""
+    host = postgresql_url.partition("@")[2].partition("/")[0]
+    url = postgresql_url.replace(f"@{host}/", f"@127.0.0.1:1,{host}/")
+    engine = await PostgresEngine.open(url, size=1, clock=clock, test=True)
+    try:
+        async with asyncio.timeout(5):
+            assert await engine.read(clock.now(), _one) == 1
+    finally:
+        await engine.close()
+
+
+async def _one(tx: Tx) -> int:
+    row = await tx.first("SELECT 1 AS one")
+    assert row is not None
+    return int(row["one"])
