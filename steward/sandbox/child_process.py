@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from typing import IO, Final, NamedTuple, SupportsIndex
+from typing import IO, Final, NamedTuple, SupportsIndex, cast
 
 from steward.sandbox.protocol import FRAME_BYTES, HEADER
 
@@ -46,6 +46,37 @@ class _CountingReader(asyncio.StreamReader):
         return data
 
 
+class PipeEnd:
+    """This process's end of a pipe, whose descriptor is closed once.
+
+    libuv closes the descriptor of a transport, and uvloop then closes the file that it was given as well.
+    Between the two another thread may have opened a file of its own under the same number, which would then
+    be closed under it. asyncio's own loop closes the file alone.
+    """
+
+    def __init__(self, file: IO[bytes] | None) -> None:
+        if file is None:
+            raise OSError(os.strerror(32))
+        self._descriptor = os.dup(file.fileno())
+        self._is_open = True
+        file.close()
+
+    def fileno(self) -> int:
+        """The number of the descriptor."""
+        return self._descriptor
+
+    def hand_to(self, loop: asyncio.AbstractEventLoop) -> IO[bytes]:
+        """Returns itself for a transport of the loop; from then on one of the two closes the descriptor."""
+        self._is_open = isinstance(loop, asyncio.BaseEventLoop)
+        return cast("IO[bytes]", self)
+
+    def close(self) -> None:
+        """Closes the descriptor, unless it is closed or the loop does it."""
+        if self._is_open:
+            self._is_open = False
+            os.close(self._descriptor)
+
+
 class ChildProcess:
     """A process that answers frames. asyncio's own ones hang when their start is cancelled halfway."""
 
@@ -53,6 +84,7 @@ class ChildProcess:
         self, process: subprocess.Popen[bytes], reader: _CountingReader, frame_bytes: int = FRAME_BYTES
     ) -> None:
         self._process = process
+        self._output, self._input = PipeEnd(process.stdout), PipeEnd(process.stdin)
         self._frame_bytes = frame_bytes
         self._reader = reader
         self._writer: asyncio.StreamWriter | None = None
@@ -71,10 +103,10 @@ class ChildProcess:
         try:
             reader = child._reader
             child._read_transport, _ = await loop.connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), _pipe(process.stdout)
+                lambda: asyncio.StreamReaderProtocol(reader), child._output.hand_to(loop)
             )
             write_transport, protocol = await loop.connect_write_pipe(
-                asyncio.streams.FlowControlMixin, _pipe(process.stdin)
+                asyncio.streams.FlowControlMixin, child._input.hand_to(loop)
             )
             child._writer = asyncio.StreamWriter(write_transport, protocol, None, loop)
         except BaseException:
@@ -154,9 +186,9 @@ class ChildProcess:
             if transport is not None:
                 transport.close()
         if self._read_transport is None:
-            _pipe(self._process.stdout).close()
+            self._output.close()
         if self._writer is None:
-            _pipe(self._process.stdin).close()
+            self._input.close()
 
 
 def _open_process(command: Sequence[str], folder: str) -> subprocess.Popen[bytes]:
@@ -171,9 +203,3 @@ def _open_process(command: Sequence[str], folder: str) -> subprocess.Popen[bytes
         process_group=0,  # a signal from the terminal is the service's; its session: yield_to_others
         bufsize=0,
     )
-
-
-def _pipe(end: IO[bytes] | None) -> IO[bytes]:
-    if end is None:
-        raise OSError(os.strerror(32))
-    return end

@@ -11,11 +11,11 @@ import _quickjs as quickjs  # the package around it starts a thread, which a chi
 from steward.sandbox.protocol import CRASHED, MEMORY, MIB, TIMEOUT, Stopped, stopped
 from steward.sandbox.zones import Zones
 
-MEMORY_BYTES: Final = 128 * MIB
-STACK_BYTES: Final = MIB
-EXPRESSION_SECONDS: Final = 1
-SCRIPT_SECONDS: Final = 10
-BLOCK_ITEMS: Final = 100
+_MEMORY_BYTES: Final = 128 * MIB
+_STACK_BYTES: Final = MIB
+_EXPRESSION_SECONDS: Final = 1
+_SCRIPT_SECONDS: Final = 10
+_BLOCK_ITEMS: Final = 100
 _FILES_BEFORE_LUXON: Final = 8  # files that come before the date library, which finds Intl there
 _MAX_JOBS: Final = 1_000_000
 _LINE_PADDING: Final = "\n" * 100_000  # lines of our own, told from those of a script (js/11_scripts.js)
@@ -81,8 +81,8 @@ class JavaScriptEngine:
     ) -> None:
         self._zones = zones
         self._context = quickjs.Context()
-        self._context.set_memory_limit(MEMORY_BYTES)
-        self._context.set_max_stack_size(STACK_BYTES)
+        self._context.set_memory_limit(_MEMORY_BYTES)
+        self._context.set_max_stack_size(_STACK_BYTES)
         self._context.eval(sources.text(dates, modules))
         names = json.loads(self._context.eval("JSON.stringify(Object.keys($own$))"))
         self._functions: dict[str, Callable[..., Any]] = {
@@ -173,11 +173,11 @@ class JavaScript:
     def _evaluate(self, request: dict[str, Any], payload: str) -> Iterator[object]:
         """Blocks of items; between two of them the clock begins anew."""
         engine = self._expressions
-        engine.limit(SCRIPT_SECONDS)
+        engine.limit(_SCRIPT_SECONDS)
         engine.call("begin", payload)
-        engine.limit(EXPRESSION_SECONDS)
-        for start in range(0, int(request["places"]), BLOCK_ITEMS):
-            end = min(start + BLOCK_ITEMS, int(request["places"]))
+        engine.limit(_EXPRESSION_SECONDS)
+        for start in range(0, int(request["places"]), _BLOCK_ITEMS):
+            end = min(start + _BLOCK_ITEMS, int(request["places"]))
             yield _parsed(engine.with_time_zones(partial(engine.call, "evaluateBlock", start, end)))
 
     def _script(self, request: dict[str, Any], payload: str) -> Iterator[object]:
@@ -189,7 +189,7 @@ class JavaScript:
             dates=any(name in text for name in _DATES),
             modules=any(name in text for name in _MODULE_NAMES),
         )
-        engine.limit(SCRIPT_SECONDS)
+        engine.limit(_SCRIPT_SECONDS)
 
         def act() -> str:
             engine.call("begin", payload)
@@ -219,9 +219,9 @@ class JavaScript:
             yield {"failed": answer, "thrown": end == "failed", **reply}
 
     def _check(self, request: dict[str, Any], payload: str) -> Iterator[object]:
-        self._expressions.limit(SCRIPT_SECONDS)
+        self._expressions.limit(_SCRIPT_SECONDS)
         yield _parsed(self._expressions.call("checkAll", payload))
 
     def _match(self, request: dict[str, Any], payload: str) -> Iterator[object]:
-        self._expressions.limit(EXPRESSION_SECONDS)
+        self._expressions.limit(_EXPRESSION_SECONDS)
         yield _parsed(self._expressions.call("matchAll", payload))

@@ -10,7 +10,7 @@ from typing import Final
 
 from steward.sandbox.protocol import MIB
 
-LIMITS: Final = (
+_LIMITS: Final = (
     (resource.RLIMIT_AS, 1024 * MIB),
     (resource.RLIMIT_CPU, 30),
     (resource.RLIMIT_NOFILE, 16),
@@ -66,7 +66,7 @@ _X32_BIT: Final = 0x40000000
 
 def set_resource_limits() -> None:
     """Sets the resource limits; a limit that is lower already stays."""
-    for kind, value in LIMITS:
+    for kind, value in _LIMITS:
         _, hard = resource.getrlimit(kind)
         allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(kind, (allowed, allowed))

@@ -13,10 +13,10 @@ from liquid.exceptions import LiquidError, LiquidTypeError
 from steward.sandbox.liquid_filters import dates, hashes, money
 from steward.sandbox.protocol import MIB
 
-LOOPS: Final = 100_000
-DEPTH: Final = 30
-RANGE: Final = 10_000
-TEXT_BYTES: Final = MIB
+_LOOPS: Final = 100_000
+_DEPTH: Final = 30
+_RANGE: Final = 10_000
+_TEXT_BYTES: Final = MIB
 # Tags that load other texts.
 _REMOVED_TAGS: Final = ("include", "render")
 
@@ -78,11 +78,11 @@ class _Echo(EchoTag):
 class _LimitedEnvironment(Environment):
     """Liquid with every limit set, no files, no clock of its own."""
 
-    context_depth_limit = DEPTH
-    block_nesting_limit = DEPTH
-    loop_iteration_limit = LOOPS
-    local_namespace_limit = TEXT_BYTES
-    output_stream_limit = TEXT_BYTES
+    context_depth_limit = _DEPTH
+    block_nesting_limit = _DEPTH
+    loop_iteration_limit = _LOOPS
+    local_namespace_limit = _TEXT_BYTES
+    output_stream_limit = _TEXT_BYTES
     template_class = _LiquidTemplate
 
     def __init__(self) -> None:
@@ -101,10 +101,10 @@ def _guarded(filter_function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that takes no range and gives no text past the limits."""
 
     def guarded(*arguments: Any, **keywords: Any) -> Any:
-        if any(isinstance(value, range) and len(value) > RANGE for value in arguments):
-            raise LiquidTypeError(f"a range has at most {RANGE} numbers here", token=None)
+        if any(isinstance(value, range) and len(value) > _RANGE for value in arguments):
+            raise LiquidTypeError(f"a range has at most {_RANGE} numbers here", token=None)
         filtered = filter_function(*arguments, **keywords)
-        if isinstance(filtered, str) and len(filtered) > TEXT_BYTES:
+        if isinstance(filtered, str) and len(filtered) > _TEXT_BYTES:
             raise LiquidTypeError("the text is too long", token=None)
         return filtered
 

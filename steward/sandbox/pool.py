@@ -46,16 +46,16 @@ Owner: TypeAlias = tuple[str, str]
 JAVASCRIPT: Final = "javascript"
 LIQUID: Final = "liquid"
 FILES: Final = "files"
-BARE: Final = "bare"  # without an engine: only reports its isolation, and starts in a tenth of the time
-START_SECONDS: Final = 30.0
+_BARE: Final = "bare"  # without an engine: only reports its isolation, and starts in a tenth of the time
+_START_SECONDS: Final = 30.0
 _MAX_REMEMBERED_TURNS: Final = 1000
 # A child's CPU time is limited for its life: one that has used this much serves nobody any more.
-CPU_SECONDS: Final = 12.0
-MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts
+_CPU_SECONDS: Final = 12.0
+_MESSAGE_SECONDS: Final = 120.0  # wall time of a message in all, whatever its parts
 # A part's time is CPU time of its child, so that a busy machine stops no innocent script; in wall time it may
 # take this many times as long.
 WALL_TIME_FACTOR: Final = 6
-YIELD_SECONDS: Final = 0.5  # a part that has used this much of a core lets everything else go first
+_YIELD_SECONDS: Final = 0.5  # a part that has used this much of a core lets everything else go first
 _POLL_SECONDS: Final = 0.1
 _ROOT = Path(__file__).parents[2]
 
@@ -149,9 +149,9 @@ class SandboxPool:
         reusable, clock = False, _Clock(child.process)
         try:
             exchange = _exchange(child.process, compact(request), payload, seconds)
-            answer = await asyncio.wait_for(exchange, MESSAGE_SECONDS)
+            answer = await asyncio.wait_for(exchange, _MESSAGE_SECONDS)
             child.cpu_seconds += clock.spent()
-            reusable = child.cpu_seconds < CPU_SECONDS
+            reusable = child.cpu_seconds < _CPU_SECONDS
             return answer
         except TimeoutError as end:
             raise stopped(TIMEOUT) from end
@@ -164,7 +164,7 @@ class SandboxPool:
             self._wake_waiting()
             self._keep_spare(kind)
 
-    async def probe_isolation(self, kind: str = BARE) -> Isolation:
+    async def probe_isolation(self, kind: str = _BARE) -> Isolation:
         """Starts a child and returns the isolation that it reports. Raises Stopped."""
         process = await _spawn_process(kind, self._working_folder())
         try:
@@ -313,7 +313,7 @@ def _folders() -> Sequence[str]:
 
 async def _await_ready(process: ChildProcess, kind: str) -> _Child:
     try:
-        ready_frame = await asyncio.wait_for(process.frame(NO_NONCE), START_SECONDS)
+        ready_frame = await asyncio.wait_for(process.frame(NO_NONCE), _START_SECONDS)
         if ready_frame.kind != READY:
             raise BadFrame
         isolation = Isolation(**json.loads(ready_frame.body))
@@ -355,7 +355,7 @@ async def _next_frame(process: ChildProcess, nonce: bytes, seconds: float) -> Fr
             spent = clock.spent()
             if spent >= seconds or clock.wall() >= WALL_TIME_FACTOR * seconds:
                 raise TimeoutError
-            if spent >= YIELD_SECONDS:
+            if spent >= _YIELD_SECONDS:
                 process.lower_priority()
         return reading.result()
     finally:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -12,13 +12,15 @@ from steward.model.ids import ChangeId, IntegrationId
 from steward.model.json import JsonValue
 from steward.model.run import Counts
 from steward.model.undo import (
+    CHANGED_SINCE,
+    Chain,
     ChangeVerdict,
     Found,
     Original,
     Seek,
     Sought,
     UndoSource,
-    ValueNow,
+    ValuesNow,
     WrittenPart,
     chains,
     verdicts,
@@ -42,8 +44,9 @@ _OUTCOMES: Mapping[str, Outcome] = {"unchanged": Outcome.UNCHANGED, "left": Outc
 class FoundValues(StepOutput, frozen=True):
     """What the first step hands on: the parts that were written, and what was read of them.
 
-    `parts` holds the numbers of the written parts of each change, `values` and `sought` what was found of the
-    newest part of each chain, all by the id of the change; `cannot` counts what cannot be undone.
+    `parts` holds the numbers of the written parts of each change, `values` what was read of the newest part
+    of each chain, `sought` what was looked up, all by the id of the change; `cannot` counts what cannot be
+    undone.
     """
 
     parts: list[tuple[str, list[int]]] = msgspec.field(default_factory=list)
@@ -66,43 +69,70 @@ class _Undo:
         return self.originals[each.change].change.id
 
 
+@dataclass(slots=True)
+class _ToRead:
+    """What is read of one account: the newest part of each chain, and the parts that newer ones overwrote."""
+
+    newest: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
+    overwritten: dict[tuple[int, int], WrittenPart] = field(default_factory=dict)
+
+    def add(self, chain: Chain) -> None:
+        """Adds the parts of a chain."""
+        newest, *older = chain.parts
+        self.newest[newest.place] = newest
+        self.overwritten |= {each.place: each for each in older}
+
+
 async def read(ctx: StepContext) -> StepResult:
     """Reads the value of the newest part of each chain again, and looks up ids and digests."""
     run = await _source(ctx).original_run()
     originals = [original for original in run.originals if original.numbers]
     undo = _Undo(originals, _written(ctx, originals))
-    newest: dict[IntegrationId, list[WrittenPart]] = defaultdict(list)
+    by_account: dict[IntegrationId, _ToRead] = defaultdict(_ToRead)
     for chain in chains(undo.written):
-        newest[chain[0].part.integration_id].append(chain[0])
+        by_account[chain.parts[0].part.integration_id].add(chain)
     found = FoundValues(
         parts=[(original.change.id, list(original.numbers)) for original in originals],
         cannot=run.cannot,
     )
-    for integration, parts in newest.items():
-        await _read_account(_account(ctx, integration), parts, undo, found)
-    count = len({each.part.target for parts in newest.values() for each in parts})
+    for integration, to_read in by_account.items():
+        await _read_account(_account(ctx, integration), to_read, undo, found)
+    count = len({each.part.target for to_read in by_account.values() for each in to_read.newest.values()})
     objects = "1 object" if count == 1 else f"{count} objects"
     return found.as_result(f"Read {objects} again", read=count)
 
 
-async def _read_account(
-    account: AccountAccess, parts: Sequence[WrittenPart], undo: _Undo, found: FoundValues
-) -> None:
-    seekers = [each for each in parts if isinstance(each.inverse, Seek)]
-    answers = await account.reader.seek([each.part for each in seekers]) if seekers else []
-    looked_up: set[tuple[int, int]] = set()
-    for each, answer in zip(seekers, answers, strict=True):
-        words, wires, note = _stored(answer)
-        found.sought.append((undo.id_of(each), each.number, words, wires, note))
-        if isinstance(answer, Found):  # found as it was written
-            looked_up.add((each.change, each.number))
-            found.values.append((undo.id_of(each), each.number, each.part.after, False))
-    others = [each for each in parts if (each.change, each.number) not in looked_up]
+async def _read_account(account: AccountAccess, to_read: _ToRead, undo: _Undo, found: FoundValues) -> None:
+    looked_up = await _look_up(account, list(to_read.newest.values()), undo, found)
+    overwritten = [each for place, each in to_read.overwritten.items() if place not in to_read.newest]
+    await _look_up(account, overwritten, undo, found, is_overwritten=True)
+    for place in looked_up:  # found as it was written
+        each = to_read.newest.pop(place)
+        found.values.append((undo.id_of(each), each.number, each.part.after, False))
+    others = list(to_read.newest.values())
     for start in range(0, len(others), _READ_TOGETHER):
         page = others[start : start + _READ_TOGETHER]
         values = await account.reader.current([each.part for each in page])
         for each, now in zip(page, values, strict=True):
             found.values.append((undo.id_of(each), each.number, now.value, now.is_gone))
+
+
+async def _look_up(
+    account: AccountAccess,
+    parts: Sequence[WrittenPart],
+    undo: _Undo,
+    found: FoundValues,
+    *,
+    is_overwritten: bool = False,
+) -> list[tuple[int, int]]:
+    """Stores what the look-ups of the parts gave, and returns which parts they found."""
+    seekers = [each for each in parts if isinstance(each.inverse, Seek)]
+    if not seekers:
+        return []
+    answers = await account.reader.seek([each.part for each in seekers], is_overwritten=is_overwritten)
+    for each, answer in zip(seekers, answers, strict=True):
+        found.sought.append((undo.id_of(each), each.number, *_stored(answer)))
+    return [each.place for each, answer in zip(seekers, answers, strict=True) if isinstance(answer, Found)]
 
 
 def _stored(answer: Sought) -> tuple[str | None, list[dict[str, JsonValue]], str | None]:
@@ -118,10 +148,11 @@ async def put_back(ctx: StepContext) -> StepResult:
     originals = [replace(by_id[ChangeId(change)], numbers=tuple(numbers)) for change, numbers in found.parts]
     written = _written(ctx, originals)
     index = {original.change.id: number for number, original in enumerate(originals)}
-    now = {
-        (index[ChangeId(change)], number): ValueNow(value, is_gone)
-        for change, number, value, is_gone in found.values
-    }
+    parts = {each.place: each.part for each in written}
+    now: dict[tuple[int, int], ValuesNow] = {}
+    for change, number, value, is_gone in found.values:
+        place = index[ChangeId(change)], number
+        now[place] = ValuesNow({} if is_gone else _values(ctx, parts[place], value), is_gone)
     sought = {
         (index[ChangeId(change)], number): _sought(words, wires, note)
         for change, number, words, wires, note in found.sought
@@ -136,6 +167,9 @@ async def put_back(ctx: StepContext) -> StepResult:
     memory: list[MemoryWrite] = []
     for number in sorted(judged, reverse=True):
         verdict, position = judged[number], len(proposals)
+        if verdict.words == CHANGED_SINCE:
+            values = [now[number, part].values for part in originals[number].numbers if (number, part) in now]
+            verdict = replace(verdict, words=_with_values(CHANGED_SINCE, values))
         proposals.append(_proposal(run.began, originals[number].change, verdict))
         if verdict.kind in _OUTCOMES:
             known[position] = _OUTCOMES[verdict.kind]
@@ -161,11 +195,14 @@ def _written(ctx: StepContext, originals: Sequence[Original]) -> list[WrittenPar
     for index, original in enumerate(originals):
         for number in original.numbers:
             part = original.change.proposal.parts[number - 1]
-            operation = _account(ctx, part.integration_id).changes[part.operation]
-            written.append(
-                WrittenPart(index, number, part, operation.inverse(part), operation.value_key(part))
-            )
+            inverse = _account(ctx, part.integration_id).changes[part.operation].inverse(part)
+            before, after = _values(ctx, part, part.before), _values(ctx, part, part.after)
+            written.append(WrittenPart(index, number, part, inverse, before, after))
     return written
+
+
+def _values(ctx: StepContext, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
+    return _account(ctx, part.integration_id).changes[part.operation].values(part, value)
 
 
 def _sought(words: str | None, wires: Iterable[Mapping[str, JsonValue]], note: str | None) -> Sought:
@@ -188,6 +225,22 @@ def _proposal(began: str, change: Change, verdict: ChangeVerdict) -> Proposal:
         message=" ".join(word for word in words if word) or None,
         undo_of=change.id,
     )
+
+
+def _with_values(words: str, found: Sequence[Mapping[str, JsonValue]]) -> str:
+    """Adds what the values of a change are now, where they are few and short."""
+    shown = [text for values in found for value in values.values() for text in _texts(value)]
+    listed = ", ".join(dict.fromkeys(shown))
+    return f"{words} It is {listed} now." if 0 < len(listed) <= _SHOWN_CHARACTERS else words
+
+
+def _texts(value: JsonValue) -> list[str]:
+    """Returns the texts and numbers of a value as an operation reads it; yes or no says nothing alone."""
+    if isinstance(value, Mapping):
+        return [text for each in value.values() for text in _texts(each)]
+    if isinstance(value, list | tuple):
+        return [text for each in value for text in _texts(each)]
+    return [] if value is None or isinstance(value, bool) or value == "" else [str(value)]
 
 
 def _action(original: Action, parts: Sequence[Part]) -> Action:

@@ -3,14 +3,14 @@
 from collections.abc import Collection, Iterable
 
 
-def fold_tags(tags: Iterable[str]) -> frozenset[str]:
+def _fold_tags(tags: Iterable[str]) -> frozenset[str]:
     """Returns tags as they are compared."""
     return frozenset(tag.strip().casefold() for tag in tags)
 
 
 def has_any_tag(present: Iterable[str], tags: Iterable[str]) -> bool:
     """Says whether one of `tags` is among those present."""
-    return bool(fold_tags(present) & fold_tags(tags))
+    return bool(_fold_tags(present) & _fold_tags(tags))
 
 
 def with_tag(present: Collection[str], tag: str) -> tuple[str, ...]:
@@ -20,5 +20,5 @@ def with_tag(present: Collection[str], tag: str) -> tuple[str, ...]:
 
 def without_tags(present: Iterable[str], tags: Iterable[str]) -> tuple[str, ...]:
     """Returns the whole list without `tags`, sorted."""
-    removed = fold_tags(tags)
+    removed = _fold_tags(tags)
     return tuple(sorted(tag for tag in present if tag.strip().casefold() not in removed))

@@ -164,11 +164,11 @@ async def test_a_child_has_no_rights_and_shares_its_user_with_nobody() -> None:
 WITHOUT_SYS_ADMIN = """
 import asyncio, ctypes, json, sys
 from pathlib import Path
-from steward.sandbox.pool import BARE, SandboxPool
+from steward.sandbox.pool import _BARE, SandboxPool
 assert ctypes.CDLL(None).prctl(24, 21, 0, 0, 0) == 0  # PR_CAPBSET_DROP, CAP_SYS_ADMIN
 async def main():
     children = SandboxPool(1)
-    child = await children._start(BARE)
+    child = await children._start(_BARE)
     status = Path(f"/proc/{child.process.pid}/status").read_text()
     print(json.dumps([child.isolation.unprivileged, status]))
     await children.close()

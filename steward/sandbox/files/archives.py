@@ -16,7 +16,7 @@ _TOO_LARGE = "The archive unpacks to more than 20 MiB. Unpack it outside, and us
 
 def unzip(content: bytes, options: dict[str, Any]) -> object:
     """Returns the files of an archive as [name, base64], folders left out."""
-    archive = opened(content)
+    archive = _opened(content)
     entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     if len(entries) > MAX_ENTRIES:
         raise FileProblem(f"The archive has more than {MAX_ENTRIES} files. Use smaller archives.")
@@ -31,7 +31,7 @@ def unzip(content: bytes, options: dict[str, Any]) -> object:
     return files
 
 
-def opened(content: bytes) -> zipfile.ZipFile:
+def _opened(content: bytes) -> zipfile.ZipFile:
     """Opens an archive. Raises FileProblem for what is none."""
     try:
         return zipfile.ZipFile(io.BytesIO(content))
@@ -41,7 +41,7 @@ def opened(content: bytes) -> zipfile.ZipFile:
 
 def check_size(content: bytes) -> None:
     """Raises FileProblem for a packed document that unpacks to more than 128 MiB."""
-    archive = opened(content)
+    archive = _opened(content)
     room = UNPACKED_BYTES
     for entry in archive.infolist():
         room -= entry.file_size

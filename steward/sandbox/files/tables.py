@@ -14,7 +14,7 @@ from steward.sandbox.files.archives import check_size
 from steward.sandbox.files.problems import FileProblem
 from steward.sandbox.files.texts import BOM, decoded, write_text
 
-NO_EXTRA: Final = "Spreadsheet files need the extra “files” of this installation. Ask its operator."
+_NO_EXTRA: Final = "Spreadsheet files need the extra “files” of this installation. Ask its operator."
 # What a spreadsheet program would run: https://owasp.org/www-community/attacks/CSV_Injection
 _RUNS = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?[\d\s().,/:-]*$")
@@ -106,7 +106,7 @@ def read_sheet(content: bytes, options: dict[str, Any]) -> object:
     try:
         import python_calamine as calamine
     except ImportError as error:
-        raise FileProblem(NO_EXTRA) from error
+        raise FileProblem(_NO_EXTRA) from error
     if content[:2] == b"PK":
         check_size(content)
     try:
@@ -184,7 +184,7 @@ def write_xlsx(rows: Any, options: dict[str, Any]) -> bytes:
     try:
         import xlsxwriter
     except ImportError as error:
-        raise FileProblem(NO_EXTRA) from error
+        raise FileProblem(_NO_EXTRA) from error
     out = io.BytesIO()
     settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
     workbook = xlsxwriter.Workbook(out, settings)

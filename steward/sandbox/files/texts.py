@@ -40,7 +40,7 @@ _BOMS = {"utf-8": codecs.BOM_UTF8, "utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be"
 BOM: Final = "\ufeff"
 
 
-def codec_of(options: dict[str, Any]) -> str:
+def _codec_of(options: dict[str, Any]) -> str:
     """Returns the codec of the option `encoding`, UTF-8 without one. Raises FileProblem."""
     name = str(options.get("encoding") or "utf8")
     codec = ENCODINGS.get(re.sub(r"[-_ ]", "", name.lower()))
@@ -51,7 +51,7 @@ def codec_of(options: dict[str, Any]) -> str:
 
 def decoded(content: bytes, options: dict[str, Any]) -> str:
     """Returns the text of a file. Raises FileProblem for bytes that are no text of its encoding."""
-    codec = codec_of(options)
+    codec = _codec_of(options)
     try:
         return content.decode(codec)
     except UnicodeDecodeError as error:
@@ -80,7 +80,7 @@ def _no_constant(name: str) -> object:
 
 def write_text(text: Any, options: dict[str, Any]) -> bytes:
     """Encodes a text; with `bom` a byte-order mark comes first."""
-    codec = codec_of(options)
+    codec = _codec_of(options)
     try:
         encoded = str(text).encode(codec)
     except UnicodeEncodeError as error:

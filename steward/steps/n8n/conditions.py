@@ -274,7 +274,7 @@ def is_known_comparison(kind: str, operation: str) -> bool:
 _SLASHED = re.compile(r"/(.*)/([a-z]*)\Z", re.DOTALL)
 
 
-def split_pattern(pattern: str) -> tuple[str, str]:
+def _split_pattern(pattern: str) -> tuple[str, str]:
     """Splits a pattern, `/…/flags` or plain, into the pattern and its flags."""
     match = _SLASHED.match(pattern)
     return (match[1], match[2]) if match else (pattern, "")
@@ -282,7 +282,7 @@ def split_pattern(pattern: str) -> tuple[str, str]:
 
 def compiled(pattern: str) -> Any:
     """Compiles the pattern with google-re2; returns None if re2 does not support it."""
-    body, flags = split_pattern(pattern)
+    body, flags = _split_pattern(pattern)
     options = re2.Options()
     options.case_sensitive = "i" not in flags
     options.log_errors = False
@@ -319,5 +319,5 @@ async def hard_patterns(
     hard = [pair for pair in dict.fromkeys(pairs) if compiled(pair[0]) is None or _reads_otherwise(*pair)]
     if not hard:
         return {}
-    answers = await evaluator.matches([(*split_pattern(pattern), text) for pattern, text in hard])
+    answers = await evaluator.matches([(*_split_pattern(pattern), text) for pattern, text in hard])
     return {pair: answer for pair, answer in zip(hard, answers, strict=True) if answer is not None}

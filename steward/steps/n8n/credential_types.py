@@ -52,11 +52,12 @@ gmailOAuth2 oauth2 - gmail.googleapis.com www.googleapis.com
 googleAdsOAuth2Api oauth2 - googleads.googleapis.com
 googleAnalyticsOAuth2 oauth2 - analyticsdata.googleapis.com analyticsreporting.googleapis.com
 googleCalendarOAuth2Api oauth2 - www.googleapis.com
-googleDocsOAuth2Api oauth2 - docs.googleapis.com
+googleDocsOAuth2Api oauth2 - docs.googleapis.com www.googleapis.com
 googleDriveOAuth2Api oauth2 - www.googleapis.com
 googleOAuth2Api oauth2 - *.googleapis.com
 googlePalmApi header x-goog-api-key generativelanguage.googleapis.com
 googleSheetsOAuth2Api oauth2 - sheets.googleapis.com
+googleTasksOAuth2Api oauth2 - tasks.googleapis.com
 groqApi bearer - api.groq.com
 hubspotApi query hapikey api.hubapi.com
 hubspotAppToken bearer - api.hubapi.com
@@ -83,6 +84,7 @@ microsoftTeamsOAuth2Api oauth2 - graph.microsoft.com
 microsoftGraphOAuth2Api oauth2 - graph.microsoft.com
 mistralCloudApi bearer - api.mistral.ai
 mondayComApi header Authorization api.monday.com
+n8nApi header X-N8N-API-KEY -
 nocoDbApiToken header xc-token -
 notionApi bearer - api.notion.com
 notionOAuth2Api oauth2 - api.notion.com
@@ -105,7 +107,7 @@ slackApi bearer - slack.com files.slack.com
 slackOAuth2Api oauth2 - slack.com files.slack.com
 spotifyOAuth2Api oauth2 - api.spotify.com
 stripeApi bearer - api.stripe.com
-supabaseApi header apikey *.supabase.co
+supabaseApi custom - *.supabase.co
 todoistApi bearer - api.todoist.com
 todoistOAuth2Api oauth2 - api.todoist.com
 trelloApi custom - api.trello.com

@@ -59,7 +59,7 @@ def search_of(fields: ServiceFields) -> dict[str, Any]:
     query = {
         "q": " and ".join(_conditions(fields, chosen)) or None,
         "fields": item_fields,
-        "pageSize": "1000" if fields.flag("returnAll") else str(min(limit_of(fields), 1000)),
+        "pageSize": "1000" if fields.flag("returnAll") else str(min(_limit_of(fields), 1000)),
         "includeItemsFromAllDrives": "true",
         **SHARED,
     }
@@ -69,7 +69,7 @@ def search_of(fields: ServiceFields) -> dict[str, Any]:
     return query | ({"corpora": "user"} if drive == _MY_DRIVE else {"corpora": "drive", "driveId": drive})
 
 
-def limit_of(fields: ServiceFields) -> int:
+def _limit_of(fields: ServiceFields) -> int:
     """Returns how many objects a list reads; 50 is n8n's own."""
     text = fields.text("limit", "50")
     return max(1, int(float(text))) if re.fullmatch(r"\d+(?:\.0+)?", text) else 50

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-DEEPEST = 100
+_DEEPEST = 100
 OPTIONS = frozenset(("bulletMarker", "codeFence", "emDelimiter", "strongDelimiter", "keepDataImages"))
 OPTIONS |= {"maxConsecutiveNewlines", "useLinkReferenceDefinitions", "codeBlockStyle"}
 
@@ -359,7 +359,7 @@ def _with_content(root: LexborNode) -> set[int]:
         children = [child for child in current.iter(include_text=True) if child.tag != "-comment"]
         if _is_content(tag, children):
             with_content.update((current.mem_id, *above))
-        if len(above) > DEEPEST:
+        if len(above) > _DEEPEST:
             raise TooDeep
         inside = (*above, current.mem_id)
         stack += [(child, inside) for child in children]

@@ -5,12 +5,13 @@ See docs/design/imports-accounts.md#http-steps.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from steward.connectors.base.queries import PATH, PathQuery
 from steward.model.json import JsonObject
-from steward.model.removed_secrets import MARKER
+from steward.model.removed_secrets import MARKER, markers_in
 from steward.outbound.errors import CallError
 from steward.outbound.hosts import is_among
 from steward.outbound.response import PlatformResponse
@@ -44,6 +45,8 @@ _NOT_OFFERED = {
     "httpSslAuth": "a certificate of its own",
 }
 _HEADER_ROWS = ("headerParameters.parameters", "headerParametersUi.parameter")
+BODIES = ("bodyParameters", "bodyParametersUi", "jsonBody", "body", "bodyParametersJson")
+_IN_CUSTOM = ("bearer", "header", "query")  # sign-ins that a custom one can hold beside other keys
 _QUERY_ROWS = ("queryParameters.parameters", "queryParametersUi.parameter")
 
 
@@ -52,7 +55,7 @@ def signs_in_to_store(node: NodeDefinition) -> bool:
     return bool(node.get("authentication") == _PREDEFINED and node.get("nodeCredentialType") == _WOO)
 
 
-def credential_of(node: NodeDefinition) -> str | None:
+def _credential_of(node: NodeDefinition) -> str | None:
     """Returns the type of credential the node signs in with; None without a sign-in."""
     authentication = node.get("authentication")
     if authentication in _NONE:
@@ -64,9 +67,9 @@ def credential_of(node: NodeDefinition) -> str | None:
     return _OLDER.get(str(authentication), str(authentication))
 
 
-def needs_account(node: NodeDefinition) -> bool:
+def _needs_account(node: NodeDefinition) -> bool:
     """Whether the node signs in with an account that a person binds."""
-    credential = credential_of(node)
+    credential = _credential_of(node)
     if credential is None:
         keys = _removed_keys(node)
         return bool(keys) and _sign_in_of_keys(keys)[0] != ""
@@ -75,15 +78,18 @@ def needs_account(node: NodeDefinition) -> bool:
 
 def account_to_bind(node: NodeDefinition) -> JsonObject | None:
     """Returns what is proposed for the account: credential type, sign-in, name of the place, hosts."""
-    if not needs_account(node):
+    if not _needs_account(node):
         return None
     host = literal_host(str(node.get("url", node.get("endpoint", ""))))
-    credential = credential_of(node)
+    credential = _credential_of(node)
+    keys = _removed_keys(node)
     if credential is None:
-        sign_in, parameter = _sign_in_of_keys(_removed_keys(node))
+        sign_in, parameter = _sign_in_of_keys(keys)
         known = CredentialType("", sign_in, parameter, ())
     else:
         known = CREDENTIAL_TYPES.get(credential, CredentialType(credential, "", None, ()))
+        if known.sign_in in _IN_CUSTOM and _beside(keys, known.sign_in, known.parameter):
+            known = replace(known, sign_in="custom", parameter=None)
     hosts = list(known.hosts) or ([] if host is None else [host])
     return {
         "credential": credential,
@@ -93,16 +99,44 @@ def account_to_bind(node: NodeDefinition) -> JsonObject | None:
     }
 
 
+def puts_back_keys(parameters: JsonObject, account: Mapping[str, Any]) -> bool:
+    """Whether the proposed account puts every key back that was removed from a request's parameters."""
+    node = NodeDefinition("", 1, parameters, ())
+    keys = _removed_keys(node)
+    if _bodies(node)[1]:
+        return False
+    if account.get("credential") is None:
+        return True
+    if account.get("sign_in") == "custom":
+        return all(place != "path" for place, _ in keys)
+    return not _beside(keys, str(account.get("sign_in")), account.get("name"))
+
+
+def _beside(keys: Sequence[tuple[str, str]], sign_in: str, name: str | None) -> bool:
+    """Whether one of the keys is elsewhere than the sign-in itself puts one."""
+    own = (sign_in, name.lower()) if sign_in in ("header", "query") and name else ("header", "authorization")
+    return any((place, key.lower()) != own for place, key in keys)
+
+
 def _removed_keys(node: NodeDefinition) -> list[tuple[str, str]]:
-    """The headers and query parameters whose value was a key in the file, which was not imported."""
+    """Where the file held keys, which were not imported: place and name, of a body the marker's number."""
     keys = [("header", name) for name in _removed_in(node, _HEADER_ROWS)]
     keys += [("query", name) for name in _removed_in(node, _QUERY_ROWS)]
     keys += [("header", name) for name in _removed_in_json(node, ("jsonHeaders", "headerParametersJson"))]
     keys += [("query", name) for name in _removed_in_json(node, ("jsonQuery", "queryParametersJson"))]
+    keys += [("body", str(number)) for number in sorted(_bodies(node)[0])]
     url = str(node.get("url", node.get("endpoint", "")))
     keys += [("query", name) for name in removed_in_address(url)]
     prefix = _path_before_key(url)
     return keys if prefix is None else [*keys, ("path", prefix)]
+
+
+def _bodies(node: NodeDefinition) -> tuple[frozenset[int], frozenset[int]]:
+    """The numbers of the markers in a body: those that stay as they are, and those that a call may change."""
+    bodies = [node.get(name) for name in BODIES]
+    expressions = [part.partition("}}")[0] for part in str(bodies).split("{{")[1:]]
+    changed = markers_in([code for code in expressions if "(" in code.replace("JSON.stringify(", "")])
+    return markers_in(bodies) - changed, changed
 
 
 def _path_before_key(url: str) -> str | None:
@@ -138,6 +172,8 @@ def _sign_in_of_keys(keys: Sequence[tuple[str, str]]) -> tuple[str, str | None]:
     if len(places) > 1:
         return ("custom" if all(place != "path" for place, _ in places) else ""), None
     [((place, lowered), name)] = places.items()
+    if place == "body":
+        return place, None
     return ("bearer", None) if (place, lowered) == ("header", "authorization") else (place, name)
 
 
@@ -162,7 +198,7 @@ def authentication_problems(node: NodeDefinition, *, reads: bool) -> Iterable[St
     if signs_in_to_store(node):
         yield from _store_problems(node, reads=reads)
         return
-    credential = credential_of(node)
+    credential = _credential_of(node)
     if credential is None:
         return
     if _is_store(credential) and not _reads_shopify(node, credential):
@@ -183,7 +219,7 @@ def uses_account(node: NodeDefinition) -> str | None:
     """Returns the kind of connection the node needs."""
     if signs_in_to_store(node):
         return "store"
-    return KIND if needs_account(node) else None
+    return KIND if _needs_account(node) else None
 
 
 def _store_problems(node: NodeDefinition, *, reads: bool) -> Iterable[StepProblem]:

@@ -76,7 +76,7 @@ def extra_problems(format_: object, *, writes: bool = False) -> Iterable[StepPro
         yield StepProblem("error", "binary", words)
 
 
-def storage_of(call: StepCall) -> RunFiles:
+def _storage_of(call: StepCall) -> RunFiles:
     """Returns the storage of the run's files. Raises WorkflowStepFailed."""
     files = call.environment.files
     if files is None:
@@ -103,7 +103,7 @@ async def content_of(call: StepCall, file: BinaryReference) -> bytes:
 async def content_by_hash(call: StepCall, sha256: str) -> bytes:
     """Returns the content of a file of this run. Raises ItemFailed."""
     try:
-        return await storage_of(call).get(sha256)
+        return await _storage_of(call).get(sha256)
     except FileRefused as refused:
         raise ItemFailed(refused.message) from refused
 
@@ -113,7 +113,7 @@ async def store(
 ) -> BinaryReference:
     """Stores a file and returns its reference. Raises ItemFailed past a limit."""
     try:
-        sha256 = await storage_of(call).put(content)
+        sha256 = await _storage_of(call).put(content)
     except FileRefused as refused:
         raise ItemFailed(refused.message) from refused
     return BinaryReference(sha256, len(content), mime_type or mime_type_of(file_name), file_name or None)

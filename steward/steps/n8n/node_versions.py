@@ -1,10 +1,8 @@
 """The versions that n8n has of its node types; a test compares every step type with them."""
 
-from datetime import date
 from types import MappingProxyType
 
 N8N_VERSION = "2.41.1"  # the newest n8n that the list was compared with
-COMPARED_ON = date(2026, 11, 22)
 
 VERSIONS = MappingProxyType(
     {
@@ -25,18 +23,22 @@ VERSIONS = MappingProxyType(
         "executeWorkflow": (1, 1.1, 1.2, 1.3, 1.4),
         "executionData": (1, 1.1),
         "extractFromFile": (1, 1.1),
+        "facebookGraphApi": (1,),
         "filter": (1, 2, 2.1, 2.2, 2.3),
         "form": (1, 2.3, 2.4, 2.5),
         "function": (1,),
         "functionItem": (1,),
-        "gmail": (1, 2, 2.1, 2.2),
         "github": (1, 1.1),
+        "gmail": (1, 2, 2.1, 2.2),
+        "googleCalendar": (1, 1.1, 1.2, 1.3),
+        "googleDocs": (1, 2),
         "googleDrive": (1, 2, 3),
         "googleSheets": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5, 4.6, 4.7),
+        "googleTasks": (1,),
         "graphql": (1, 1.1),
         "html": (1, 1.1, 1.2),
-        "hubspot": (1, 2, 2.1, 2.2),
         "httpRequest": (1, 2, 3, 4, 4.1, 4.2, 4.3, 4.4, 4.5),
+        "hubspot": (1, 2, 2.1, 2.2),
         "iCal": (1,),
         "if": (1, 2, 2.1, 2.2, 2.3),
         "itemLists": (1, 2, 2.1, 2.2, 3, 3.1),
@@ -49,6 +51,7 @@ VERSIONS = MappingProxyType(
         "microsoftOutlook": (1, 2),
         "microsoftTeams": (1, 1.1, 2),
         "moveBinaryData": (1, 1.1),
+        "n8n": (1,),
         "noOp": (1,),
         "notion": (1, 2, 2.1, 2.2),
         "pipedrive": (1,),
@@ -60,6 +63,7 @@ VERSIONS = MappingProxyType(
         "renameKeys": (1,),
         "respondToWebhook": (1, 1.1, 1.2, 1.3, 1.4, 1.5),
         "rssFeedRead": (1, 1.1, 1.2),
+        "sendGrid": (1,),
         "set": (1, 2, 3, 3.1, 3.2, 3.3, 3.4, 3.5),
         "shopify": (1,),
         "slack": (1, 2, 2.1, 2.2, 2.3, 2.4),
@@ -70,12 +74,17 @@ VERSIONS = MappingProxyType(
         "stopAndError": (1,),
         "stripe": (1,),
         "summarize": (1, 1.1),
+        "supabase": (1,),
         "switch": (1, 2, 3, 3.1, 3.2, 3.3, 3.4),
         "telegram": (1, 1.1, 1.2),
+        "todoist": (1, 2, 2.1),
+        "trello": (1,),
         "twilio": (1,),
+        "twitter": (1, 2),
         "wait": (1, 1.1),
         "whatsApp": (1, 1.1),
         "wooCommerce": (1,),
+        "wordpress": (1,),
         "writeBinaryFile": (1,),
         "xml": (1,),
         "zendesk": (1,),

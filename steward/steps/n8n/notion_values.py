@@ -80,7 +80,7 @@ def _chosen(row: ServiceFields, name: str) -> dict[str, str]:
     return {key: row.text(name)}
 
 
-def property_value(row: ServiceFields, kind: str) -> dict[str, Any]:
+def _property_value(row: ServiceFields, kind: str) -> dict[str, Any]:
     """Returns the value of one property as Notion takes it. Raises ItemFailed for an unknown kind."""
     match kind:
         case "title":
@@ -125,7 +125,7 @@ def properties_of(fields: ServiceFields) -> dict[str, Any]:
     for row in fields.rows("propertiesUi.propertyValues"):
         name, _, kind = row.text("key").rpartition("|")
         if name:
-            properties[name] = property_value(row, kind)
+            properties[name] = _property_value(row, kind)
     return properties
 
 

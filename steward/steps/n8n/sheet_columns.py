@@ -13,10 +13,10 @@ from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCa
 
 INSERT, IGNORE, ERROR = "insertInNewColumn", "ignoreIt", "error"
 # A column that reading adds to its items; it is never made a column of the sheet.
-ROW_NUMBER = "row_number"
+_ROW_NUMBER = "row_number"
 
 
-def maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
+def _maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
     """Whether items name the columns, in versions with a choice for extra fields."""
     if version >= 4:
         columns = parameters.get("columns")
@@ -27,7 +27,7 @@ def maps_automatically(parameters: Mapping[str, Any], version: float) -> bool:
 
 def extra_field_problems(node: NodeDefinition, operation: str) -> Iterable[StepProblem]:
     """Yields problems of fields without a column."""
-    if not maps_automatically(node.parameters, node.version):
+    if not _maps_automatically(node.parameters, node.version):
         return
     choice = node.get("options.handlingExtraData")
     if is_expression(choice):
@@ -85,11 +85,11 @@ class SheetColumns:
 
         Raises ItemFailed where the step refuses fields without a column.
         """
-        fields = _without(row, ("", ROW_NUMBER))
+        fields = _without(row, ("", _ROW_NUMBER))
         extra = [name for name in fields if name not in self.present]
         if self.is_empty_tab and operation != "update":
             self._add(extra)
-        elif extra and maps_automatically(call.params(number).tree, call.version):
+        elif extra and _maps_automatically(call.params(number).tree, call.version):
             default = IGNORE if operation == "update" else INSERT
             choice = call.params(number).text("options.handlingExtraData", default)
             if choice == IGNORE:

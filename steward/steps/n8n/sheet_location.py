@@ -16,7 +16,7 @@ from steward.steps.workflow.step_types import ItemFailed, Params, StepCall, is_e
 _ADDRESS = re.compile(r"/d/([A-Za-z0-9_-]{20,})")
 
 
-def located(value: Any) -> tuple[str, str, str | None]:
+def _located(value: Any) -> tuple[str, str, str | None]:
     """Splits n8n's resource locator into its mode, its value and its cached name."""
     if isinstance(value, Mapping):
         cached = value.get("cachedResultName")
@@ -26,7 +26,7 @@ def located(value: Any) -> tuple[str, str, str | None]:
 
 def document_of(parameters: Mapping[str, Any]) -> str | None:
     """Returns the spreadsheet's id; None if an expression decides it."""
-    mode, value, _ = located(parameters.get("documentId", parameters.get("sheetId", "")))
+    mode, value, _ = _located(parameters.get("documentId", parameters.get("sheetId", "")))
     if not value or is_expression(value):
         return None
     match = _ADDRESS.search(value)
@@ -39,7 +39,7 @@ def tab_of(parameters: Mapping[str, Any]) -> str | None:
         area = parameters.get("range", "")
         name = area.partition("!")[0] if isinstance(area, str) and "!" in area else None
         return None if name is None or is_expression(area) else name.strip("'")
-    mode, value, cached = located(parameters["sheetName"])
+    mode, value, cached = _located(parameters["sheetName"])
     if mode == "name":
         return None if not value or is_expression(value) else value
     return cached
@@ -72,7 +72,7 @@ class SheetLocation:
         named = tab_of(tree)
         if named is not None or "sheetName" not in tree:
             return named
-        mode, value, _ = located(self.params.get("sheetName"))
+        mode, value, _ = _located(self.params.get("sheetName"))
         if mode == "name":
             return value or None
         number = value.removeprefix("gid=")

@@ -17,7 +17,7 @@ from steward.steps.shopify_flow.environment import FlowVariables, elements
 from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.step_types import ItemFailed
 
-NUMBERS: Final = frozenset(("Int", "Float", "Decimal", "Money", "UnsignedInt64", "BigInt", "Number"))
+_NUMBERS: Final = frozenset(("Int", "Float", "Decimal", "Money", "UnsignedInt64", "BigInt", "Number"))
 _DATES: Final = frozenset(("DateTime", "Date", "Time"))
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?\Z")
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?\Z")
@@ -162,7 +162,7 @@ def _converted(
     actual: JsonValue, expected: JsonValue, type_: str | None, zone: tzinfo, path: str
 ) -> tuple[Any, Any]:
     """Both sides as what they are compared as."""
-    if type_ in NUMBERS or (type_ is None and _are_numbers(actual, expected)):
+    if type_ in _NUMBERS or (type_ is None and _are_numbers(actual, expected)):
         return _number(actual, path), _number(expected, path)
     if type_ in _DATES or (type_ is None and _are_moments(actual, expected)):
         first, second = _date(actual, zone, path), _date(expected, zone, path)

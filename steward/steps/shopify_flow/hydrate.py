@@ -18,9 +18,9 @@ from steward.steps.base import StoreEvent
 from steward.steps.shopify_flow.task_types import ONWARD, FlowCall, FlowResult, FlowType, WorkflowStepFailed
 
 READ_TASK = "@read"
-SHOP = "shop"
+_SHOP = "shop"
 # What flows fetch lists of, and under what name one of them is looked at.
-FETCHED: Mapping[str, str] = {"order": "orders", "product": "products", "customer": "customers"}
+_FETCHED: Mapping[str, str] = {"order": "orders", "product": "products", "customer": "customers"}
 # The objects of store events under the names they have in flows; of some events the owner's too.
 _ROOTS_BY_EVENT: Mapping[str, tuple[str, ...]] = {
     "order": ("order",),
@@ -53,7 +53,7 @@ class ReadObjects(FlowType):
         objects: dict[str, JsonValue] = {}
         message = None
         for variable in variables_of(call.step):
-            if variable.root == SHOP or event is not None:
+            if variable.root == _SHOP or event is not None:
                 objects[variable.root] = await _read_object(call, variable, _id_of(event, variable.root))
             else:
                 objects[variable.root] = await _read_newest(call, variable)
@@ -63,7 +63,7 @@ class ReadObjects(FlowType):
 
 
 def _id_of(event: StoreEvent | None, root: str) -> str:
-    if root == SHOP or event is None:
+    if root == _SHOP or event is None:
         return ""
     names = _ROOTS_BY_EVENT.get(event.object_type, ())
     number = None
@@ -94,7 +94,7 @@ async def _read_newest(call: FlowCall, variable: Variable) -> JsonValue:
             f"This flow begins with a {_object_name(root)} of the store, and no event told this run of one."
         )
         raise WorkflowStepFailed(f"{words} Let the store's event start it, or make a test run.")
-    fetched = FETCHED.get(root)
+    fetched = _FETCHED.get(root)
     if fetched is None:
         words = f"This flow begins with a {_object_name(root)} of the store, and a test run by hand has none."
         raise WorkflowStepFailed(f"{words} Wait for one that the store's event starts.")

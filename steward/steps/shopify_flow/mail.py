@@ -23,7 +23,7 @@ from steward.steps.shopify_flow.task_types import (
 )
 from steward.steps.workflow.javascript import dates as js_dates
 
-MAX_TITLE = 200
+_MAX_TITLE = 200
 
 
 class SendEmail(FlowType):
@@ -89,7 +89,7 @@ def _mail(call: FlowCall, account: AccountAccess, subject: str) -> PlannedChange
 
 def _card(account: AccountAccess, subject: str, lines: list[str]) -> PlannedChanges:
     title, text = (subject, lines) if subject else (lines[0], lines[1:])
-    card = PostCard(title=title[:MAX_TITLE], text=tuple(text))
+    card = PostCard(title=title[:_MAX_TITLE], text=tuple(text))
     operation = message_operation(account.changes)
     return operation.plan([card], integration_id=account.connection.integration_id)
 

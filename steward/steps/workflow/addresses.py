@@ -16,9 +16,8 @@ _KEYS = re.compile(
 _REMOVED_PARAMETER = re.compile(rf"(?<=[?&])[^=&#]+=[^=&#]*{MARKER.pattern}[^=&#]*(?:&|(?=#|\Z))")
 
 
-def https_address(text: str, *, has_account: bool = False) -> str:
+def https_address(text: str, *, has_account: bool = False, allows_http: bool = False) -> str:
     """Returns the stripped address. Raises ItemFailed unless it is an absolute https address.
-
     A parameter whose value was a key in the file is left out, and one in the path stays marked if the step
     has an account: the account puts it back.
     """
@@ -31,7 +30,8 @@ def https_address(text: str, *, has_account: bool = False) -> str:
         parts = urlsplit("")
     if MARKER.search(url) and not has_account:
         raise ItemFailed("The address held a key in the file, which was not imported. Remove it there.")
-    if parts.scheme != "https" or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
+    schemes = ("https", "http") if allows_http else ("https",)
+    if parts.scheme not in schemes or not parts.netloc or re.search(r"[\x00-\x1f\x7f]", url):
         raise ItemFailed("The address of this step is not a complete https address.")
     return url
 

@@ -122,7 +122,7 @@ def response_items(answer: PlatformResponse, params: Params) -> list[dict[str, A
     """Returns a response as items: an object is one, a list one for each element, text a field."""
     if not answer.ok and not is_tolerant(params):
         raise ItemFailed(f"The address answered with status {answer.status}.")
-    field = response_field(params)
+    field = _response_field(params)
     body = response_body(answer, params)
     if params.flag("options.response.response.fullResponse") or params.flag("options.fullResponse"):
         return [{**full_response(answer, body), "statusMessage": "OK" if answer.ok else ""}]
@@ -139,7 +139,7 @@ def full_response(answer: PlatformResponse, body: Any) -> dict[str, Any]:
 _SHAPES = {"json": "json", "string": "text"}  # as older versions of the steps, and GraphQL, name them
 
 
-def response_field(params: Params) -> str:
+def _response_field(params: Params) -> str:
     """Returns the field for a response that is not an object."""
     older = params.text("dataPropertyName") or "data"
     return params.text("options.response.response.outputPropertyName", older) or older
@@ -149,7 +149,7 @@ def response_body(answer: PlatformResponse, params: Params) -> Any:
     """Returns the body in the format that the step sets. Raises ItemFailed."""
     shape = _SHAPES.get(params.text("responseFormat"), "")
     shape = shape or params.text("options.response.response.responseFormat", "autodetect")
-    field = response_field(params)
+    field = _response_field(params)
     text = answer.body.decode("utf-8", "replace")
     kind = answer.headers.get("content-type", "")
     if shape == "text" or (

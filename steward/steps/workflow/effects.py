@@ -31,7 +31,7 @@ from steward.steps.workflow.step_types import (
 I = TypeVar("I")  # noqa: E741
 
 
-def context_of(call: StepCall) -> StepContext:
+def _context_of(call: StepCall) -> StepContext:
     """Returns the context of the run. Raises WorkflowStepFailed if there is none."""
     if call.environment.context is None:
         raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
@@ -40,7 +40,7 @@ def context_of(call: StepCall) -> StepContext:
 
 def store_of(call: StepCall) -> StoreAccess:
     """Returns the automation's store. Raises WorkflowStepFailed."""
-    store = context_of(call).store
+    store = _context_of(call).store
     if store is None:
         raise WorkflowStepFailed("This automation runs on no store. Choose one.")
     return store
@@ -50,7 +50,7 @@ def account_of(call: StepCall) -> AccountAccess:
     """Returns the connection to which the step is bound. Raises WorkflowStepFailed."""
     binding = call.environment.binding(call.step.name)
     number = binding.get("integration_id") if binding is not None else None
-    for integration, access in context_of(call).accounts.items():
+    for integration, access in _context_of(call).accounts.items():
         if integration == number:
             return access
     raise WorkflowStepFailed("This step is bound to no connection that can be used. Bind one.")
@@ -58,7 +58,7 @@ def account_of(call: StepCall) -> AccountAccess:
 
 def web_of(call: StepCall) -> WebReadClient:
     """Returns the client for addresses without a connection. Raises WorkflowStepFailed."""
-    web = context_of(call).web
+    web = _context_of(call).web
     if web is None:
         raise WorkflowStepFailed("This step reaches outside, which is not possible here.")
     return web

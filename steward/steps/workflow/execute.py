@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import OnError, Plan, PlanStep, StepKind, StepSource
@@ -65,6 +65,7 @@ from steward.steps.workflow.test_mode import (
 )
 
 EXPRESSION = frozenset(("expr", "lang", "chunks"))
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -167,7 +168,7 @@ async def _attempt(
     refuse_partial(step_type, step, inputs, execution.sources)
     memory = context.memory.setdefault(step.name, {})
     call = await _call(context, execution, inputs, step_type, memory)
-    check_choices(step_type, call)
+    _check_choices(step_type, call)
     result = await step_type.run(call)
     outputs = fill_pairing(result.outputs, inputs)
     if step_type.keeps_files(call):
@@ -176,7 +177,7 @@ async def _attempt(
     return _finished(execution, origin_of(step), result)
 
 
-def check_choices(kind: StepType, call: StepCall) -> None:
+def _check_choices(kind: StepType, call: StepCall) -> None:
     """Raises ItemFailed if an expression gave an unknown choice; the import checks literal choices."""
     for path, allowed in kind.choices.items():
         raw: Any = call.step.config
@@ -226,7 +227,7 @@ async def _call(
     now = context.clock()
 
     def context_for(names: Iterable[str] | None) -> ExpressionContext:
-        return world_of(context, execution, names, now)
+        return _world_of(context, execution, names, now)
 
     source = execution.sources[0] if execution.sources else None
     params = await _params(context, step, inputs, step_type, context_for, source)
@@ -253,7 +254,7 @@ async def _call(
     )
 
 
-def world_of(
+def _world_of(
     context: ExecutionContext, execution: Execution, names: Iterable[str] | None, now: datetime
 ) -> ExpressionContext:
     """Returns what the step's expressions can read; `names` are the steps that they name, None any."""
@@ -276,17 +277,12 @@ def _has_run(history: History, name: str) -> bool:
 
 
 def _seen(context: ExecutionContext, name: str, reader: str) -> StepView:
-    runs = [
-        None if ran.outputs is None else [[item.json for item in items] for items in ran.outputs]
-        for ran in context.history[name]
-    ]
+    outputs_of_runs = [ran.outputs for ran in context.history[name]]
+    runs = [_each_output(outputs, lambda items: [item.json for item in items]) for outputs in outputs_of_runs]
     while runs and runs[-1] is None:  # a run in progress
         runs.pop()
     step = next((candidate for candidate in context.plan.steps if candidate.name == name), None)
-    files = [
-        None if ran.outputs is None else [file_views(items) for items in ran.outputs]
-        for ran in context.history[name]
-    ]
+    files = [_each_output(outputs, file_views) for outputs in outputs_of_runs]
     return StepView(
         files=files if any(any(output) for output in files if output) else (),
         runs=runs,
@@ -294,6 +290,10 @@ def _seen(context: ExecutionContext, name: str, reader: str) -> StepView:
         params=raw_parameters(step.config) if step is not None else {},
         context=context.memory.get(name, {}).get("context", {}),
     )
+
+
+def _each_output(outputs: Outputs | None, view: Callable[[Items], T]) -> list[T] | None:
+    return None if outputs is None else [view(items) for items in outputs]
 
 
 def _pairing(history: History, execution: Execution) -> Callable[[str, int], ItemPosition | Unpaired | None]:

@@ -16,12 +16,12 @@ from steward.steps.workflow.items import Item, Items, Outputs
 from steward.steps.workflow.memory_budget import MemoryBudgetExceeded, json_size
 from steward.steps.workflow.step_types import AnswerUse, ItemFailed, SentItem, error_item, paired_with_all
 
-LOST = "What was sent was made, but its answer was lost. Nothing that follows this step was run."
-TOO_LARGE = (
+_LOST = "What was sent was made, but its answer was lost. Nothing that follows this step was run."
+_TOO_LARGE = (
     "It was sent, but what was answered is larger than a step may hand on (1 MiB, 7 MiB for all items)."
     " Let the address answer with less."
 )
-TOO_DEEP = "It was sent, but the values in its answer lie too deep in one another to be handed on."
+_TOO_DEEP = "It was sent, but the values in its answer lie too deep in one another to be handed on."
 _MADE = (Outcome.APPLIED, Outcome.UNCHANGED)
 
 
@@ -97,7 +97,7 @@ def hand_on(step: DoneStep, done: Sequence[DoneChange], types: Mapping[str, Answ
     for number, change in zip(step.item_of, done, strict=True):
         by_item.setdefault(number, []).append(change)
     if any(_is_lost(number, change, step) for number, change in zip(step.item_of, done, strict=True)):
-        return HandedOn(None, LOST, "outcome_unknown")
+        return HandedOn(None, _LOST, "outcome_unknown")
     collected = _Collected(step)
     first, *others = step.planned or [[]]
     for number, item in [(-1, Item({})), *enumerate(first)]:
@@ -144,25 +144,37 @@ def _items_after(
     """Returns what an item becomes after its changes. Raises ItemFailed."""
     if changes is None:
         return [item]
-    for change in changes:
-        if change.outcome is Outcome.FAILED:
-            raise ItemFailed(change.message or "It was refused.")
-        if change.outcome is Outcome.UNKNOWN and change.answer is not None:
-            words = f"The answer was the status {change.answer.status}: whether it was done is not known."
-            raise ItemFailed(words)
+    _check_done(changes)
     if any(change.outcome not in _MADE for change in changes):
         return []
     answer = next((change.answer for change in reversed(changes) if change.answer is not None), None)
     if use is None or answer is None:
         return [item]
     if answer.is_too_large:
-        raise ItemFailed(TOO_LARGE)
+        raise ItemFailed(_TOO_LARGE)
+    return _answered_items(item, answer, use, types)
+
+
+def _check_done(changes: Iterable[DoneChange]) -> None:
+    """Raises ItemFailed when a change failed, or when its answer does not tell whether it was done."""
+    for change in changes:
+        if change.outcome is Outcome.FAILED:
+            raise ItemFailed(change.message or "It was refused.")
+        if change.outcome is Outcome.UNKNOWN and change.answer is not None:
+            words = f"The answer was the status {change.answer.status}: whether it was done is not known."
+            raise ItemFailed(words)
+
+
+def _answered_items(
+    item: Item, answer: WriteAnswer, use: AnswerUse, types: Mapping[str, AnswerReader]
+) -> Items:
+    """Returns the items that an item becomes by its answer, paired with it. Raises ItemFailed."""
     answered = [*types[use.source_type].answered_item(SentItem(item, use.settings), answer)]
     try:
         for made in answered:
             json_size(made.json)
     except (MemoryBudgetExceeded, RecursionError):
-        raise ItemFailed(TOO_DEEP) from None
+        raise ItemFailed(_TOO_DEEP) from None
     return [made if made.paired is not None else replace(made, paired=item.paired) for made in answered]
 
 

@@ -62,7 +62,7 @@ def readable_size(size: int) -> str:
     return f"{size} B"
 
 
-NO_BINARY: Mapping[str, BinaryReference] = MappingProxyType({})
+_NO_BINARY: Mapping[str, BinaryReference] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Item:
     paired: tuple[Link, ...] | None = None
     error: str | None = None
     partial: bool = False
-    binary: Mapping[str, BinaryReference] = field(default_factory=lambda: NO_BINARY)
+    binary: Mapping[str, BinaryReference] = field(default_factory=lambda: _NO_BINARY)
 
     def encoded(self) -> JsonValue:
         """Returns the item as the journal stores it."""

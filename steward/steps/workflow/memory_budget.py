@@ -10,9 +10,9 @@ from typing import Any, Final
 from steward.steps.workflow.items import Outputs
 from steward.steps.workflow.javascript.values import SCALARS
 
-MIB: Final = 1024 * 1024
-STEP_BYTES: Final = 8 * MIB  # output of one execution
-RUN_BYTES: Final = 64 * MIB  # outputs of all executions of a run, sub-workflows included
+_MIB: Final = 1024 * 1024
+STEP_BYTES: Final = 8 * _MIB  # output of one execution
+RUN_BYTES: Final = 64 * _MIB  # outputs of all executions of a run, sub-workflows included
 _SCALAR_BYTES = 8
 _FILE_BYTES = 256  # what names a file; its content is not held
 _MAX_DEPTH = 500

@@ -13,8 +13,8 @@ import msgspec
 from steward.model.json import JsonObject
 
 MAX_BYTES: Final = 1024 * 1024  # of an automation, as JSON
-GLOBAL: Final = "global"
-NODE: Final = "node"  # of the node whose script asks
+_GLOBAL: Final = "global"
+_NODE: Final = "node"  # of the node whose script asks
 TOO_LARGE: Final = (
     "What the workflow keeps from run to run (static data) is larger than 1 MiB. Delete entries that are no"
     " longer needed in the script, or keep them in a spreadsheet."
@@ -93,7 +93,7 @@ class StaticData:
         return {**self._objects.stored, **self._objects.changed}
 
     def _keys(self, node: str) -> dict[str, str]:
-        return {GLOBAL: self._path + GLOBAL, NODE: f"{self._path}{NODE}:{node}"}
+        return {_GLOBAL: self._path + _GLOBAL, _NODE: f"{self._path}{_NODE}:{node}"}
 
 
 def _decoded(encoded: bytes) -> JsonObject:

@@ -32,7 +32,7 @@ from steward.steps.workflow.step_types import (
 )
 
 T = TypeVar("T")
-MAX_EXECUTIONS = 10_000
+_MAX_EXECUTIONS = 10_000
 
 
 class ExecutionHold(Enum):
@@ -138,7 +138,7 @@ async def walk(plan: Plan, entry: str, items: Items, *, context: WalkContext, jo
             # n8n keeps nothing for a workflow that stands in its caller.
             static_data=context.environment.static_data.of_called(name) if called.is_chosen else StaticData(),
         )
-        return await run_sub_workflow(called, items_, context=replace(context, environment=environment))
+        return await _run_sub_workflow(called, items_, context=replace(context, environment=environment))
 
     environment = replace(context.environment, sub_workflow=plan.inner.get, run_sub_workflow=run_inner)
     execution_context = ExecutionContext(
@@ -201,7 +201,7 @@ async def follow(
                 return walked
             continue
         count += 1
-        if count > MAX_EXECUTIONS:
+        if count > _MAX_EXECUTIONS:
             walked.limit_exceeded, walked.failed = True, execution
             return walked
         await context.sleep(0)
@@ -294,7 +294,7 @@ class InMemoryJournal:
         return SettledExecution([])
 
 
-def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> PastRun:
+def _last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> PastRun:
     """Returns the last successful execution, whose items a sub-workflow returns."""
     for name, run in reversed(ran):
         if history[name][run].outputs is not None:
@@ -302,7 +302,7 @@ def last_ran(history: History, ran: Sequence[tuple[str, int]], entry: str) -> Pa
     return history[entry][-1]
 
 
-async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -> SubWorkflowResult:
+async def _run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) -> SubWorkflowResult:
     """Runs a sub-workflow; all its steps use the calling step's binding. Raises WorkflowStepFailed."""
     if context.environment.depth > MAX_SUB_WORKFLOW_DEPTH:
         raise WorkflowStepFailed(f"Workflows are nested more than {MAX_SUB_WORKFLOW_DEPTH} deep.")
@@ -316,7 +316,7 @@ async def run_sub_workflow(plan: Plan, items: Items, *, context: WalkContext) ->
     if walked.failed is not None:
         error = walked.failure.error if walked.failure is not None else None
         raise ItemFailed(error or "The called workflow did not finish.")
-    last = last_ran(walked.history, journal.ran, entry.name)
+    last = _last_ran(walked.history, journal.ran, entry.name)
     return _sub_workflow_result(last, journal.acted)
 
 

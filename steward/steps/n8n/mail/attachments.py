@@ -7,7 +7,7 @@ from steward.steps.n8n import item_files
 from steward.steps.workflow.step_types import ItemFailed, StepCall
 
 # Files are part of the proposal, so that what is approved is what is sent (docs/design/files.md#formats).
-ATTACHED_BYTES = 1536 * 1024
+_ATTACHED_BYTES = 1536 * 1024
 _MOST = 50
 
 
@@ -21,7 +21,7 @@ async def attached_files(call: StepCall, index: int, names: list[str]) -> list[M
     if len(names) > _MOST:
         raise ItemFailed(f"A message has at most {_MOST} files.")
     files = [item_files.file_of(call.items[index], name) for name in names]
-    if sum(file.size for file in files) > ATTACHED_BYTES:
+    if sum(file.size for file in files) > _ATTACHED_BYTES:
         raise ItemFailed("The files are larger than 1.5 MiB together, the most that a message carries here.")
     return [
         MailAttachment(file.file_name or name, file.mime_type, await item_files.content_of(call, file))

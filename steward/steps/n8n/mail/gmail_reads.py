@@ -22,7 +22,7 @@ from steward.steps.workflow.javascript import dates as js_dates
 from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import ItemFailed, NodeResult, StepCall, paired_with
 
-ME = "/gmail/v1/users/me"
+_ME = "/gmail/v1/users/me"
 READS = frozenset(
     ("message.get", "message.getAll", "thread.get", "thread.getAll", "draft.get", "draft.getAll")
 )
@@ -77,7 +77,7 @@ class GmailReads:
         query = {**_search(fields, zone), "maxResults": str(min(most or 500, 500))}
         pairs = [*query.items(), *(("labelIds", label) for label in _label_ids(fields))]
         for _ in range(MAX_PAGES):
-            answer = await self._read(f"{ME}/{name}", pairs)
+            answer = await self._read(f"{_ME}/{name}", pairs)
             rows = answer.get(name)
             for row in rows if isinstance(rows, list) else ():
                 if isinstance(row, Mapping):
@@ -90,7 +90,7 @@ class GmailReads:
 
     async def _message(self, fields: ServiceFields, message_id: str) -> Item:
         """Returns a message or draft as the step wants it: short, whole, or as Google answers."""
-        path = f"{ME}/{_PLURAL[self.resource]}/{path_segment(message_id, self.resource)}"
+        path = f"{_ME}/{_PLURAL[self.resource]}/{path_segment(message_id, self.resource)}"
         is_short = self.resource == "message" and fields.version >= 2 and fields.flag("simple", True)
         if is_short:
             shown = [("metadataHeaders", name) for name in _SHOWN_HEADERS]
@@ -106,7 +106,7 @@ class GmailReads:
         return replace(item, json={**item.json, "messageId": item.json.get("id"), "id": answer.get("id")})
 
     async def _thread(self, fields: ServiceFields, thread_id: str) -> list[Item]:
-        path = f"{ME}/threads/{path_segment(thread_id, 'thread')}"
+        path = f"{_ME}/threads/{path_segment(thread_id, 'thread')}"
         is_short = fields.version >= 2 and fields.flag("simple", True)
         format_ = "metadata" if is_short else fields.text("options.format", "full")
         answer = await self._read(path, [("format", format_)])
@@ -159,7 +159,7 @@ class GmailReads:
 
     async def _labels(self) -> list[dict[str, Any]]:
         if self.labels is None:
-            rows = (await self._read(f"{ME}/labels", [])).get("labels")
+            rows = (await self._read(f"{_ME}/labels", [])).get("labels")
             self.labels = [dict(row) for row in (rows if isinstance(rows, list) else ())]
         return self.labels
 

@@ -3,8 +3,6 @@
 See docs/design/mail.md#steps.
 """
 
-import html
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -33,7 +31,6 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-_TAG = re.compile(r"<[^>]{0,2000}>")
 ATTRIBUTION = "n8n adds a line about itself below the message, which is left out here. Nothing to do."
 WAITS = (
     "It waits for an answer by e-mail, which cannot be given here."
@@ -119,11 +116,6 @@ def mailboxes(fields: ServiceFields, path: str, label: str) -> list[Mailbox]:
 def subject_of(fields: ServiceFields) -> str:
     """Returns the subject on one line."""
     return one_line(fields.text("subject"))
-
-
-def plain_text_of(markup: str) -> str:
-    """Returns the text of HTML without its tags."""
-    return html.unescape(_TAG.sub("", markup))
 
 
 def option_problems(

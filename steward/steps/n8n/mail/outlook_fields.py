@@ -12,7 +12,7 @@ from steward.steps.n8n.service_fields import ServiceFields, path_segment
 from steward.steps.workflow.javascript import values as js
 
 MESSAGES, FOLDERS = "/v1.0/me/messages", "/v1.0/me/mailFolders"
-SIMPLE = "id,conversationId,subject,bodyPreview,from,toRecipients,categories,hasAttachments"
+_SIMPLE = "id,conversationId,subject,bodyPreview,from,toRecipients,categories,hasAttachments"
 ATTACHMENT = "id,lastModifiedDateTime,name,contentType,size,isInline"
 _PAGE = 100
 _LABELS = {
@@ -108,7 +108,7 @@ def selected(fields: ServiceFields) -> dict[str, Any]:
     output = fields.text("output", "simple")
     if output == "fields":
         return {"$select": _joined(fields.value("fields"))}
-    return {"$select": SIMPLE} if output == "simple" else {}
+    return {"$select": _SIMPLE} if output == "simple" else {}
 
 
 def selected_fields(default: str = "") -> Any:

@@ -27,7 +27,7 @@ from steward.steps.workflow.step_types import (
 
 Answers = Mapping[tuple[str, str], bool]
 
-MAX_OUTPUTS = 100
+_MAX_OUTPUTS = 100
 
 
 class _ConditionNode(StepType):
@@ -260,7 +260,7 @@ class SwitchNode(_ConditionNode):
             return 4
         if node.get("mode", "rules") == "expression":
             count = node.literal("outputsAmount" if node.version < 3 else "numberOutputs", 4)
-            return min(count, MAX_OUTPUTS) if isinstance(count, int) else 4
+            return min(count, _MAX_OUTPUTS) if isinstance(count, int) else 4
         rows = node.get("rules.rules" if node.version < 3 else "rules.values", [])
         return len(rows) if isinstance(rows, list) else 0
 

@@ -25,7 +25,7 @@ from steward.steps.workflow.step_types import (
 )
 
 # What the names of n8n's static data have in common: with $ in code, without it in function.
-STATIC_DATA: Final = "etWorkflowStaticData"
+_STATIC_DATA: Final = "etWorkflowStaticData"
 
 
 class CodeNode(StepType):
@@ -53,7 +53,7 @@ class CodeNode(StepType):
             return NodeResult([passed(call.items)])
         names, _ = template.names_in([script.text])
         context = call.expression_context(names)
-        if STATIC_DATA in script.text:
+        if _STATIC_DATA in script.text:
             kept = await call.environment.static_data.read(call.step.name)
             context = replace(context, static_data=kept)
         try:

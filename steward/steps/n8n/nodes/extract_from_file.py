@@ -18,7 +18,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-TABLES = ("csv", "html", "ods", "rtf", "xls", "xlsx")
+_TABLES = ("csv", "html", "ods", "rtf", "xls", "xlsx")
 _FIELDS = ("binaryToPropery", "fromJson", "text", "xml", "pdf")
 
 
@@ -43,7 +43,7 @@ class ExtractFromFileNode(StepType):
         if operation == "fromIcs":
             words = "It reads a calendar file, which is not done here. Extract its text and read that."
             yield StepProblem("error", "binary", words)
-        elif operation not in (*TABLES, *_FIELDS):
+        elif operation not in (*_TABLES, *_FIELDS):
             yield StepProblem("error", "parameter", "Its operation is not known. Choose another one.")
         if operation == "pdf":
             words = "The text of a PDF file may be laid out differently than in n8n. Check what reads it."
@@ -60,7 +60,7 @@ async def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
     operation = params.text("operation", "csv")
     name = params.text("binaryPropertyName") or "data"
     content = await item_files.content_of(call, item_files.file_of(item, name))
-    if operation in TABLES:
+    if operation in _TABLES:
         rows = await table_rows(call, params, operation, content)
         return [Item(fields, paired_with(index)) for fields in rows]
     if operation == "pdf":

@@ -3,7 +3,10 @@
 from collections.abc import Iterable
 from types import MappingProxyType
 
+from steward.model.plan import PlanStep
 from steward.steps.n8n.nodes.plain import passed
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
 from steward.steps.workflow.step_types import (
     FieldUse,
     NodeDefinition,
@@ -11,11 +14,15 @@ from steward.steps.workflow.step_types import (
     StepCall,
     StepProblem,
     StepType,
+    paired_with,
 )
+
+# Names and values of a page's fields, which the reader of exports adds: they are asked for at the start.
+START_FIELDS = "startFields"
 
 
 class FormNode(StepType):
-    """A page that asks for fields cannot run; the page that ends a form passes items on."""
+    """A page hands on its fields as given at the start; the page that ends a form passes items on."""
 
     types = ("form",)
     versions = (1, 2.3, 2.4, 2.5)
@@ -38,6 +45,7 @@ class FormNode(StepType):
                 "operation",
                 "defineForm",
                 "jsonOutput",
+                START_FIELDS,
                 "formFields",
                 "limitWaitTime",
                 "limitType",
@@ -58,8 +66,11 @@ class FormNode(StepType):
     )
 
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
-        """Yields a problem for a page that a person fills in, and a warning for the last one."""
-        if node.get("operation", "page") != "completion":
+        """Yields a problem for a page whose fields only its visitor can know, and warnings for the others."""
+        if node.get(START_FIELDS):
+            words = "It shows a further page of a form. Its fields are asked for at the start of a run."
+            yield StepProblem("warning", "parameter", f"{words} Give them all then.")
+        elif node.get("operation", "page") != "completion":
             words = (
                 "It shows a further page of a form, which nobody can fill in during a run."
                 " Ask for its fields on the first page, and remove the step."
@@ -69,6 +80,15 @@ class FormNode(StepType):
             words = "It shows the last page of a form, which nobody sees here. Items pass; nothing to do."
             yield StepProblem("warning", "parameter", words)
 
+    def field_use_of(self, step: PlanStep) -> FieldUse:
+        """Returns that a page with fields hands on these alone."""
+        return FieldUse.REPLACES_ITEMS if START_FIELDS in step.config else self.field_use
+
     async def run(self, call: StepCall) -> NodeResult:
-        """Passes the items on."""
-        return NodeResult([passed(call.items)])
+        """Returns the fields of the page, or the items of the last one."""
+        rows = call.first.rows(START_FIELDS) if call.items else []
+        if not rows:
+            return NodeResult([passed(call.items)])
+        values = {row.text("name"): row.get("value") for row in rows}
+        json = {name: js.to_json(value) for name, value in values.items() if not js.is_missing(value)}
+        return NodeResult([[Item(json, paired_with(0))]])

@@ -21,7 +21,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-LARGEST = 5 * 1024 * 1024
+_LARGEST = 5 * 1024 * 1024
 
 
 class HtmlNode(StepType):
@@ -103,7 +103,7 @@ def _extracted(call: StepCall, index: int, item: Item) -> list[Item]:
     for page in pages:
         if not isinstance(page, str):
             raise ItemFailed("The field with the HTML is not there or is no text.")
-        if len(page) > LARGEST:
+        if len(page) > _LARGEST:
             raise ItemFailed("The page is larger than 5 MiB.")
         tree = LexborHTMLParser(page)
         json: dict[str, Any] = {}

@@ -126,9 +126,7 @@ class HttpRequestNode(StepType):
             )
         url = node.get("url", "")
         if isinstance(url, str) and re.match(r"=?http://", url.strip(), re.IGNORECASE):
-            yield StepProblem(
-                "error", "parameter", "It calls an http address. Only https is called: change it."
-            )
+            yield _plain_problem(has_account=uses_account(node) is not None)
         yield from authentication_problems(node, reads=method in _READS)
         if uses_account(node) != KIND:
             yield from removed_key_problems(node)
@@ -149,6 +147,19 @@ class HttpRequestNode(StepType):
         if call.step.kind is StepKind.SEND:
             return await _sends(call)
         return await _reads(call)
+
+
+def _plain_problem(*, has_account: bool) -> StepProblem:
+    """What is said of an address over http, which anybody on the way can read and change."""
+    if has_account:
+        words = (
+            "It signs in at an http address, where others can read its key. Only https is called: change it."
+        )
+        return StepProblem("error", "parameter", words)
+    words = (
+        "It calls an http address: others can read and change what is sent. Use https if the address has it."
+    )
+    return StepProblem("warning", "parameter", words)
 
 
 def _method(node: NodeDefinition) -> str:
@@ -241,7 +252,9 @@ def _has_account(call: StepCall) -> bool:
 
 
 def _address(params: Params, version: float, *, has_account: bool) -> str:
-    address = https_address(js.text(params.get("url", "")), has_account=has_account)
+    address = https_address(
+        js.text(params.get("url", "")), has_account=has_account, allows_http=not has_account
+    )
     return with_query(address, _query(params, version), params.text("options.queryParameterArrays"))
 
 
@@ -295,7 +308,8 @@ def _first_request(call: StepCall, index: int) -> PageRequest:
     body, kind = body_of(params, call.version) if call.version >= 3 else (b"", None)
     if body and kind is not None:
         headers.setdefault("content-type", kind)
-    url = https_address(js.text(params.get("url", "")), has_account=_has_account(call))
+    has_account = _has_account(call)
+    url = https_address(js.text(params.get("url", "")), has_account=has_account, allows_http=not has_account)
     lists = params.text("options.queryParameterArrays")
     query = _query(params, call.version)
     return PageRequest(params.text(name, "GET").upper(), url, query, headers, body, lists)

@@ -23,7 +23,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-LARGEST = 1024 * 1024
+_LARGEST = 1024 * 1024
 
 
 class MarkdownNode(StepType):
@@ -43,7 +43,7 @@ class MarkdownNode(StepType):
         to_html = node.literal("mode", "htmlToMarkdown") == "markdownToHtml"
         options = node.get("options", {})
         for name in options if isinstance(options, Mapping) else ():
-            if name not in (TO_HTML if to_html else html_marks.OPTIONS):
+            if name not in (_TO_HTML if to_html else html_marks.OPTIONS):
                 words = f"Its option “{str(name)[:60]}” is not supported. Remove it, or do without this step."
                 yield StepProblem("error", "parameter", words)
 
@@ -75,7 +75,7 @@ def _page(pages: Sequence[str | None], index: int) -> str:
 def _marked(call: StepCall, index: int) -> str:
     params = call.params(index)
     text = params.text("html")
-    if len(text) > LARGEST:
+    if len(text) > _LARGEST:
         raise ItemFailed("The text is larger than 1 MiB.")
     try:
         return html_marks.to_marks(text, _style(params))
@@ -97,7 +97,7 @@ def _style(params: Params) -> html_marks.Style:
     )
 
 
-TO_HTML = frozenset(
+_TO_HTML = frozenset(
     {"openLinksInNewWindow", "simplifiedAutoLink", "backslashEscapesHTMLTags"}
     | {"completeHTMLDocument", "customizedHeaderId", "emoji", "encodeEmails"}
     | {"excludeTrailingPunctuationFromURLs", "ghCodeBlocks", "ghCompatibleHeaderId"}
@@ -144,8 +144,8 @@ def _text_and_options(call: StepCall, index: int) -> list[Any]:
         text, options = params.text("markdown"), params.get("options", {})
     except ItemFailed:
         text, options = "", {}
-    supported = {name: options[name] for name in TO_HTML & options.keys()} if js.is_object(options) else {}
-    return [text if len(text) <= LARGEST else None, supported]
+    supported = {name: options[name] for name in _TO_HTML & options.keys()} if js.is_object(options) else {}
+    return [text if len(text) <= _LARGEST else None, supported]
 
 
 async def _pages(call: StepCall) -> list[str | None]:

@@ -42,6 +42,14 @@ class NoOpNode(StepType):
         return NodeResult([passed(call.items)])
 
 
+class ExecutionDataNode(NoOpNode):
+    """The node executionData: passes items on; its notes for n8n's list of executions are not kept."""
+
+    types = ("executionData",)
+    versions = (1, 1.1)
+    parameters = frozenset(("operation", "dataToSave"))
+
+
 class RespondToWebhookNode(StepType):
     """The node respondToWebhook: passes items on, because no client waits for a response."""
 

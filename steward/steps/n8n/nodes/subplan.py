@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from steward.model.json import JsonObject
 from steward.model.plan import OnError
 from steward.steps.n8n.nodes.set_fields import converted
 from steward.steps.workflow.items import Item, Items
@@ -67,7 +68,9 @@ class ExecuteWorkflowNode(StepType):
     def check(self, node: NodeDefinition) -> Iterable[StepProblem]:
         """Yields sub-workflows that cannot be called, are still to be chosen, or are not waited for."""
         source = node.get("source", "database")
-        if source == "database":
+        if calls_itself(node.parameters):
+            pass  # the reader of exports puts the workflow into the plan
+        elif source == "database":
             yield _to_choose(node)
         elif source != "parameter":
             words = "The workflow it calls is read from a file or an address. Put its JSON into this step."
@@ -115,13 +118,8 @@ def _to_choose(node: NodeDefinition) -> StepProblem:
             "error", "sub_workflow_missing", "It names no workflow to call. Choose one in n8n."
         )
     if is_expression(wanted):
-        itself = _ITSELF.fullmatch(wanted) is not None
-        what = (
-            "It calls the workflow that it is in"
-            if itself
-            else "An expression decides which workflow it calls"
-        )
-        words = f"{what}, which is not done here. Put the JSON of the called one into this step."
+        words = "An expression decides which workflow it calls, which is not done here."
+        words = f"{words} Put the JSON of the called one into this step."
         return StepProblem("error", "sub_workflow_missing", words)
     shown = (
         f"“{named[:80]}”" if isinstance(named, str) and named and not is_expression(named) else "another one"
@@ -202,6 +200,14 @@ def _with(result: NodeResult, called: SubWorkflowResult, index: int | None) -> N
     result.answers = {**result.answers, **{shift + at: use for at, use in called.answers.items()}}
     result.counts = result.counts.plus(called.counts)
     return result
+
+
+def calls_itself(parameters: JsonObject) -> bool:
+    """Whether the step calls the workflow that it is in, at the trigger for calls."""
+    wanted = parameters.get("workflowId")
+    wanted = wanted.get("value") if isinstance(wanted, Mapping) else wanted
+    is_stored = parameters.get("source", "database") == "database"
+    return is_stored and isinstance(wanted, str) and _ITSELF.fullmatch(wanted) is not None
 
 
 def inline(parameters: Any) -> Any:

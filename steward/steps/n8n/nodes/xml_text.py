@@ -21,7 +21,7 @@ from steward.steps.workflow.step_types import (
     paired_with,
 )
 
-LARGEST = 5 * 1024 * 1024
+_LARGEST = 5 * 1024 * 1024
 _NAME = re.compile(r"[^\W\d][\w.:-]*\Z")
 
 
@@ -160,7 +160,7 @@ class _Element:
 
 def read_xml(text: str, params: Params) -> dict[str, Any]:
     """Parses an XML text. Raises ItemFailed."""
-    if len(text) > LARGEST:
+    if len(text) > _LARGEST:
         raise ItemFailed("The XML is larger than 5 MiB.")
     builder = _Builder(params)
     parser = expat.ParserCreate()

@@ -36,9 +36,9 @@ from steward.steps.workflow.expressions.views import (
     StaticObjects,
 )
 
-EXPRESSION_SECONDS: Final = 2.0  # wall time for each part of a message
-SCRIPT_SECONDS: Final = 15.0
-RUN_SECONDS: Final = 120.0
+_EXPRESSION_SECONDS: Final = 2.0  # wall time for each part of a message
+_SCRIPT_SECONDS: Final = 15.0
+_RUN_SECONDS: Final = 120.0
 _FILE_STOP_MESSAGES: Final = {
     TIMEOUT: "Reading or writing the file took too long. Use a smaller file, or a simpler one.",
     MEMORY: "The file holds more than a step can take. Use a smaller file, or read fewer rows of it.",
@@ -66,7 +66,7 @@ class Evaluator:
         if any(chunks) or scripts:
             codes = [[code for _, code in columns] for columns in chunks]
             body = {"chunks": codes, "scripts": scripts}
-            reply = await self._ask(JAVASCRIPT, {"op": "check"}, body, SCRIPT_SECONDS)
+            reply = await self._ask(JAVASCRIPT, {"op": "check"}, body, _SCRIPT_SECONDS)
             compiled = message.single_part(reply)
         liquid = await self._check_liquid([template.text for template in request.liquid])
         return CheckResult(
@@ -78,7 +78,7 @@ class Evaluator:
     async def _check_liquid(self, texts: list[str]) -> list[JsonValue]:
         if not texts:
             return []
-        reply = await self._ask(LIQUID, {"op": "check"}, texts, EXPRESSION_SECONDS)
+        reply = await self._ask(LIQUID, {"op": "check"}, texts, _EXPRESSION_SECONDS)
         return message.all_parts(reply, len(texts))
 
     async def evaluate(
@@ -140,7 +140,7 @@ class Evaluator:
         """
         if not pairs:
             return []
-        answer = await self._ask(JAVASCRIPT, {"op": "match"}, list(pairs), EXPRESSION_SECONDS)
+        answer = await self._ask(JAVASCRIPT, {"op": "match"}, list(pairs), _EXPRESSION_SECONDS)
         (matched,) = message.all_parts(answer, 1)
         if not isinstance(matched, list) or len(matched) != len(pairs):
             raise message.crash_error()
@@ -154,7 +154,7 @@ class Evaluator:
         parts: list[JsonValue] = []
         if sources:
             body = {"texts": sources, "environment": environment, "now": int(now.timestamp() * 1000)}
-            answer = await self._ask(LIQUID, {"op": "render"}, body, EXPRESSION_SECONDS)
+            answer = await self._ask(LIQUID, {"op": "render"}, body, _EXPRESSION_SECONDS)
             parts = message.all_parts(answer, len(sources))
         answers = iter(parts)
         return [
@@ -174,7 +174,7 @@ class Evaluator:
     async def _ask_files(self, operation: str, format_: str, body: bytes, options: JsonObject) -> JsonValue:
         header: dict[str, object] = {"op": operation, "format": format_, "options": options}
         try:
-            part = message.single_part(await self._send(FILES, header, body, SCRIPT_SECONDS))
+            part = message.single_part(await self._send(FILES, header, body, _SCRIPT_SECONDS))
         except CodeStopped as end:
             raise CodeStopped(end.code, _FILE_STOP_MESSAGES.get(end.code, end.message)) from end
         if "failed" in part:
@@ -195,7 +195,7 @@ class Evaluator:
         body["templates"] = [message.parts_of(template) for template in templates]
         body["places"] = places
         header: dict[str, object] = {"op": "evaluate", "places": len(places)}
-        answer = await self._ask(JAVASCRIPT, header, body, EXPRESSION_SECONDS)
+        answer = await self._ask(JAVASCRIPT, header, body, _EXPRESSION_SECONDS)
         return message.read_blocks(answer, len(templates), len(places), keep_dates=keep_dates)
 
     async def _run_over_items(self, text: str, mode: str, context: ExpressionContext) -> JsonObject:
@@ -203,7 +203,7 @@ class Evaluator:
 
     async def _run_script(self, text: str, mode: str, body: object) -> JsonObject:
         header: dict[str, object] = {"op": "script", "mode": mode, "text": text}
-        reply = message.single_part(await self._ask(JAVASCRIPT, header, body, SCRIPT_SECONDS))
+        reply = message.single_part(await self._ask(JAVASCRIPT, header, body, _SCRIPT_SECONDS))
         if "failed" in reply:
             raise CodeFailed(
                 str(reply["failed"]), reply.get("thrown") is True, _lines(reply), _static_data(reply)
@@ -215,7 +215,7 @@ class Evaluator:
         return await self._send(kind, header, message.encode_message(body), seconds)
 
     async def _send(self, kind: str, header: dict[str, object], body: bytes, seconds: float) -> bytes:
-        remaining_seconds = RUN_SECONDS - self._used.seconds
+        remaining_seconds = _RUN_SECONDS - self._used.seconds
         try:
             if remaining_seconds <= 0:
                 raise stopped(TIMEOUT)

@@ -33,7 +33,7 @@ def evaluate_paths(
 ) -> list[Outcome] | None:
     """Returns the template's outcome for each index, or None if it needs JavaScript."""
     if template.lang is Lang.LITERAL:
-        return [text_of_literal(template)] * len(indexes)
+        return [_text_of_literal(template)] * len(indexes)
     if template.lang is not Lang.PATH:
         return None
     try:
@@ -44,7 +44,7 @@ def evaluate_paths(
         return None
 
 
-def text_of_literal(template: ParameterTemplate) -> str:
+def _text_of_literal(template: ParameterTemplate) -> str:
     """Returns the text of a template without chunks."""
     return "".join(part for part in template.parts if isinstance(part, str))
 

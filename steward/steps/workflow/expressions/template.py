@@ -126,7 +126,6 @@ _NAMED = re.compile(
       | (?P<open>\$\s*\(|\$node\b|\$items\b|\$evaluateExpression\b)""",
     re.VERBOSE,
 )
-_BY_PAIR = {"item", "itemMatching", "pairedItem"}
 _NEVER_PAIRED = {"first", "last", "all", "params", "context", "isExecuted"}
 
 

@@ -69,7 +69,7 @@ class ExpressionVariables:
     input_context: JsonObject = field(default_factory=dict)  # $input.context
 
 
-def never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
+def _never_paired(name: str, index: int) -> ItemPosition | Unpaired | None:
     """The pairing of steps whose items have no source."""
     return None
 
@@ -87,7 +87,7 @@ class ExpressionContext:
     variables: ExpressionVariables
     steps: Mapping[str, StepView] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
-    pairing: Pairing = never_paired
+    pairing: Pairing = _never_paired
     files: Sequence[JsonObject | None] = ()  # of the items, as `$binary` has them; empty if none has any
     static_data: StaticObjects | None = None  # of a script that asks for it
 

@@ -152,10 +152,10 @@ _LUXON: dict[str, Callable[[datetime], str]] = {
     "kkkk": lambda v: f"{v.isocalendar().year:04d}",
     "W": lambda v: str(v.isocalendar().week),
     "WW": lambda v: f"{v.isocalendar().week:02d}",
-    "n": lambda v: str(local_week(v)[1]),
-    "nn": lambda v: f"{local_week(v)[1]:02d}",
-    "ii": lambda v: f"{local_week(v)[0] % 100:02d}",
-    "iiii": lambda v: f"{local_week(v)[0]:04d}",
+    "n": lambda v: str(_local_week(v)[1]),
+    "nn": lambda v: f"{_local_week(v)[1]:02d}",
+    "ii": lambda v: f"{_local_week(v)[0] % 100:02d}",
+    "iiii": lambda v: f"{_local_week(v)[0]:04d}",
     "o": lambda v: str(v.timetuple().tm_yday),
     "ooo": lambda v: f"{v.timetuple().tm_yday:03d}",
     "q": lambda v: str((v.month - 1) // 3 + 1),
@@ -195,7 +195,7 @@ _LUXON |= {
 }
 
 
-def local_week(value: datetime) -> tuple[int, int]:
+def _local_week(value: datetime) -> tuple[int, int]:
     """Returns the US (year, week): weeks begin on Sunday, week 1 has 1 January."""
     last = value.date() + timedelta(days=6 - value.isoweekday() % 7)
     return last.year, (last.timetuple().tm_yday - 1) // 7 + 1
@@ -280,7 +280,7 @@ _MOMENT: dict[str, Callable[[datetime], str]] = {
     "E": _LUXON["c"],
     "w": _LUXON["n"],
     "ww": _LUXON["nn"],
-    "wo": lambda v: _nth(local_week(v)[1]),
+    "wo": lambda v: _nth(_local_week(v)[1]),
     "W": _LUXON["W"],
     "WW": _LUXON["WW"],
     "Wo": lambda v: _nth(v.isocalendar().week),

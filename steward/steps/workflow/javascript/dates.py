@@ -23,7 +23,7 @@ MONTHS: Final = (
 )
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
-MAX_DATE_CHARACTERS: Final = 128  # characters of a date: the patterns below are not linear in the length
+_MAX_DATE_CHARACTERS: Final = 128  # characters of a date: the patterns below are not linear in the length
 
 _ISO = re.compile(
     r"([+-]\d{6}|\d{4})(?:-?(\d\d)(?:-?(\d\d))?|-?W(\d\d)(?:-?([1-7]))?|-?(\d{3}))?"
@@ -70,7 +70,7 @@ def parse(value: str, zone: tzinfo) -> datetime | None:
     the zone of the n8n process, which is UTC.
     """
     text = value.strip()
-    if len(text) > MAX_DATE_CHARACTERS:
+    if len(text) > _MAX_DATE_CHARACTERS:
         return None
     for read in (_iso, _mail, _numbered, _worded):
         try:

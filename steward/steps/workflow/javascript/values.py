@@ -189,7 +189,7 @@ _PART = re.compile(
 )
 
 
-def path_parts(path: str) -> list[str]:
+def _path_parts(path: str) -> list[str]:
     """Splits a path such as `a.b[0]["c"]`."""
     parts = [""] if path.startswith(".") else []
     for match in _PART.finditer(path):
@@ -204,7 +204,7 @@ def _parts_in(value: object, path: str | Sequence[str]) -> Sequence[str]:
     """Returns the parts of a path, or the path itself if a field has that name."""
     if not isinstance(path, str):
         return path
-    return [path] if isinstance(value, Mapping) and path in value else path_parts(path)
+    return [path] if isinstance(value, Mapping) and path in value else _path_parts(path)
 
 
 def get_path(value: object, path: str | Sequence[str]) -> Any:

@@ -1,0 +1,218 @@
+"""The node googleCalendar: events of a person's calendars, by a bound account."""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+from steward.connectors.base.service_calls import SendCall
+from steward.steps.n8n.http_service_nodes import HttpServiceNode, HttpServicePort
+from steward.steps.n8n.option_tables import OptionTable, rows_of
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation, ServicePort
+from steward.steps.workflow.javascript import dates as js_dates
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepCall, StepProblem
+
+_NAMES = (
+    "authentication resource operation calendar eventId start end useDefaultReminders remindersUi timeMin"
+    " timeMax additionalFields updateFields options returnAll limit useN8nTimeZone"
+)
+_ZONE = "zone"  # the workflow's zone, beside the settings of the account
+_PAGE = 100
+_CALENDAR = {"calendar": "which calendar it means"}
+_EVENT = _CALENDAR | {"eventId": "which event it means"}
+_EVENTS, _EVENT_PATH = "/calendars/{calendar}/events", "/calendars/{calendar}/events/{eventId}"
+_SENT = ("sendUpdates", "sendNotifications", "maxAttendees")  # in the query
+_TIMES = ("timeMin", "timeMax", "updatedMin")
+
+
+def _people(value: Any) -> dict[str, Any]:
+    texts = value if isinstance(value, list) else [value]
+    addresses = [address.strip() for text in texts for address in js.text(text).split(",")]
+    return {"attendees": [{"email": address} for address in addresses if address]}
+
+
+def _meeting(value: Any) -> dict[str, Any]:
+    rows = rows_of(value, "conferenceDataValues")
+    kind = js.text(rows[0].get("conferenceSolution", "")) if rows else ""
+    return {"conferenceData": {"createRequest": {"conferenceSolutionKey": {"type": kind}}}} if kind else {}
+
+
+def _recurrence(value: Any) -> dict[str, Any]:
+    return {"recurrence": [f"RRULE:{js.text(value).removeprefix('RRULE:')}"]} if value else {}
+
+
+def _read_apart(value: Any) -> dict[str, Any]:
+    return {}
+
+
+_APART = dict.fromkeys((*_SENT, "allday"), _read_apart)
+_COMMON = (
+    "summary description location color:colorId visibility showMeAs:transparency guestsCanInviteOthers"
+    " guestsCanModify guestsCanSeeOtherGuests"
+)
+_NEW = OptionTable(
+    "additionalFields",
+    f"{_COMMON} id",
+    {
+        **_APART,
+        "attendees": _people,
+        "conferenceDataUi": _meeting,
+        "rrule": _recurrence,
+    },
+)
+_CHANGES = OptionTable(
+    "updateFields",
+    _COMMON,
+    {**_APART, **dict.fromkeys(("start", "end"), _read_apart), "attendees": _people},
+)
+_READ = OptionTable(
+    "options",
+    "iCalUID maxAttendees orderBy query:q showDeleted showHiddenInvitations singleEvents timeZone fields",
+    dict.fromkeys(_TIMES, _read_apart),
+)
+
+
+def _moment(fields: ServiceFields, value: Any, label: str) -> datetime:
+    """Returns a moment; a text without an offset is in the workflow's zone. Raises ItemFailed."""
+    if isinstance(value, js.JsDate):
+        value = value.text
+    zone = js_dates.zone_of(fields.account.get(_ZONE, "UTC")) or UTC
+    moment = js_dates.parse(js.text(value).strip(), zone)
+    if moment is None:
+        raise ItemFailed(
+            f"“{js.text(value)[:60]}” is no date that “{label}” takes. Write it as 2026-01-31T12:00."
+        )
+    return moment.astimezone(zone)
+
+
+def _span(fields: ServiceFields, collection: str, place: str) -> dict[str, Any]:
+    """Returns when an event starts and ends, where the step says so."""
+    is_whole_day = fields.text(f"{collection}.allday") == "yes"
+    made: dict[str, Any] = {}
+    for name in ("start", "end"):
+        value = fields.value(f"{place}{name}")
+        if js.is_missing(value) or value == "":
+            continue
+        moment = _moment(fields, value, name.title())
+        day: date = moment.date()
+        zone = fields.account.get(_ZONE, "UTC")
+        made[name] = (
+            {"date": day.isoformat()} if is_whole_day else {"dateTime": moment.isoformat(), "timeZone": zone}
+        )
+    return made
+
+
+def _reminders(fields: ServiceFields) -> dict[str, Any]:
+    if fields.flag("useDefaultReminders", True):
+        return {"reminders": {"useDefault": True}}
+    rows = rows_of(fields.value("remindersUi"), "remindersValues")
+    overrides = [{"method": row.get("method"), "minutes": row.get("minutes")} for row in rows]
+    return {"reminders": {"useDefault": False, **({"overrides": overrides} if overrides else {})}}
+
+
+def _new_event(fields: ServiceFields) -> dict[str, Any]:
+    return {**_span(fields, "additionalFields", ""), **_reminders(fields), **_NEW.read(fields)}
+
+
+def _changed_event(fields: ServiceFields) -> dict[str, Any]:
+    reminders = {} if fields.flag("useDefaultReminders", True) else _reminders(fields)
+    return {**_span(fields, "updateFields", "updateFields."), **reminders, **_CHANGES.read(fields)}
+
+
+def _sent(collection: str) -> Any:
+    def query(fields: ServiceFields) -> dict[str, str]:
+        made = {name: js.text(value) for name, value in fields.options(collection, *_SENT).items()}
+        has_meeting = bool(rows_of(fields.value(f"{collection}.conferenceDataUi"), "conferenceDataValues"))
+        return made | ({"conferenceDataVersion": "1"} if has_meeting else {})
+
+    return query
+
+
+def _listed(fields: ServiceFields) -> dict[str, Any]:
+    query = {"maxResults": _PAGE, **_READ.read(fields)}
+    for name in _TIMES:
+        value = fields.value(name if fields.version >= 1.3 and name != "updatedMin" else f"options.{name}")
+        if value not in (None, ""):
+            query[name] = _moment(fields, value, name).isoformat()
+    return query
+
+
+def _list_problems(node: NodeDefinition) -> Iterable[StepProblem]:
+    yield from _READ.check(node)
+    if node.version >= 1.3 and (node.get("timeMin") is None or node.get("timeMax") is None):
+        words = "Its file does not say which days it reads. Fill in “After” and “Before” in n8n."
+        yield StepProblem("error", "parameter", words)
+
+
+def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    token = answer.get("nextPageToken") if isinstance(answer, Mapping) else None
+    return {**query, "pageToken": str(token)} if token else None
+
+
+def _success(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    return [{"success": True}]
+
+
+_DEFAULTS = {"event": "create", "calendar": "availability"}
+_OPERATIONS = {
+    "event.create": ServiceOperation(
+        "POST", _EVENTS, _new_event, query=_sent("additionalFields"), needed=_CALENDAR,
+        recipient="calendar", text="additionalFields.summary", check=_NEW.check,
+    ),
+    "event.update": ServiceOperation(
+        "PATCH", _EVENT_PATH, _changed_event, query=_sent("updateFields"), needed=_EVENT,
+        recipient="eventId", text="updateFields.summary", check=_CHANGES.check,
+    ),
+    "event.get": ServiceOperation("GET", _EVENT_PATH, needed=_EVENT, check=OptionTable("options").check),
+    "event.delete": ServiceOperation(
+        "DELETE", _EVENT_PATH, query=lambda fields: _texts(fields.options("options", "sendUpdates")),
+        needed=_EVENT, recipient="eventId", answered=_success,
+        check=OptionTable("options", "sendUpdates").check,
+    ),
+    "event.getAll": ServiceOperation(
+        "GET", _EVENTS, _listed, "items", next_page=_next_page, limit=50, needed=_CALENDAR,
+        check=_list_problems,
+    ),
+}  # fmt: skip
+
+
+class GoogleCalendarNode(HttpServiceNode):
+    """Events; recurrences other than by a rule, and whether a calendar is free, are not carried out."""
+
+    types = ("googleCalendar",)
+    versions = (1, 1.1, 1.2, 1.3)
+    service = "Google Calendar"
+    address = "https://www.googleapis.com/calendar/v3"
+    credential_types = ("googleCalendarOAuth2Api",)
+    parameters = frozenset(_NAMES.split())
+    default_resource = "event"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS
+
+    def port(self, call: StepCall) -> HttpServicePort:
+        """Returns what the step's calls go through, with the zone that dates are in."""
+        port = super().port(call)
+        port.settings = {**port.settings, _ZONE: call.environment.zone}
+        return port
+
+    async def prepared(
+        self, call: StepCall, index: int, port: ServicePort, fields: ServiceFields, key: str
+    ) -> SendCall:
+        """Returns the call of one item; a meeting gets an id that is the same when a run is resumed."""
+        prepared = self.operations[key].call(fields)
+        meeting: Any = prepared.body.get("conferenceData")
+        if not isinstance(meeting, Mapping) or not isinstance(meeting.get("createRequest"), Mapping):
+            return prepared
+        parts = f"{call.environment.now.isoformat()} {call.step.name} {index}"
+        request = {
+            **dict(meeting["createRequest"]),
+            "requestId": hashlib.sha256(parts.encode()).hexdigest()[:32],
+        }
+        return replace(prepared, body={**prepared.body, "conferenceData": {"createRequest": request}})
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: js.text(value) for name, value in values.items()}

@@ -1,0 +1,133 @@
+"""The node googleDocs: documents made, read and added to, by a bound account."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.step_types import NodeDefinition, StepProblem
+
+_NAMES = "authentication resource operation driveId folderId title documentURL simple actionsUi updateFields"
+_FILES = "www.googleapis.com/drive/v3/files"
+_DOCUMENTS = "docs.googleapis.com/v1/documents"
+_ADDRESS = re.compile(r"https://docs\.google\.com/document/d/([A-Za-z0-9_-]+)")
+_DOCUMENT = {"documentURL": "which document it means"}
+# By action on a text: the settings of it that are known.
+_ACTIONS = {
+    "insert": frozenset(
+        ("object", "action", "text", "insertSegment", "segmentId", "locationChoice", "index")
+    ),
+    "replaceAll": frozenset(["object", "action", "text", "replaceText", "matchCase"]),
+}
+
+
+def _document(fields: ServiceFields) -> str:
+    """Returns the id of the document that an id or an address names. Raises ItemFailed."""
+    text = fields.text("documentURL").strip()
+    match = _ADDRESS.match(text)
+    return path_segment(match[1] if match else text, "document")
+
+
+def _new_document(fields: ServiceFields) -> dict[str, Any]:
+    folder = fields.text("folderId", "root")
+    parent = fields.text("driveId") if folder == "default" else folder
+    is_own = parent in ("", "default", "myDrive", "root")
+    return {
+        "name": fields.text("title"),
+        "mimeType": "application/vnd.google-apps.document",
+        "parents": ["root" if is_own else parent],
+    }
+
+
+def _changes(fields: ServiceFields) -> dict[str, Any]:
+    return {"requests": [_change(row) for row in fields.rows("actionsUi.actionFields")]}
+
+
+def _change(row: ServiceFields) -> dict[str, Any]:
+    text = row.text("text")
+    if row.text("action") == "replaceAll":
+        match = {"text": text, "matchCase": row.flag("matchCase")}
+        return {"replaceAllText": {"replaceText": row.text("replaceText"), "containsText": match}}
+    segment = {} if row.text("insertSegment", "body") == "body" else {"segmentId": row.text("segmentId")}
+    if row.text("locationChoice", "endOfSegmentLocation") == "location":
+        position = {**segment, "index": int(float(row.text("index", "0")))}
+        return {"insertText": {"location": position, "text": text}}
+    return {"insertText": {"endOfSegmentLocation": segment, "text": text}}
+
+
+def _unknown_changes(node: NodeDefinition) -> Iterable[StepProblem]:
+    rows = node.get("actionsUi.actionFields", [])
+    for row in rows if isinstance(rows, list) else ():
+        known = _ACTIONS.get(str(row.get("action")), frozenset()) if isinstance(row, Mapping) else frozenset()
+        if not known or row.get("object", "text") != "text" or not known.issuperset(row):
+            words = "It changes a document otherwise than by putting in or replacing texts."
+            yield StepProblem("error", "parameter", f"{words} Remove that change, or the step.")
+    if node.get("updateFields"):
+        words = "Its setting “Write Control” does not run here. Remove the setting or the step."
+        yield StepProblem("error", "parameter", words)
+
+
+def _read(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    """Returns the document as Google has it, or its id and its text."""
+    document = answer if isinstance(answer, Mapping) else {}
+    if not fields.flag("simple", True):
+        return [dict(document)]
+    body = document.get("body")
+    blocks = body.get("content") if isinstance(body, Mapping) else None
+    texts = "".join(map(_text, blocks)) if isinstance(blocks, list) else ""
+    return [{"documentId": document.get("documentId"), "content": texts}]
+
+
+def _text(block: Any) -> str:
+    """Returns the text of a paragraph; other blocks have none."""
+    paragraph = block.get("paragraph") if isinstance(block, Mapping) else None
+    elements = paragraph.get("elements") if isinstance(paragraph, Mapping) else None
+    runs = [element.get("textRun") for element in elements or () if isinstance(element, Mapping)]
+    return "".join(str(run.get("content", "")) for run in runs if isinstance(run, Mapping))
+
+
+def _updated(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    """Returns the answer, or what the first change did and the document's id."""
+    result = dict(answer) if isinstance(answer, Mapping) else {}
+    if not fields.flag("simple", True):
+        return [result]
+    replies = result.get("replies")
+    first = replies[0] if isinstance(replies, list) and replies and isinstance(replies[0], Mapping) else {}
+    inner: Any = next(iter(first.values()), {})
+    return [{**(inner if isinstance(inner, Mapping) else {}), "documentId": result.get("documentId")}]
+
+
+_DEFAULTS = {"document": "create"}
+_OPERATIONS = {
+    "document.create": ServiceOperation(
+        "POST", f"{_FILES}?supportsAllDrives=true", _new_document, recipient="folderId", text="title",
+        needed={"title": "the name of the document"},
+    ),
+    "document.get": ServiceOperation(
+        "GET", "", choose_path=lambda fields: f"{_DOCUMENTS}/{_document(fields)}", answered=_read,
+        needed=_DOCUMENT,
+    ),
+    "document.update": ServiceOperation(
+        "POST", "", _changes, recipient="documentURL", answered=_updated, needed=_DOCUMENT,
+        choose_path=lambda fields: f"{_DOCUMENTS}/{_document(fields)}:batchUpdate",
+        text=lambda fields: "\n".join(row.text("text") for row in fields.rows("actionsUi.actionFields")),
+        check=_unknown_changes,
+    ),
+}  # fmt: skip
+
+
+class GoogleDocsNode(HttpServiceNode):
+    """Documents made, read, and added to; tables, pictures and styles are not carried out."""
+
+    types = ("googleDocs",)
+    versions = (1, 2)
+    service = "Google Docs"
+    address = "https://"  # two hosts: documents are made by Google Drive
+    credential_types = ("googleDocsOAuth2Api",)
+    parameters = frozenset(_NAMES.split())
+    default_resource = "document"
+    default_operations = _DEFAULTS
+    answer_parameters = ("simple",)
+    operations = _OPERATIONS

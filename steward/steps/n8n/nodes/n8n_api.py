@@ -1,0 +1,88 @@
+"""The node n8n: workflows and executions of an n8n, by a bound account at its own host."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.step_types import ItemFailed
+
+_PAGE = 100
+_NAMES = (
+    "resource operation workflowId workflowObject executionId filters options returnAll limit requestOptions"
+)
+_WORKFLOW = {"workflowId": "which workflow it means"}
+_EXECUTION = {"executionId": "which execution it means"}
+_PARTS = ("name", "nodes", "connections", "settings", "staticData")  # what the API takes of a workflow
+
+
+def _active(value: Any) -> dict[str, Any]:
+    return {"active": "true"} if value else {}
+
+
+def _without_pins(value: Any) -> dict[str, Any]:
+    return {"excludePinnedData": "true"} if value else {}
+
+
+_FILTERS = OptionTable(
+    "filters", "tags name projectId", {"activeWorkflows": _active, "excludePinnedData": _without_pins}
+)
+
+
+def _workflow(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the parts of a workflow that the API takes. Raises ItemFailed."""
+    workflow = fields.json("workflowObject", "Workflow Object")
+    if not isinstance(workflow, Mapping):
+        raise ItemFailed("This step does not say which workflow it writes. Fill it in.")
+    return {name: workflow[name] for name in _PARTS if name in workflow}
+
+
+def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    cursor = answer.get("nextCursor") if isinstance(answer, Mapping) else None
+    return {**query, "cursor": str(cursor)} if cursor else None
+
+
+def _act(method: str, path: str) -> ServiceOperation:
+    return ServiceOperation(method, path, recipient="workflowId", needed=_WORKFLOW)
+
+
+_OPERATIONS = {
+    "workflow.getAll": ServiceOperation(
+        "GET", "/workflows", lambda fields: {"limit": _PAGE, **_FILTERS.read(fields)}, "data",
+        next_page=_next_page, returns_all=True, check=_FILTERS.check,
+    ),
+    "workflow.get": ServiceOperation("GET", "/workflows/{workflowId}", needed=_WORKFLOW),
+    "workflow.create": ServiceOperation("POST", "/workflows", _workflow, text="workflowObject"),
+    "workflow.update": ServiceOperation(
+        "PUT", "/workflows/{workflowId}", _workflow, recipient="workflowId", text="workflowObject",
+        needed=_WORKFLOW,
+    ),
+    "workflow.activate": _act("POST", "/workflows/{workflowId}/activate"),
+    "workflow.deactivate": _act("POST", "/workflows/{workflowId}/deactivate"),
+    "workflow.delete": _act("DELETE", "/workflows/{workflowId}"),
+    "execution.get": ServiceOperation(
+        "GET", "/executions/{executionId}", needed=_EXECUTION, check=OptionTable("options").check
+    ),
+    "execution.delete": ServiceOperation(
+        "DELETE", "/executions/{executionId}", recipient="executionId", needed=_EXECUTION
+    ),
+}  # fmt: skip
+
+
+_DEFAULTS = {"workflow": "getAll"}
+
+
+class N8nNode(HttpServiceNode):
+    """Workflows, and single executions; credentials, audits and lists of executions are not carried out."""
+
+    types = ("n8n",)
+    versions = (1,)
+    service = "n8n"
+    address = "https://{host}/api/v1"
+    credential_types = ("n8nApi",)
+    parameters = frozenset(_NAMES.split())
+    default_resource = "workflow"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

@@ -1,0 +1,83 @@
+"""The node sendGrid: mail by SendGrid, by a bound account."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from steward.model.answer import WriteAnswer
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable, rows_of
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.items import Item
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import SentItem
+
+_NAMES = (
+    "resource operation fromEmail fromName toEmail subject dynamicTemplate templateId dynamicTemplateFields"
+    " contentType contentValue additionalFields"
+)
+
+
+_OPTIONS = OptionTable("additionalFields", "bccEmail ccEmail categories enableSandbox replyToEmail")
+
+
+def _addresses(text: str) -> list[dict[str, str]]:
+    return [{"email": address.strip()} for address in text.split(",") if address.strip()]
+
+
+def _person(fields: ServiceFields) -> dict[str, Any]:
+    """Returns whom the mail goes to, with what a template is filled with."""
+    chosen = fields.options("additionalFields")
+    copies = {name: _addresses(js.text(chosen.get(f"{name}Email", ""))) for name in ("cc", "bcc")}
+    person: dict[str, Any] = {"to": _addresses(fields.text("toEmail"))}
+    person |= {name: addresses for name, addresses in copies.items() if addresses}
+    if fields.flag("dynamicTemplate"):
+        rows = rows_of(fields.value("dynamicTemplateFields"), "fields")
+        return person | {"dynamic_template_data": {js.text(row.get("key")): row.get("value") for row in rows}}
+    return person | {"subject": fields.text("subject")}
+
+
+def _mail(fields: ServiceFields) -> dict[str, Any]:
+    chosen = fields.options("additionalFields")
+    sender = {"email": fields.text("fromEmail"), "name": fields.text("fromName")}
+    mail: dict[str, Any] = {"personalizations": [_person(fields)], "from": sender}
+    if fields.flag("dynamicTemplate"):
+        mail["template_id"] = fields.text("templateId")
+    else:
+        content_type = fields.text("contentType", "text/plain")
+        mail["content"] = [{"type": content_type, "value": fields.text("contentValue")}]
+    if chosen.get("categories"):
+        mail["categories"] = [name.strip() for name in js.text(chosen["categories"]).split(",")]
+    if chosen.get("enableSandbox"):
+        mail["mail_settings"] = {"sandbox_mode": {"enable": True}}
+    if chosen.get("replyToEmail"):
+        mail["reply_to_list"] = _addresses(js.text(chosen["replyToEmail"]))
+    return mail
+
+
+_DEFAULTS = {"mail": "send"}
+_OPERATIONS = {
+    "mail.send": ServiceOperation(
+        "POST", "/mail/send", _mail, recipient="toEmail", text="subject",
+        needed={"fromEmail": "the sender", "toEmail": "whom it writes to"},
+        check=_OPTIONS.check,
+    )
+}  # fmt: skip
+
+
+class SendGridNode(HttpServiceNode):
+    """Mail, as text, as a page or by a template; attachments, contacts and lists are not carried out."""
+
+    types = ("sendGrid",)
+    versions = (1,)
+    service = "SendGrid"
+    address = "https://api.sendgrid.com/v3"
+    credential_types = ("sendGridApi",)
+    parameters = frozenset(_NAMES.split())
+    default_resource = "list"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS
+
+    def answered_item(self, sent: SentItem, answer: WriteAnswer) -> Iterable[Item]:
+        """Returns the id that SendGrid gave the mail."""
+        return [Item({"messageId": dict(answer.headers).get("x-message-id")})]

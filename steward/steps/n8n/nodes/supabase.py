@@ -1,0 +1,122 @@
+"""The node supabase: rows of the tables of a project, by a bound account."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.service_fields import ServiceFields, path_segment
+from steward.steps.n8n.service_nodes import ServiceOperation
+from steward.steps.workflow.javascript import values as js
+from steward.steps.workflow.step_types import ItemFailed, NodeDefinition, StepProblem
+
+_PAGE = 100
+_NAMES = (
+    "resource operation tableId dataToSend inputsToIgnore fieldsUi filterType matchType filters filterString"
+    " returnAll limit useCustomSchema schema"
+)
+_TABLE = {"tableId": "which table it means"}
+_CONDITIONS = frozenset(["eq", "neq", "gt", "gte", "lt", "lte", "like", "ilike", "is", "fullText"])
+_SEARCHES = frozenset(["fts", "plfts", "phfts", "wfts"])
+
+
+def _row(fields: ServiceFields) -> dict[str, Any]:
+    """Returns the columns that a step writes: those of the item, or the ones it names."""
+    if fields.text("dataToSend", "defineBelow") == "autoMapInputData":
+        ignored = {name.strip() for name in fields.text("inputsToIgnore").split(",")}
+        return {name: value for name, value in fields.item.items() if name not in ignored}
+    rows = fields.rows("fieldsUi.fieldValues")
+    return {row.text("fieldId"): js.to_json(row.value("fieldValue")) for row in rows}
+
+
+def _conditions(fields: ServiceFields) -> list[tuple[str, str]]:
+    """Returns column and condition of each filter, as the API writes them."""
+    made: list[tuple[str, str]] = []
+    for row in fields.rows("filters.conditions"):
+        condition = row.text("condition", "eq")
+        operator = row.text("searchFunction") if condition == "fullText" else condition
+        made.append((row.text("keyName"), f"{operator}.{row.text('keyValue')}"))
+    return made
+
+
+def _filter(fields: ServiceFields) -> list[tuple[str, str]]:
+    """Returns the filter of the rows as parameters. Raises ItemFailed for one that would mean every row."""
+    kind = fields.text("filterType", "manual")
+    if kind == "none":
+        return []
+    if kind == "string":
+        pairs = [part.partition("=") for part in fields.text("filterString").split("&") if part]
+        return [(name, value) for name, _, value in pairs]
+    conditions = _conditions(fields)
+    if not conditions or fields.text("matchType", "anyFilter") == "allFilters":
+        return conditions
+    return [("or", "(" + ",".join(f"{name}.{condition}" for name, condition in conditions) + ")")]
+
+
+def _address(filters: Any, *, demands_filter: bool = False) -> Any:
+    def choose(fields: ServiceFields) -> str:
+        pairs = filters(fields)
+        if demands_filter and not pairs:
+            raise ItemFailed("This step does not say which rows it means. Add a condition.")
+        query = urlencode(pairs, quote_via=quote)
+        return f"/{path_segment(fields.text('tableId'), 'table')}{'?' if query else ''}{query}"
+
+    return choose
+
+
+def _checked(node: NodeDefinition) -> Iterable[StepProblem]:
+    if node.get("useCustomSchema"):
+        words = "It uses another schema than the public one, which is not done here. Remove the setting."
+        yield StepProblem("error", "parameter", words)
+    rows = node.get("filters.conditions", [])
+    for row in rows if isinstance(rows, list) else ():
+        condition = row.get("condition", "eq") if isinstance(row, Mapping) else None
+        search = row.get("searchFunction") if isinstance(row, Mapping) else None
+        if condition not in _CONDITIONS or (condition == "fullText" and search not in _SEARCHES):
+            words = f"The condition “{str(condition)[:60]}” is not known here. Choose another one."
+            yield StepProblem("error", "parameter", words)
+
+
+def _next_page(answer: Any, query: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    is_full = isinstance(answer, list) and len(answer) == _PAGE
+    return {**query, "offset": str(int(query.get("offset", "0")) + _PAGE)} if is_full else None
+
+
+_HEADERS = {"accept": "application/json", "prefer": "return=representation"}
+_DEFAULTS = {"row": "create"}
+_OPERATIONS = {
+    "row.create": ServiceOperation(
+        "POST", "", _row, choose_path=_address(lambda fields: []), recipient="tableId", needed=_TABLE,
+        check=_checked,
+    ),
+    "row.get": ServiceOperation(
+        "GET", "", choose_path=_address(_conditions, demands_filter=True), needed=_TABLE, check=_checked
+    ),
+    "row.getAll": ServiceOperation(
+        "GET", "", lambda fields: {"limit": _PAGE}, choose_path=_address(_filter), next_page=_next_page,
+        limit=50, needed=_TABLE, check=_checked,
+    ),
+    "row.update": ServiceOperation(
+        "PATCH", "", _row, choose_path=_address(_filter, demands_filter=True), recipient="tableId",
+        needed=_TABLE, check=_checked,
+    ),
+    "row.delete": ServiceOperation(
+        "DELETE", "", choose_path=_address(_filter, demands_filter=True), recipient="tableId",
+        needed=_TABLE, check=_checked,
+    ),
+}  # fmt: skip
+
+
+class SupabaseNode(HttpServiceNode):
+    """Rows, in the project's public schema; changed and deleted rows are handed on as Supabase answers."""
+
+    types = ("supabase",)
+    versions = (1,)
+    service = "Supabase"
+    address = "https://{host}/rest/v1"
+    credential_types = ("supabaseApi",)
+    headers = _HEADERS
+    parameters = frozenset(_NAMES.split())
+    default_resource = "row"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS

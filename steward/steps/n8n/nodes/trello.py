@@ -1,0 +1,110 @@
+"""The node trello: cards, lists, boards and comments, by a bound account."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from steward.steps.n8n.http_service_nodes import HttpServiceNode
+from steward.steps.n8n.option_tables import OptionTable, joined
+from steward.steps.n8n.service_fields import ServiceFields
+from steward.steps.n8n.service_nodes import ServiceOperation
+
+_NAMES = (
+    "resource operation id listId name description desc cardId boardId idBoard text additionalFields"
+    " updateFields returnAll limit"
+)
+_ID = {"id": "which one it means"}
+_LISTED: Mapping[str, Any] = {"idMembers": joined("idMembers"), "idLabels": joined("idLabels")}
+_NEW_CARD = OptionTable(
+    "additionalFields", "due dueComplete pos:pos position:pos urlSource idCardSource keepFromSource", _LISTED
+)
+_CARD_CHANGES = OptionTable(
+    "updateFields",
+    "closed description:desc due dueComplete idAttachmentCover idBoard idList name pos subscribed",
+    _LISTED,
+)
+_FIELDS = OptionTable("additionalFields", "fields")
+_LIST_CHANGES = OptionTable("updateFields", "name closed idBoard pos subscribed")
+
+
+def _new_card(fields: ServiceFields) -> dict[str, Any]:
+    return {
+        "idList": fields.text("listId"),
+        "name": fields.text("name"),
+        "desc": fields.text("description"),
+        **_NEW_CARD.read(fields),
+    }
+
+
+def _limited(answer: Any, fields: ServiceFields) -> list[dict[str, Any]]:
+    """Returns all of a list, or as many as the step asks for."""
+    elements = (
+        [element for element in answer if isinstance(element, Mapping)] if isinstance(answer, list) else []
+    )
+    count = len(elements) if fields.flag("returnAll") else int(float(fields.text("limit", "100")))
+    return [dict(element) for element in elements[:count]]
+
+
+def _list(path: str) -> ServiceOperation:
+    return ServiceOperation(
+        "GET", path, _FIELDS.read, answered=_limited, needed=_ID, check=_FIELDS.check
+    )  # fmt: skip
+
+
+def _get(path: str) -> ServiceOperation:
+    return ServiceOperation("GET", path, _FIELDS.read, needed=_ID, check=_FIELDS.check)
+
+
+_OPERATIONS = {
+    "card.create": ServiceOperation(
+        "POST", "/cards", _new_card, recipient="listId", text="name",
+        needed={"listId": "the list of the card"}, check=_NEW_CARD.check,
+    ),
+    "card.update": ServiceOperation(
+        "PUT", "/cards/{id}", _CARD_CHANGES.read, recipient="id", text="updateFields.name", needed=_ID,
+        check=_CARD_CHANGES.check,
+    ),
+    "card.get": _get("/cards/{id}"),
+    "card.delete": ServiceOperation("DELETE", "/cards/{id}", recipient="id", needed=_ID),
+    "cardComment.create": ServiceOperation(
+        "POST", "/cards/{cardId}/actions/comments", {"text": "text"}, recipient="cardId", text="text",
+        needed={"cardId": "which card it means", "text": "the text of the comment"},
+    ),
+    "board.get": _get("/boards/{id}"),
+    "list.create": ServiceOperation(
+        "POST", "/lists",
+        lambda fields: {
+            "idBoard": fields.text("idBoard"),
+            "name": fields.text("name"),
+            **OptionTable("additionalFields", "idListSource pos").read(fields),
+        },
+        recipient="idBoard", text="name", needed={"idBoard": "the board", "name": "the name of the list"},
+        check=OptionTable("additionalFields", "idListSource pos").check,
+    ),
+    "list.get": _get("/lists/{id}"),
+    "list.getAll": _list("/boards/{id}/lists"),
+    "list.getCards": _list("/lists/{id}/cards"),
+    "list.update": ServiceOperation(
+        "PUT", "/lists/{id}", _LIST_CHANGES.read, recipient="id", text="updateFields.name", needed=_ID,
+        check=_LIST_CHANGES.check,
+    ),
+}  # fmt: skip
+_DEFAULTS: Mapping[str, str] = {
+    "board": "create",
+    "card": "create",
+    "cardComment": "create",
+    "list": "create",
+}
+
+
+class TrelloNode(HttpServiceNode):
+    """Cards, their comments, lists and reads of boards; attachments, check lists and labels are not."""
+
+    types = ("trello",)
+    versions = (1,)
+    service = "Trello"
+    address = "https://api.trello.com/1"
+    credential_types = ("trelloApi",)
+    parameters = frozenset(_NAMES.split())
+    default_resource = "card"
+    default_operations = _DEFAULTS
+    operations = _OPERATIONS
