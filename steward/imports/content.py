@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from steward.model.json import JsonObject, JsonValue
 
-MAX_VALUES = 200_000
-MAX_DEPTH = 64
+_MAX_VALUES = 200_000
+_MAX_DEPTH = 64
+_LARGEST = sys.float_info.max
 
 
 class Unreadable(Exception):
@@ -44,13 +46,13 @@ def content_of(sent: str | JsonObject) -> Content:
 
 def parsed(text: str) -> JsonValue:
     """The JSON of a text. Raises Unreadable."""
-    if text.count("[") + text.count("{") + text.count(",") > MAX_VALUES:
+    if text.count("[") + text.count("{") + text.count(",") > _MAX_VALUES:
         raise Unreadable("The export contains too many values to read.")
     try:
         value: JsonValue = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
     except (ValueError, RecursionError):
         raise Unreadable("This is not JSON. Export the workflow as a file and send its whole text.") from None
-    _check_depth(value)
+    _check_values(value)
     return value
 
 
@@ -58,13 +60,17 @@ def _no_constant(name: str) -> object:
     raise ValueError(name)
 
 
-def _check_depth(value: JsonValue) -> None:
+def _check_values(value: JsonValue) -> None:
     stack = [(value, 1)]
     while stack:
         value_, depth = stack.pop()
-        if depth > MAX_DEPTH:
+        if depth > _MAX_DEPTH:
             raise Unreadable("The export is nested too deeply to be read.")
         if isinstance(value_, Mapping):
             stack += [(member, depth + 1) for member in value_.values()]
         elif isinstance(value_, list):
             stack += [(member, depth + 1) for member in value_]
+        elif isinstance(value_, int | float) and abs(value_) > _LARGEST:
+            raise Unreadable(
+                "The export contains a number that is too large. Correct it and export it again."
+            )

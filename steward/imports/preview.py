@@ -53,7 +53,7 @@ async def preview(
     bindings = check_bound(faults, plan_, *requested, connections_by_id)
     faults.refuse()
     missing = workflows.unconfigured(plan_, bindings, store, connections_by_id)
-    changes, sends = effects_of(plan_)
+    changes, sends = _effects_of(plan_)
     elsewhere = (
         []
         if store is None
@@ -86,7 +86,7 @@ def _unsent_topics(plan: Plan, store: Connection, query: PreviewQuery) -> list[F
     ]
 
 
-def effects_of(plan: Plan) -> tuple[list[str], list[str]]:
+def _effects_of(plan: Plan) -> tuple[list[str], list[str]]:
     """The steps that would change the store, and those that would send, of what a run can reach."""
     reached = plan.running()
     changes = [step.name for step in reached if step.kind is StepKind.CHANGE]

@@ -33,6 +33,7 @@ from steward.steps.workflow.expressions.views import (
 _READERS = {workflow_tool.SOURCE: workflow_tool.read, store_flow.SOURCE: store_flow.read}
 SOURCES = tuple(_READERS)
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_INVALID = "The export contains invalid characters. Export it again."
 _GUARDED = re.compile(r"\bisExecuted\b|\bcatch\b")  # a script that copes with a step that did not run
 _SCRIPTS = frozenset(("code", "function", "functionItem", "aiTransform"))
 
@@ -56,8 +57,11 @@ async def read_export(
     reader = _READERS.get(source)
     if reader is None:
         raise Unreadable("Exports of this source are not known. Send one of n8n or of Shopify Flow.")
-    # A large export takes a second or more: the others are served meanwhile.
-    export = await asyncio.to_thread(reader, content, name)
+    try:
+        # A large export takes a second or more: the others are served meanwhile.
+        export = await asyncio.to_thread(reader, content, name)
+    except UnicodeEncodeError:
+        raise Unreadable(_INVALID) from None
     findings = list(export.findings)
     if export.plan.mode is DataMode.ITEMS:
         findings += _references(export.plan)
@@ -77,7 +81,7 @@ def _check_characters(reading: ImportReading) -> None:
         text = json.dumps([kept_plan.to_kept(reading.plan), findings, reading.cleaned], ensure_ascii=False)
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise Unreadable("The export contains invalid characters. Export it again.") from None
+        raise Unreadable(_INVALID) from None
 
 
 def _marked(plan: Plan, findings: list[Finding]) -> Plan:

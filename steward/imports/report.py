@@ -18,8 +18,6 @@ class ImportReport:
 
     findings: tuple[Finding, ...]
     steps: int
-    runnable: int
-    to_bind: int
     unsupported: int
     reach: Reach
 
@@ -41,7 +39,5 @@ def report_of(plan: Plan, findings: Iterable[Finding]) -> ImportReport:
         words = f"{rest} more findings are not shown. Correct these first and import the workflow again."
         ordered = [*ordered[:MAX_FINDINGS], Finding(None, FindingLevel.NOTE, "parameter", words)]
     blocked = {finding.step for finding in ordered if finding.level is FindingLevel.ERROR}
-    bound = sum(step.origin is not None and step.origin.needs not in (None, "store") for step in plan.steps)
     unsupported = sum(step.name in blocked for step in plan.steps)
-    count = len(plan.steps)
-    return ImportReport(tuple(ordered), count, count - unsupported, bound, unsupported, reach_of(plan))
+    return ImportReport(tuple(ordered), len(plan.steps), unsupported, reach_of(plan))

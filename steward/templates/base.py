@@ -24,7 +24,7 @@ from steward.templates.parts.messages import STORES, accepted_kinds, names_chann
 from steward.templates.parts.results import RESULT_ENTRIES
 
 _SUMMARY_LENGTH = 500
-RESULT_BYTES = 64 * 1024
+_RESULT_BYTES = 64 * 1024
 T = TypeVar("T")
 R = TypeVar("R", bound=JsonRecord)
 
@@ -121,7 +121,6 @@ class ChangeRow:
     object: str
     action: Action
     fields: tuple[ChangeField, ...]
-    reversible: bool = True
     shown_beside: tuple[str, ...] = ()
 
 
@@ -206,7 +205,7 @@ class SetupContext:
 # What became of changes that were not applied, in words.
 OTHER_OUTCOMES = {
     Outcome.UNCHANGED: "already so",
-    Outcome.DECLINED: "declined",
+    Outcome.DECLINED: "left out",
     Outcome.CONFLICT: "changed in the meantime and left unchanged",
     Outcome.FAILED: "failed",
     Outcome.UNKNOWN: "unknown",
@@ -248,7 +247,7 @@ class EndedRun:
         return [row for row, outcome in zip(rows, outcomes, strict=False) if outcome in self.success]
 
     def other_outcomes(self, step: str, changes: slice = _ALL_CHANGES) -> str:
-        """Returns what became of the step's other changes, such as `, 2 declined, 1 unknown`."""
+        """Returns what became of the step's other changes, such as `, 2 left out, 1 unknown`."""
         tally = Counter(self._outcomes(step, changes))
         return "".join(
             f", {tally[outcome]} {words}" for outcome, words in OTHER_OUTCOMES.items() if tally[outcome]
@@ -333,7 +332,7 @@ def run_summary(text: str, result: Mapping[str, object]) -> RunSummary:
         for name, value in plain_json(result).items()
     }
     lists = [value for value in fitting.values() if isinstance(value, list)]
-    while len(json.dumps(fitting, ensure_ascii=False).encode("utf-8")) > RESULT_BYTES and any(lists):
+    while len(json.dumps(fitting, ensure_ascii=False).encode("utf-8")) > _RESULT_BYTES and any(lists):
         longest = max(lists, key=len)
         del longest[len(longest) * 3 // 4 :]
     return RunSummary(text, fitting)

@@ -224,7 +224,6 @@ TEMPLATE = base.define(
             "order",
             Action.CANCEL,
             (base.STATUS, base.ChangeField("restocked", "Restocked lines", FieldKind.LIST)),
-            reversible=False,
             shown_beside=("total", "age in hours"),
         ),
     ),

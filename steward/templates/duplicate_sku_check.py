@@ -17,7 +17,7 @@ from steward.templates.parts.reports import SheetReport, send_report
 from steward.templates.parts.stock import is_on_sale
 
 READ, FIND, SEND = "read-variants", "find-duplicates", "send-report"
-FIELDS = {"sku": "SKU", "barcode": "Barcode"}
+_FIELDS = {"sku": "SKU", "barcode": "Barcode"}
 # How many variants are named in a cell of the sheet, and beside a value in the message.
 NAMES_IN_CELL, NAMES_IN_MESSAGE = 50, 3
 
@@ -59,7 +59,7 @@ class _DuplicateGroup(JsonRecord, frozen=True):
         more = self.count - len(names)
         note = f" ({self.note})" if self.note else ""
         users = f"{'; '.join(names)}{f' and {more} more' if more else ''}"
-        return f"{FIELDS[self.field]} {self.value}", f"{self.count} times{note}, by {users}"
+        return f"{_FIELDS[self.field]} {self.value}", f"{self.count} times{note}, by {users}"
 
 
 class _Duplicates(StepOutput, frozen=True):
@@ -109,7 +109,7 @@ async def send(context: StepContext) -> StepResult:
     """Sends the list to the sheet and to Teams, also when it is empty."""
     groups, store = context.output(FIND, _Duplicates).groups, context.home.connection.name
     rows = [
-        (FIELDS[group.field], group.value, Decimal(group.count), "; ".join(group.names), group.note)
+        (_FIELDS[group.field], group.value, Decimal(group.count), "; ".join(group.names), group.note)
         for group in groups
     ]
     report = SheetReport(("Field", "Value", "Times", "Used by", "Note"), rows, "No duplicates.")
@@ -117,7 +117,7 @@ async def send(context: StepContext) -> StepResult:
         title = f"{counted(len(groups), 'value')} used more than once at {store}"
     else:
         fields = _DuplicateInputs.from_json(context.inputs).fields
-        title = f"No {' or '.join(FIELDS[field] for field in fields)} is used more than once at {store}"
+        title = f"No {' or '.join(_FIELDS[field] for field in fields)} is used more than once at {store}"
     return await send_report(context, report, PostCard(title, facts=tuple(group.fact for group in groups)))
 
 
@@ -168,7 +168,7 @@ TEMPLATE = base.define(
     inputs=inputs.inputs_schema(
         [],
         {
-            "fields": inputs.array("What to check", {"enum": list(FIELDS)}, minItems=1, default=["sku"]),
+            "fields": inputs.array("What to check", {"enum": list(_FIELDS)}, minItems=1, default=["sku"]),
             "ignore_case": inputs.flag("abc and ABC count as one", default=True),
             "across_drafts": inputs.flag("Drafts and archived products as well"),
             "sheet": inputs.shared("sheet", "Write the list to this sheet"),

@@ -18,7 +18,7 @@ from steward.templates.parts.visibility import VisibilityInputs, is_shown
 READ, PICK, HIDE = "read-stock", "pick-sold-out", "hide-products"
 # Memory space: the platform's word for a product's visibility before it was hidden; also read by the
 # template that shows products again.
-VISIBILITY = "visibility"
+_VISIBILITY = "visibility"
 # Memory space: products whose hiding may have stopped between visibility and marker; the next run finishes.
 _HALF_DONE = "half_done"
 
@@ -167,7 +167,7 @@ def _memory(
     key = context.memory_key(product.id)
     unsure = (Outcome.FAILED, Outcome.UNKNOWN)
     if product.visible and not has_channels:
-        yield MemoryWrite(VISIBILITY, key, product.visibility, position, (Outcome.APPLIED, *unsure))
+        yield MemoryWrite(_VISIBILITY, key, product.visibility, position, (Outcome.APPLIED, *unsure))
     yield MemoryWrite(_HALF_DONE, key, True, position, unsure)
     yield MemoryWrite(_HALF_DONE, key, None, position)
 

@@ -23,7 +23,7 @@ from steward.templates.parts.stored_products import ProductTable
 
 READ_SALE, READ, COMPARE, RESTORE = "read-sale", "read-variants", "compare-prices", "restore-prices"
 # Memory space: which of the sale's variants this automation put back.
-RESTORED = "restored"
+_RESTORED = "restored"
 
 
 class _RememberedSale(StepOutput, frozen=True):
@@ -92,7 +92,7 @@ async def compare_prices(context: StepContext) -> StepResult:
     sale = context.output(READ_SALE, _RememberedSale).prices
     products = {product.id: product for product in context.output(READ, _PresentProducts).products}
     variants = {variant.id: variant for product in products.values() for variant in product.variants}
-    comparison = _compared(context, sale, variants, await context.memory.all(RESTORED))
+    comparison = _compared(context, sale, variants, await context.memory.all(_RESTORED))
     tag = str(context.inputs["sale_tag"])
     untag = [products[product_id] for product_id in sorted(comparison.untag - comparison.keep_tag)]
     count = sum(map(len, comparison.restore.values()))
@@ -137,7 +137,7 @@ async def _restore_prices(context: StepContext) -> StepResult:
         title=f"Put back {counted(len(priced), 'price')} and untag {counted(len(untagged), 'product')}",
         proposals=(*priced, *untagged),
         memory=tuple(
-            MemoryWrite(RESTORED, context.memory_key(variant.id), sale[variant.id].run, position, written)
+            MemoryWrite(_RESTORED, context.memory_key(variant.id), sale[variant.id].run, position, written)
             for position, variant in enumerate(variants)
         ),
     )

@@ -12,11 +12,14 @@ from steward.automations import change
 from steward.automations.calls import MAX_CALLS
 from steward.automations.change import UpdateAsk
 from steward.imports import keep
+from steward.imports.n8n.read import read_value
 from steward.imports.preview import PreviewQuery, preview
 from steward.imports.run_as import RunAsAsk, run_as
+from steward.model.finding import FindingLevel
 from steward.model.json import JsonObject
 from steward.model.refusals import NotReady, ValidationFailed
 from steward.model.run import RunStatus
+from tests.imports.answers.workflows import handed_on
 from tests.imports.exports import BEGIN, automated, chain, code, kept, listed, node, told
 from tests.imports.test_runs import bound, on_one_engine, store
 from tests.imports.test_static_data import COUNT, stored
@@ -34,6 +37,47 @@ def called(*steps: dict[str, Any], name: str = "Called", **trigger: Any) -> dict
 def passed_to(*steps: dict[str, Any], name: str = "Called") -> dict[str, Any]:
     """An export that another workflow calls, whose trigger takes in every field."""
     return called(*steps, name=name, inputSource="passthrough")
+
+
+def calling_itself(*body: dict[str, Any], starts: bool = True) -> dict[str, Any]:
+    """A workflow that calls itself for each item; when called it does `body`."""
+    call = node("Call", "executeWorkflow", 1, {"mode": "each", "workflowId": "={{ $workflow.id }}"})
+    export = chain(
+        code("Make", "return [{json: {n: 1}}, {json: {n: 2}}]"), call, code("After", "return items")
+    )
+    if starts:
+        part = chain(*body)
+        kind = {"name": "Called", "type": "n8n-nodes-base.executeWorkflowTrigger", "typeVersion": 1}
+        export["nodes"] += [{**part["nodes"][0], **kind}, *part["nodes"][1:]]
+        export["connections"] |= {kind["name"]: part["connections"].pop(BEGIN["name"]), **part["connections"]}
+    return export
+
+
+async def test_a_workflow_calls_itself_at_its_trigger_for_calls(shop: Shop) -> None:
+    """Once for each item; the steps behind the other start are no part of the call."""
+    double = code("Double", "return items.map(({json}) => ({json: {n: json.n * 2}}))")
+    automation = await automated(shop, calling_itself(double))
+    run = await shop.drained(automation)
+    assert run.status is RunStatus.SUCCEEDED, run
+    assert await handed_on(shop, run, "After") == [{"n": 2}, {"n": 4}]
+
+
+@pytest.mark.parametrize(
+    ("export", "words"),
+    [
+        (calling_itself(starts=False), "has no trigger for that"),
+        (
+            calling_itself(node("Again", "executeWorkflow", 1, {"workflowId": "={{ $workflow.id }}"})),
+            "without an end",
+        ),
+    ],
+)
+def test_a_workflow_that_cannot_call_itself_is_refused(export: dict[str, Any], words: str) -> None:
+    """It has no such trigger, or would never end."""
+    [error] = [
+        one for one in read_value(export).findings if one.level is FindingLevel.ERROR and one.step == "Call"
+    ]
+    assert (error.code, words in error.message) == ("sub_workflow_missing", True)
 
 
 def call_by_id(

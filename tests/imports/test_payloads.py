@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from steward.imports.n8n.read import read_value
+from steward.model.finding import FindingLevel
 from steward.model.json import JsonObject
 from steward.model.refusals import ValidationFailed
 from steward.model.run import Mode, Run, RunStatus
 from steward.runs import start
 from steward.runs.start import RunNow, StartedRun
 from steward.runs.storage import payload as payloads
-from tests.imports.exports import automated, chain, code
+from tests.imports.exports import automated, chain, code, node
 from tests.runs.shop import Shop
 
 
@@ -33,7 +35,7 @@ async def started(shop: Shop, automation: Any, payload: JsonObject | None, key: 
         shop.clock.now(),
         shop.owner,
         RunNow(automation.id, key, Mode.LIVE, payload),
-        templates=context.templates,
+        templates=context.automation_rules.templates,
         max_waiting=10,
         vault=context.vault,
     )
@@ -116,6 +118,37 @@ async def test_values_that_a_form_would_not_take_are_refused_at_their_fields(
     assert set(refused.value.errors or ()) == faults
     filled = {"Mail": "a@b.example", "count": 3, "kind": "A", "sizes": ["S"], "beside": None}
     assert not (await started(shop, automation, filled)).replayed
+
+
+def with_page(**page: Any) -> dict[str, Any]:
+    """A form whose second page asks for the size, and a step that fails with what the page hands on."""
+    rows = [{"fieldLabel": "Size", "fieldType": "dropdown", "fieldOptions": {"values": [{"option": "S"}]}}]
+    rows.append({"fieldLabel": "What you'd say", "requiredField": True, **page})
+    see = code("See", "throw new Error(JSON.stringify($input.all().map(({json}) => json)))")
+    second = node("Second", "form", 1, {"formFields": {"values": rows}, "options": {"formTitle": "More"}})
+    export = chain(code("Items", "return [{json: {}}, {json: {}}]"), second, see)
+    first = {"formFields": {"values": [{"fieldLabel": "Mail", "requiredField": True}]}}
+    export["nodes"][0] |= {"type": "n8n-nodes-base.formTrigger", "typeVersion": 2.1, "parameters": first}
+    return export
+
+
+async def test_further_pages_of_a_form_are_asked_for_at_the_start(shop: Shop) -> None:
+    """Each hands on its own fields, once; a run may leave them out, and may give no other option."""
+    automation = await automated(shop, with_page())
+    with pytest.raises(ValidationFailed) as refused:
+        await started(shop, automation, {"Mail": "a@b.example", "Size": "XL"})
+    assert set(refused.value.errors or ()) == {"payload.Size"}
+    filled = {"Mail": "a@b.example", "Size": "S", "What you'd say": "Hi"}
+    message = await message_of(shop, (await started(shop, automation, filled)).run)
+    assert '[{"Size":"S","What you\'d say":"Hi","submittedAt":' in message.replace("\\", "")
+    assert "Mail" not in message
+
+
+@pytest.mark.parametrize("page", [{"fieldType": "file"}, {"fieldLabel": "={{ $json.label }}"}])
+def test_a_page_that_cannot_be_asked_for_beforehand_is_an_error(page: dict[str, Any]) -> None:
+    """It takes a file, or what it asks for is only known in the run."""
+    errors = [one for one in read_value(with_page(**page)).findings if one.level is FindingLevel.ERROR]
+    assert [(one.step, "nobody can fill in" in one.message) for one in errors] == [("Second", True)]
 
 
 async def test_an_automation_of_a_template_takes_no_payload(shop: Shop) -> None:

@@ -142,7 +142,8 @@ async def test_stores_are_those_an_automation_can_run_on(service: Service, owner
     See docs/design/api/connections.md#records.
     """
     connector = SimpleNamespace(topics={"orders/create": ("order.created",)})
-    service.context = replace(service.context, connectors={"woocommerce": connector})
+    rules = replace(service.context.automation_rules, connectors={"woocommerce": connector})
+    service.context = replace(service.context, automation_rules=rules)
     service.restart()
     shop = await _connect(service, "woocommerce", domain="tea.example")
     broken = await _connect(service, "woocommerce", state=ConnectionState.NEEDS_RECONNECTING)

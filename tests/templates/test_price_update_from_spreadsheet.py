@@ -380,7 +380,7 @@ async def test_a_test_run_says_what_would_change_and_changes_nothing() -> None:
 async def test_what_a_person_declined_is_told_apart() -> None:
     """The text counts honestly. See docs/design/writes.md#reconciliation."""
     ran = await _stage([["A", 11]]).run(outcome=Outcome.DECLINED)
-    assert (ran.words.text, ran.result["changed"]) == ("0 of 1 price changed, 1 declined.", 0)
+    assert (ran.words.text, ran.result["changed"]) == ("0 of 1 price changed, 1 left out.", 0)
 
 
 async def test_the_result_lists_the_first_200_refused_rows_and_counts_all() -> None:

@@ -13,6 +13,7 @@ from steward.imports.n8n.unwrap import Node
 from steward.imports.reach import named
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanStep, StepSource
+from steward.steps.n8n.http_sign_in import BODIES, puts_back_keys
 from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.step_types import NodeDefinition
@@ -29,6 +30,7 @@ _IN_REQUEST = (
     "queryParametersJson",
     "url",
     "endpoint",
+    *BODIES,
 )
 # The keys of JSON written as text whose value is empty or marked as removed.
 _EMPTY_IN_JSON = re.compile(
@@ -90,7 +92,7 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, places: dict[str, lis
         replacement = f"The account you choose for {named(readers)} replaces it."
         words = f"{label} held a secret, which was removed. {replacement}"
         return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
-    if _is_replaced(step.origin, parameter):
+    if _is_replaced(step, step.origin, parameter):
         words = f"{label} held a secret, which was removed. The account you choose for this step replaces it."
         return Finding(step.name, FindingLevel.NOTE, "secret_removed", words)
     if step.origin.source_type in SCRIPTS:
@@ -106,10 +108,10 @@ def _secret_finding(flow: DataFlow, secret: RemovedSecret, places: dict[str, lis
     return Finding(step.name, FindingLevel.ERROR, "secret_removed", words)
 
 
-def _is_replaced(origin: StepSource, parameter: str) -> bool:
+def _is_replaced(step: PlanStep, origin: StepSource, parameter: str) -> bool:
     """Whether the account that a person binds to the step brings the key of the parameter."""
     if origin.needs == ACCOUNT and parameter in _IN_REQUEST:
-        return True
+        return puts_back_keys(raw_parameters(step.config), origin.account or {})
     kind = BY_TYPE.get(origin.source_type)
     return kind is not None and parameter in kind.account_parameters
 

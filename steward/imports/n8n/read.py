@@ -7,6 +7,7 @@ from typing import Any
 from steward.imports.content import Content, Unreadable, parsed
 from steward.imports.n8n import graph, start_fields, steps, triggers, unwrap
 from steward.imports.n8n.data_flow import DataFlow
+from steward.imports.n8n.form_pages import with_pages
 from steward.imports.n8n.missing_values import RemovedSecret, answer_findings, missing_secrets
 from steward.imports.n8n.once import said_once
 from steward.imports.n8n.secret_accounts import ACCOUNT, with_accounts
@@ -17,7 +18,7 @@ from steward.model.called import CannotBeCalled, is_open, open_calls, with_calle
 from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import DataMode, Plan, PlanEdge, PlanStep, PlanTrigger
 from steward.scheduling.zones import zone
-from steward.steps.n8n.nodes.subplan import inline
+from steward.steps.n8n.nodes.subplan import calls_itself, inline
 from steward.steps.workflow.step_types import MAX_SUB_WORKFLOW_DEPTH
 
 SOURCE = "workflow_tool"
@@ -45,9 +46,10 @@ def read_value(
     raw_workflow = unwrap.unwrapped(value)
     cleaned, paths = without_secrets(raw_workflow)
     workflow = unwrap.workflow_of(cleaned)
+    workflow.nodes = with_pages(workflow.nodes)
     if depth == 0:
         _check_has_usable_step(workflow)
-    reading = _WorkflowReader(workflow, {node.name: node for node in workflow.nodes})
+    reading = _WorkflowReader(workflow, {node.name: node for node in workflow.nodes}, cleaned)
     for old_name, new_name in workflow.renamed:
         words = f"It was called “{old_name[:80]}”; names are unique, of at most {unwrap.MAX_NAME} characters."
         reading.find(new_name, FindingLevel.NOTE, "renamed_step", f"{words} Look for it under the new name.")
@@ -85,6 +87,7 @@ def read_value(
 class _WorkflowReader:
     workflow: Workflow
     nodes: dict[str, Node]
+    content: Mapping[str, Any]
     findings: list[Finding] = field(default_factory=list)
     found_at_triggers: dict[str, list[Finding]] = field(default_factory=dict)
 
@@ -170,16 +173,34 @@ class _WorkflowReader:
         """The workflows steps hold inside; one that cannot run makes its step one that cannot."""
         inner_plans: dict[str, Plan] = {}
         for name, step in steps_.items():
-            if not _holds_workflow(step, self.nodes[name]):
+            is_itself = calls_itself(self.nodes[name].parameters)
+            if not is_itself and not _holds_workflow(step, self.nodes[name]):
                 continue
             try:
-                read = _read_called(self.nodes[name], depth)
+                read = self._read_itself(depth) if is_itself else _read_called(self.nodes[name], depth)
                 inner_plans[name] = read.plan
                 _check_inner_errors(read)
                 steps_[name] = with_called(step, read.plan)
             except (Unreadable, CannotBeCalled) as error:
                 self._refused(steps_, step, error.message)
         return inner_plans
+
+    def _read_itself(self, depth: int) -> ReadExport:
+        """The workflow as it runs when it is called, without the steps that it does not come to then.
+
+        Raises Unreadable.
+        """
+        if depth:
+            raise Unreadable("It would call itself again and again, without an end.")
+        if triggers.called_by(self.workflow.nodes) is None:
+            raise Unreadable("It calls itself, and has no trigger for that. Add one in n8n.")
+        read = read_value(self.content, depth=1)
+        steps_ = tuple(step for step in read.plan.steps if step.origin is not None and step.origin.reachable)
+        names = {step.name for step in steps_}
+        edges = tuple(edge for edge in read.plan.edges if edge.target in names)
+        inner = {name: plan for name, plan in read.plan.inner.items() if name in names}
+        plan = replace(read.plan, steps=steps_, edges=edges, inner=inner)
+        return replace(read, plan=plan, findings=graph.softened(read.plan, read.findings))
 
     def _refused(self, steps_: dict[str, PlanStep], step: PlanStep, words: str) -> None:
         self.find(

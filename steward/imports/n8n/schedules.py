@@ -33,14 +33,14 @@ class ScheduleReading:
         )
 
 
-EVERY_12_HOURS = ScheduleReading(
+_EVERY_12_HOURS = ScheduleReading(
     {"cadence": "every_6_hours"},
     difference="In n8n it starts every 12 hours; every 6 hours is proposed here. "
     "Choose daily when you set it up if that is too often.",
 )
 
 
-def every_7_days(run_at: str, day_of_week: int = 1) -> ScheduleReading:
+def _every_7_days(run_at: str, day_of_week: int = 1) -> ScheduleReading:
     """A weekly start for one whose day follows from when it was switched on."""
     return ScheduleReading(
         {"cadence": "weekly", "run_at": run_at, "day_of_week": day_of_week},
@@ -95,15 +95,15 @@ _DAYS = (("hours", 24), ("minutes", 1440), ("days", 1))
 
 def _since_activation(unit: Any, count: Any) -> ScheduleReading:
     """A schedule that counts from when the workflow was switched on."""
-    every = (unit, count)
+    every = (str(unit), count if isinstance(count, int) else 0)
     if every in _HOURS:
         return _on_the_hour(_HOURS[every])
     if every in _HALF_DAYS:
-        return EVERY_12_HOURS
+        return _EVERY_12_HOURS
     if every in _DAYS:
         return _daily_at_some_time()
     if every in (("days", 7), ("weeks", 1), ("hours", 168)):
-        return every_7_days("00:00")
+        return _every_7_days("00:00")
     return ScheduleReading(nearest="daily" if unit in ("days", "weeks") else "hourly")
 
 
@@ -142,7 +142,7 @@ def _rule(row: Fields) -> ScheduleReading:
     every = row.get("daysInterval", 1)
     if run_at is not None and every == 1:
         return ScheduleReading({"cadence": "daily", "run_at": run_at})
-    return every_7_days(run_at) if run_at is not None and every == 7 else ScheduleReading(nearest="daily")
+    return _every_7_days(run_at) if run_at is not None and every == 7 else ScheduleReading(nearest="daily")
 
 
 def _every_hours(row: Fields) -> ScheduleReading:
@@ -152,7 +152,7 @@ def _every_hours(row: Fields) -> ScheduleReading:
     if minute == 0 and every in (1, 6):
         return _on_the_hour(every)
     if every == 12:
-        return EVERY_12_HOURS
+        return _EVERY_12_HOURS
     return ScheduleReading(nearest="every 6 hours" if _is_count(every, 4, 8) else "hourly")
 
 
@@ -167,10 +167,9 @@ def _weekly(row: Fields, run_at: str | None) -> ScheduleReading:
     days = row.get("triggerAtDay", [0])
     if run_at is None or row.get("weeksInterval", 1) != 1 or not isinstance(days, list):
         return ScheduleReading(nearest="weekly")
-    numbers = sorted({7 if day in (0, 7) else day for day in days if _is_count(day, 0, 7)})
-    if not numbers or len(numbers) != len(set(days)):
+    if not days or not all(_is_count(day, 0, 7) for day in days):
         return ScheduleReading(nearest="weekly")
-    return _on_days(numbers, run_at)
+    return _on_days(sorted({day or 7 for day in days}), run_at)
 
 
 def _on_days(days: list[int], run_at: str) -> ScheduleReading:
@@ -250,7 +249,7 @@ def _cron_hours(minute: str, hour: str) -> ScheduleReading | None:
         return ScheduleReading({"cadence": "daily", "run_at": f"00:{int(minute):02d}"})
     if minute == "0" and hour in _CRON_HOURS:
         return ScheduleReading({"cadence": _CRON_HOURS[hour]})
-    return EVERY_12_HOURS if hour in _CRON_HALF_DAYS and minute.isdigit() else None
+    return _EVERY_12_HOURS if hour in _CRON_HALF_DAYS and minute.isdigit() else None
 
 
 def _cron_fields(expression: str) -> list[str]:

@@ -11,19 +11,23 @@ from typing import Any
 from steward.imports.n8n.data_flow import DataFlow, Missing
 from steward.model.json import JsonObject
 from steward.model.plan import Plan, PlanStep
-from steward.steps.n8n.http_sign_in import literal_host
+from steward.steps.n8n.http_sign_in import BODIES, literal_host
 from steward.steps.workflow.execute import raw_parameters
 from steward.steps.workflow.expressions.template import Chunk, ParameterTemplate
 
 ACCOUNT = "http_api"
 _REQUESTS = frozenset(("httpRequest", "graphql"))
+_BODY = re.compile(rf"(?:{'|'.join(BODIES)})(?:\.parameters?\.\d+\.value)?")
 _ROW = re.compile(r"(header|query)Parameters(?:Ui)?\.parameters?\.\d+\.value")
 _QUERY_NAME = re.compile(r"[?&]([^=&#?]+)=[^=&#?]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """Where a request takes a key: `header` or `query`, its name, and the text before the key."""
+    """Where a request takes a key: `header`, `query` or `body`, its name, and the text before the key.
+
+    Keys of a body have the name of the set step and the fields that held them.
+    """
 
     place: str
     name: str
@@ -33,8 +37,8 @@ class KeyPlace:
 def key_places(flow: DataFlow, source: str, fields: Missing, reader: str) -> list[KeyPlace] | None:
     """Returns where a request reads the fields; None if an account cannot take their place.
 
-    It can where each is a whole field, in a header or in a parameter of the query, of a request that signs
-    in with nothing else.
+    It can where each is a whole field, in a header, a parameter of the query or the body, of a request that
+    signs in with nothing else.
     """
     step = flow.steps[reader]
     origin = step.origin
@@ -43,8 +47,12 @@ def key_places(flow: DataFlow, source: str, fields: Missing, reader: str) -> lis
     if origin.needs == ACCOUNT and (origin.account or {}).get("credential") is not None:
         return None
     places: list[KeyPlace] = []
+    place: KeyPlace | None
     for path, template_, chunk in flow.reading_expressions(source, fields, reader):
-        place = _place(raw_parameters(step.config), path, template_, chunk)
+        if _BODY.fullmatch(path) is not None:
+            place = KeyPlace("body", f"{source} {sorted(fields)}", "")
+        else:
+            place = _place(raw_parameters(step.config), path, template_, chunk)
         if place is None or chunk.path is None:
             return None
         places.append(place)
@@ -100,6 +108,8 @@ def _sign_in(places: list[KeyPlace], proposed: Mapping[str, Any]) -> tuple[str, 
     if len(names) > 1 or proposed:
         return "custom", None
     first = places[0]
+    if first.place == "body":
+        return "body", None
     if (first.place, first.name.lower()) == ("header", "authorization"):
         return ("bearer", None) if first.prefix.lower() == "bearer" else ("header", first.name)
     return first.place, first.name

@@ -14,11 +14,11 @@ from steward.steps.n8n.nodes import BY_TYPE
 from steward.steps.workflow.execute import EXPRESSION, encode_config
 from steward.steps.workflow.step_types import NodeDefinition, StepType
 
-MAX_TEXT = 512 * 1024
-MAX_EXPRESSION = 64 * 1024
+_MAX_TEXT = 512 * 1024
+_MAX_EXPRESSION = 64 * 1024
 UNSUPPORTED = "unsupported"
 
-REPLACE = {
+_REPLACE = {
     "slack": "a Teams step, or remove it",
     "gmail": "a Teams step, or remove it",
     "telegram": "a Teams step, or remove it",
@@ -48,7 +48,7 @@ def step_of(node: Node, targets: Mapping[str, str]) -> tuple[PlanStep, list[Find
         return _unsupported(node, ("node_version", _unknown_major(kind, node.version)))
     try:
         return _supported(node, kind, targets)
-    except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         words = "Its settings cannot be read. Open it in n8n, save the workflow and export it again."
         return _unsupported(node, ("parameter", words))
 
@@ -153,7 +153,7 @@ def _title(words: str, node: Node) -> str:
 
 def _why(node: Node) -> tuple[str, str]:
     """The finding's code and words for a type that cannot run here."""
-    instead = REPLACE.get(node.type)
+    instead = _REPLACE.get(node.type)
     todo = f"Replace it by {instead}." if instead else "Remove the step."
     if node.type.startswith(AI):
         return "ai_node", f"AI steps cannot run here. {todo}"
@@ -224,13 +224,13 @@ class _StepFindings:
             if isinstance(value, Mapping):
                 words = f"{_label(parameters, path)} cannot be stored. Change the names of its fields."
                 self.add(FindingLevel.ERROR, "parameter", words)
-            elif isinstance(value, str) and len(value) > MAX_TEXT:
+            elif isinstance(value, str) and len(value) > _MAX_TEXT:
                 self.add(
                     FindingLevel.ERROR,
                     "parameter",
                     f"{_label(parameters, path)} is over 512 KiB. Shorten it.",
                 )
-            elif isinstance(value, str) and value.startswith("=") and len(value) > MAX_EXPRESSION:
+            elif isinstance(value, str) and value.startswith("=") and len(value) > _MAX_EXPRESSION:
                 self.add(
                     FindingLevel.ERROR,
                     "parameter",

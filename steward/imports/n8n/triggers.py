@@ -13,9 +13,9 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import PlanTrigger
 from steward.steps.workflow.javascript import values as js
 
-BY_HAND = frozenset(("manualTrigger", "start", "executeWorkflowTrigger", "errorTrigger"))
+_BY_HAND = frozenset(("manualTrigger", "start", "executeWorkflowTrigger", "errorTrigger"))
 SCHEDULED = frozenset(("scheduleTrigger", "cron", "interval"))
-STORES = frozenset(("shopifyTrigger", "wooCommerceTrigger"))
+_STORES = frozenset(("shopifyTrigger", "wooCommerceTrigger"))
 _UNMARKED = frozenset(("webhook", "formTrigger", "emailReadImap"))  # triggers whose type does not say so
 _TRIGGER_END = ("Trigger", "trigger")
 _SHOPIFY_TOPIC = re.compile(r"[a-z_]+/[a-z_]+\Z")
@@ -30,7 +30,7 @@ _WOO_EVENTS = {
 
 def is_trigger(node: Node) -> bool:
     """Whether the node starts workflows and is no step."""
-    if node.type in BY_HAND or node.type in SCHEDULED or node.type in _UNMARKED:
+    if node.type in _BY_HAND or node.type in SCHEDULED or node.type in _UNMARKED:
         return True
     return node.type.rpartition(".")[2].endswith(_TRIGGER_END)
 
@@ -61,7 +61,7 @@ class Proposed:
 
 def proposed(node: Node) -> Proposed:
     """The start a trigger node becomes."""
-    if node.type in BY_HAND:
+    if node.type in _BY_HAND:
         trigger = PlanTrigger(node.name, "manual", place=node.position, picks=_picks(node))
         proposal = Proposed(trigger)
         if node.type in _STARTS:
@@ -69,7 +69,7 @@ def proposed(node: Node) -> Proposed:
         return proposal
     if node.type in SCHEDULED:
         return _scheduled(node)
-    if node.type in STORES:
+    if node.type in _STORES:
         return _by_event(node)
     fields = form_fields(node.parameters) if node.type == "formTrigger" else ()
     trigger = PlanTrigger(node.name, "manual", replaced=node.type, place=node.position, fields=fields)

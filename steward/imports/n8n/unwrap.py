@@ -8,13 +8,14 @@ from typing import Any
 from steward.imports.content import Unreadable
 from steward.model.json import JsonObject, JsonValue
 
-MAX_STEPS = 1000
+_MAX_STEPS = 1000
 MAX_EDGES = 10_000
 MAX_NAME = 120
 MAX_TITLE = 200
 _STICKY = "stickyNote"
+_TOO_LARGE = 1e15  # of a version or a position; JSON also holds numbers that no float does
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]+")
-CORE = "n8n-nodes-base."
+_CORE = "n8n-nodes-base."
 AI = "@n8n/n8n-nodes-langchain."
 
 
@@ -89,8 +90,8 @@ def _step_nodes(raw_workflow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     nodes = [node for node in raw_workflow["nodes"] if is_step_node(node)]
     if not nodes:
         raise Unreadable("This export has no steps. Add one in n8n and export the workflow again.")
-    if len(nodes) > MAX_STEPS:
-        raise Unreadable(f"This export has {len(nodes)} steps; at most {MAX_STEPS} can be imported.")
+    if len(nodes) > _MAX_STEPS:
+        raise Unreadable(f"This export has {len(nodes)} steps; at most {_MAX_STEPS} can be imported.")
     return nodes
 
 
@@ -106,7 +107,7 @@ def plain(text: str) -> str:
 
 def bare(type_: str) -> str:
     """A type without the core prefix."""
-    return type_.removeprefix(CORE)
+    return type_.removeprefix(_CORE)
 
 
 def _unique_name(original_name: str, used_names: set[str]) -> str:
@@ -155,7 +156,9 @@ def _node(raw: Mapping[str, Any], original_name: str, name: str) -> Node:
 
 
 def _number(value: object, default: float) -> float:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else default
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return default
+    return value if abs(value) < _TOO_LARGE else default
 
 
 def _position(value: object) -> tuple[float, float]:

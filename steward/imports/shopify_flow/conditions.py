@@ -17,9 +17,9 @@ WITH_VALUE: Final = (
     "include?", "not_include?", "in?", "not_in?",
 )  # fmt: skip
 UNARY: Final = ("empty_or_nil?", "not_empty_and_not_nil?", "nil?", "not_nil?")
-OF_LISTS: Final = {"any?": "any", "all?": "all", "none?": "none"}
-MAX_DEPTH: Final = 100
-MAX_PARTS: Final = 1000
+_OF_LISTS: Final = {"any?": "any", "all?": "all", "none?": "none"}
+_MAX_DEPTH: Final = 100
+_MAX_PARTS: Final = 1000
 PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
 
 
@@ -101,7 +101,7 @@ class _Tree:
     def of(self, node: Any, depth: int = 0, items: frozenset[str] = frozenset()) -> JsonObject:
         """The tree of a part; `items` are the names of the lists' items around it."""
         self._count += 1
-        if depth > MAX_DEPTH or self._count > MAX_PARTS:
+        if depth > _MAX_DEPTH or self._count > _MAX_PARTS:
             raise UnreadableCondition("It is nested too deeply or has too many parts.")
         if not isinstance(node, Mapping):
             raise UnreadableCondition("A part of it is empty.")
@@ -190,7 +190,7 @@ class _Text:
         position, end = 0, len(text.rstrip())
         while position < end:
             token = _TOKEN.match(text, position)
-            if token is None or len(self._tokens) > 20 * MAX_PARTS:
+            if token is None or len(self._tokens) > 20 * _MAX_PARTS:
                 raise UnreadableCondition(
                     f"It cannot be read from “{text[position : position + 40].strip()}” on."
                 )
@@ -216,7 +216,7 @@ class _Text:
             raise UnreadableCondition(f"A “{mark}” is missing.")
 
     def _joined(self, depth: int) -> JsonObject:
-        if depth > MAX_DEPTH:
+        if depth > _MAX_DEPTH:
             raise UnreadableCondition("It is nested too deeply.")
         parts = [self._part(depth)]
         marks: set[str] = set()
@@ -234,7 +234,7 @@ class _Text:
             self._expect(")")
             return part
         self._count += 1
-        if self._count > MAX_PARTS:
+        if self._count > _MAX_PARTS:
             raise UnreadableCondition("It has too many parts.")
         kind, path = self._next()
         if kind != "name":
@@ -242,8 +242,8 @@ class _Text:
         kind, operator = self._next()
         if kind != "operator":
             raise UnreadableCondition(f"An operator is missing after “{path[:80]}”.")
-        if operator in OF_LISTS:
-            return self._of_list(path, OF_LISTS[operator], depth)
+        if operator in _OF_LISTS:
+            return self._of_list(path, _OF_LISTS[operator], depth)
         if operator in UNARY:
             return _comparison(path, operator, None, None)
         kind, value = self._value()

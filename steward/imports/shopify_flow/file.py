@@ -11,9 +11,9 @@ from steward.imports.content import Unreadable
 from steward.model.json import JsonObject, JsonValue
 from steward.model.plan import Patched
 
-MAX_STEPS = 1000
-MAX_LINKS = 10_000
-MAX_DEPTH = 150  # of JSON within a text
+_MAX_STEPS = 1000
+_MAX_LINKS = 10_000
+_MAX_DEPTH = 150  # of JSON within a text
 VERSION = 0.1  # the only one seen, of files and of tasks
 TRIGGER = "TRIGGER"
 _PREFIX = re.compile(r"\ufeff?\s*([0-9A-Fa-f]{64}):")
@@ -88,8 +88,8 @@ def flow_of(value: Mapping[str, Any]) -> Flow:
     """
     root = root_of(value)
     raw = [row for row in root["steps"] if isinstance(row, Mapping)]
-    if len(raw) > MAX_STEPS:
-        raise Unreadable(f"This export has {len(raw)} steps; at most {MAX_STEPS} can be imported.")
+    if len(raw) > _MAX_STEPS:
+        raise Unreadable(f"This export has {len(raw)} steps; at most {_MAX_STEPS} can be imported.")
     trigger, tasks = _trigger_and_tasks([_task(row, number) for number, row in enumerate(raw, 1)])
     flow = Flow(
         name=plain(_text(root.get("workflow_name"))),
@@ -141,7 +141,7 @@ def _is_deep(value: JsonValue) -> bool:
     stack: list[tuple[JsonValue, int]] = [(value, 1)]
     while stack:
         current, depth = stack.pop()
-        if depth > MAX_DEPTH:
+        if depth > _MAX_DEPTH:
             return True
         inside = (
             current.values() if isinstance(current, Mapping) else current if isinstance(current, list) else ()
@@ -194,8 +194,8 @@ def _fields(raw: Any) -> tuple[dict[str, str], str | None]:
 
 def _links(raw: Any) -> list[TaskLink]:
     rows = [row for row in raw if isinstance(row, Mapping)] if isinstance(raw, list) else []
-    if len(rows) > MAX_LINKS:
-        raise Unreadable(f"This export has more than {MAX_LINKS} connections.")
+    if len(rows) > _MAX_LINKS:
+        raise Unreadable(f"This export has more than {_MAX_LINKS} connections.")
     return [
         TaskLink(
             _id(row.get("from_step_id")),

@@ -11,9 +11,9 @@ from typing import Final
 
 Path = tuple[str, ...]
 
-MOST_PATHS: Final = 32  # that one name of a text may stand for
-MOST_STEPS: Final = 10_000  # of following names back, in one text
-DEEPEST: Final = 20
+_MOST_PATHS: Final = 32  # that one name of a text may stand for
+_MOST_STEPS: Final = 10_000  # of following names back, in one text
+_DEEPEST: Final = 20
 _MARK = re.compile(
     r"\{\{-?(?P<out>.*?)(?:-?\}\}|\Z)|\{%-?\s*(?P<tag>#|\w*)(?P<rest>.*?)(?:-?%\}|\Z)", re.DOTALL
 )
@@ -124,7 +124,7 @@ class _LiquidReader:
 
     def _assign(self, name: str, text: str) -> None:
         meanings = self.names.get(name, set()) | self._value(text)
-        if len(meanings) > MOST_PATHS:
+        if len(meanings) > _MOST_PATHS:
             raise TooManyMeanings
         self.names[name] = meanings
 
@@ -156,7 +156,7 @@ class _LiquidReader:
                 meanings = meanings | others
             elif filter_name not in _KEEPING:
                 meanings = set()
-        if len(meanings) > MOST_PATHS:
+        if len(meanings) > _MOST_PATHS:
             raise TooManyMeanings
         return meanings
 
@@ -204,10 +204,10 @@ class _LiquidReader:
                 yield path
             meanings = meanings or set()
         self._steps += 1 + len(meanings)
-        if self._steps > MOST_STEPS:
+        if self._steps > _MOST_STEPS:
             raise TooManyMeanings
         for meaning in sorted(meanings):
-            if len(meaning) + len(rest) <= DEEPEST:
+            if len(meaning) + len(rest) <= _DEEPEST:
                 yield meaning + rest
 
     def _add_path(self, path: Path) -> None:

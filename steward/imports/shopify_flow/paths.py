@@ -14,9 +14,9 @@ from steward.model.finding import Finding, FindingLevel
 from steward.model.plan import Patched, PlanStep, Variable
 from steward.steps.shopify_flow import selection
 
-SECRETS: Final = "secrets"
-FETCH: Final = "::fetch::"
-MAX_FINDINGS_OF_STEP: Final = 20  # findings of paths, of one step
+_SECRETS: Final = "secrets"
+_FETCH: Final = "::fetch::"
+_MAX_FINDINGS_OF_STEP: Final = 20  # findings of paths, of one step
 
 
 @dataclass(slots=True)
@@ -53,13 +53,13 @@ def used(steps: Sequence[PlanStep], scopes: Scopes, inputs: FlowInputs) -> UsedP
     by_name = {step.name: step for step in steps}
     for step in steps:
         reported = len(used_paths.findings)
-        for path in asked_by(step, scopes, roots, used_paths):
-            if len(used_paths.findings) - reported < MAX_FINDINGS_OF_STEP:
+        for path in _asked_by(step, scopes, roots, used_paths):
+            if len(used_paths.findings) - reported < _MAX_FINDINGS_OF_STEP:
                 _assign_path(used_paths, step.name, path, scopes, by_name, roots, loops, inputs)
     return used_paths
 
 
-def asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
+def _asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPaths) -> list[str]:
     """The paths of one step, in the names it uses."""
     config, paths = step.config, list[str]()
     tree = config.get("condition")
@@ -73,7 +73,7 @@ def asked_by(step: PlanStep, scopes: Scopes, roots: set[str], used_paths: UsedPa
             paths += selection.read_selection(str(config.get("input") or "")).paths()
         except selection.UnreadableSelection:
             return paths  # its own check says so
-    names = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {SECRETS}
+    names = roots | set(scopes.variables) | set(scopes.of[step.name].items) | {_SECRETS}
     for text in dict.fromkeys(templates_in(config)):
         try:
             read = liquid_paths.paths_of(text, names)
@@ -112,7 +112,7 @@ def _assign_path(
     elif head in loops:
         words = f"“{head[:80]}” is there only within its for-each. Use it in the loop's own steps."
         used_paths.error(step, words, "expression_feature")
-    elif head == SECRETS:
+    elif head == _SECRETS:
         words = "It uses a secret of Shopify Flow, which no connection holds here. Remove the step."
         used_paths.error(step, words, "credential")
     elif head in inputs.lost:
@@ -138,7 +138,7 @@ def _of_step(used_paths: UsedPaths, step: str, other: PlanStep, rest: str, scope
         words = f"“{rest[:120]}” is no field of the output of “{other.name[:80]}”. Correct the name."
         used_paths.error(step, words, "expression_feature")
     task = other.origin.source_type if other.origin is not None else ""
-    if FETCH in task and other.origin is not None:
+    if _FETCH in task and other.origin is not None:
         alias = str(other.origin.alias)
         path = f"{alias}.{rest}" if rest else alias
         used_paths.fetched.setdefault(alias, {}).setdefault(path, []).append(step)
@@ -167,7 +167,7 @@ def variables(
     ]
     for step in steps:
         alias = step.origin.alias if step.origin is not None else None
-        if alias is not None and FETCH in (step.origin.source_type if step.origin is not None else ""):
+        if alias is not None and _FETCH in (step.origin.source_type if step.origin is not None else ""):
             paths = {alias: [step.name], **used_paths.fetched.get(alias, {})}
             query = _compiled(used_paths, alias, str(step.config.get("object")), paths, patched)
             plan_variables.append(Variable(alias, tuple(sorted(paths)), query, patched))

@@ -7,8 +7,8 @@ from typing import Final
 from steward.model.plan import PlanEdge, PlanStep
 from steward.steps.workflow.repeats import cycles
 
-LOOP_BODY: Final = "loop_body"
-LISTED: Final = frozenset(("count", "sum"))  # what is gone after a wait, beside what was fetched
+_LOOP_BODY: Final = "loop_body"
+_LISTED: Final = frozenset(("count", "sum"))  # what is gone after a wait, beside what was fetched
 
 
 @dataclass(slots=True)
@@ -97,7 +97,7 @@ def _edges_in_order(edges: Sequence[PlanEdge], places: Mapping[str, int], trigge
 def _is_gone_after_wait(step: PlanStep) -> bool:
     """Whether a wait makes what the step gave unusable."""
     task = step.origin.source_type if step.origin is not None else ""
-    return task.rpartition("::")[2] in LISTED or "::fetch::" in task
+    return task.rpartition("::")[2] in _LISTED or "::fetch::" in task
 
 
 def _propagate(scopes: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: int) -> None:
@@ -111,7 +111,7 @@ def _propagate(scopes: Scopes, edge: PlanEdge, places: Mapping[str, int], gone: 
     lasting = scope.lasting | source_bit
     to.lasting |= lasting & ~gone if step.operation == "wait" else lasting
     items = scope.items
-    if edge.port == LOOP_BODY:
+    if edge.port == _LOOP_BODY:
         name, path = step.config.get("item"), step.config.get("list")
         if isinstance(name, str) and isinstance(path, str):
             items = {**items, name: scopes.spelled(edge.source, path)}

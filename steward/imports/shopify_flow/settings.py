@@ -15,8 +15,8 @@ from steward.steps.workflow.expressions import template
 from steward.steps.workflow.expressions.template import Lang
 from steward.steps.workflow.step_types import StepProblem
 
-MAX_TEXT: Final = 512 * 1024
-MAX_LIQUID: Final = 64 * 1024
+_MAX_TEXT: Final = 512 * 1024
+_MAX_LIQUID: Final = 64 * 1024
 # Fields that hold a text, also when it is the JSON of something.
 _TEXTS: Final = frozenset(
     ("body", "message", "subject", "note", "value", "url", "path", "target", "title", "description", "text",
@@ -44,7 +44,7 @@ class TaskSettings:
     def text(self, *names: str) -> str | None:
         """The first of the fields that is given."""
         self._read.update(names)
-        return next((unwrapped(self.task.fields[name]) for name in names if name in self.task.fields), None)
+        return next((_unwrapped(self.task.fields[name]) for name in names if name in self.task.fields), None)
 
     def unread(self) -> list[str]:
         """Fields nothing looked at."""
@@ -55,7 +55,7 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
     """The settings of a task; `known` are the fields its type reads, where it has no reader of its own."""
     settings = TaskSettings(task)
     for name, text in task.fields.items():
-        if len(text) > MAX_TEXT:
+        if len(text) > _MAX_TEXT:
             settings.error(f"The text at {name[:80]} is over 512 KiB. Shorten it.")
             return settings
     reader = _READERS.get(task.task) or (_fetch if task.task.startswith(f"{FLOW}fetch::") else None)
@@ -69,7 +69,7 @@ def read_settings(task: Task, fields: Iterable[str]) -> TaskSettings:
     return settings
 
 
-def unwrapped(text: str) -> str:
+def _unwrapped(text: str) -> str:
     """A value out of `{"value": …, "default_value": …}`, the path behind it where that is empty."""
     wrapper = inner(text)
     if isinstance(wrapper, Mapping) and wrapper.keys() == _WRAPPED:
@@ -144,7 +144,7 @@ def _liquid(settings: TaskSettings, name: str, text: str) -> JsonValue:
     if NO_KEY.search(text):
         words = f"It signs with a key at {name[:80]}, which is not taken from a file. Remove it or the step."
         settings.error(words, "credential")
-    if len(text) > MAX_LIQUID:
+    if len(text) > _MAX_LIQUID:
         settings.error(f"The Liquid at {name[:80]} is over 64 KiB. Shorten it.")
         return None
     return read.encoded()

@@ -16,8 +16,8 @@ from steward.model.plan import BOUND_KINDS, PlanStep, StepKind, StepSource
 from steward.steps.shopify_flow.task_types import ONWARD, FlowType, TaskDefinition
 from steward.steps.shopify_flow.types import FLOW_TYPES
 
-UNSUPPORTED: Final = "unsupported"
-OUTPUT: Final = "output"  # the file's name of the port of a task that has but one
+_UNSUPPORTED: Final = "unsupported"
+_OUTPUT: Final = "output"  # the file's name of the port of a task that has but one
 _GID = re.compile(r"gid://shopify/(\w{1,60})/\d+")
 _NUMBER = re.compile(r"\d{6,20}\Z")
 _OWN_IDS: Final = frozenset(("id", "legacyResourceId"))
@@ -65,7 +65,7 @@ class Names:
                 return unique
 
 
-def name_of(task: Task) -> str:
+def _name_of(task: Task) -> str:
     """The name a task asks for: its own, else the label of what it does."""
     kind = FLOW_TYPES.get(task.task)
     label = kind.label if kind is not None and kind.label else label_of(task.task)
@@ -74,7 +74,7 @@ def name_of(task: Task) -> str:
 
 def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, list[Finding]]:
     """The step of a task and what was found; `ports` are those its links leave from."""
-    name = names.name(name_of(task))
+    name = names.name(_name_of(task))
     kind = FLOW_TYPES.get(task.task)
     if task.wrong is not None:
         words = f"{task.wrong} Open the flow in Shopify Flow and export it again."
@@ -89,7 +89,7 @@ def step_of(task: Task, names: Names, ports: Iterable[str]) -> tuple[PlanStep, l
         return _unsupported(task, name, ports, ("node_version", words))
     try:
         return _supported(task, name, kind, names)
-    except (AttributeError, TypeError, ValueError, KeyError, IndexError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         words = "Its settings are not of the shape Shopify Flow writes. Build the step anew and export again."
         return _unsupported(task, name, ports, ("parameter", words))
 
@@ -136,14 +136,14 @@ def _unsupported(
     task: Task, name: str, ports: Iterable[str], why: tuple[str, str]
 ) -> tuple[PlanStep, list[Finding]]:
     origin = StepSource(
-        source_type=task.task[:200] or UNSUPPORTED,
+        source_type=task.task[:200] or _UNSUPPORTED,
         source_version=task.version,
         supported=False,
-        ports=tuple(dict.fromkeys(ONWARD if port in ("", OUTPUT) else port[:40] for port in ports))
+        ports=tuple(dict.fromkeys(ONWARD if port in ("", _OUTPUT) else port[:40] for port in ports))
         or (ONWARD,),
         place=task.position,
     )
-    step = PlanStep(name, _title(name, task), StepKind.DECIDE, UNSUPPORTED, {}, origin)
+    step = PlanStep(name, _title(name, task), StepKind.DECIDE, _UNSUPPORTED, {}, origin)
     return step, [Finding(name, FindingLevel.ERROR, *why)]
 
 
@@ -169,7 +169,7 @@ def _title(words: str, task: Task) -> str:
 def port_of(step: PlanStep, port: str) -> str | None:
     """The port of a step a link leaves from; None: it has none of that name."""
     ports = step.origin.ports if step.origin is not None else ()
-    if port in ("", OUTPUT) and ports == (ONWARD,):
+    if port in ("", _OUTPUT) and ports == (ONWARD,):
         return ONWARD
     return port if port in ports and port != ONWARD else None
 

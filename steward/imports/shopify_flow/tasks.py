@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-ADMIN: Final = "shopify::admin::"
+_ADMIN: Final = "shopify::admin::"
 FLOW: Final = "shopify::flow::"
 SCHEDULED: Final = "shopify::flow::scheduled_time"
 SHOP: Final = "shop"  # the root every flow has
@@ -74,7 +74,7 @@ TRIGGERS: Final[Mapping[str, FlowTrigger]] = {
 
 def started_by(task: str) -> FlowTrigger | None:
     """The trigger of an id; None: it has no counterpart here."""
-    return TRIGGERS.get(task.removeprefix(ADMIN)) if task.startswith(ADMIN) else None
+    return TRIGGERS.get(task.removeprefix(_ADMIN)) if task.startswith(_ADMIN) else None
 
 
 def is_message(task: str) -> bool:

@@ -29,7 +29,7 @@ HEADERS: Mapping[str, str] = {
 }
 # With a row for each line, the order's sums are in its first row only, so that adding up is right.
 _ONCE = ("net", "tax", "total")
-CELL_CHARACTERS = 5_000
+_CELL_CHARACTERS = 5_000
 
 
 class OrderTab(StepOutput, frozen=True):
@@ -154,8 +154,8 @@ def _cells(order: Order, zone_name: str) -> dict[str, Cell]:
 
 
 def _text(words: str) -> str | None:
-    if len(words) > CELL_CHARACTERS:
-        return words[: CELL_CHARACTERS - 1] + "…"
+    if len(words) > _CELL_CHARACTERS:
+        return words[: _CELL_CHARACTERS - 1] + "…"
     return words or None
 
 

@@ -17,11 +17,11 @@ from steward.steps.skus import key_of
 from steward.templates.parts.messages import SheetInput, post_card
 
 # Memory space: the header of the list this automation wrote last, by its tab.
-HEADER = "report_header"
+_HEADER = "report_header"
 # One call takes at most 1 MiB, and the replaced cells are stored beside the new ones.
-CALL_BYTES = 400_000
+_CALL_BYTES = 400_000
 _CALL_ROWS = 2_000
-CELL_CHARACTERS = 50_000
+_CELL_CHARACTERS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ async def _replace(
     table = await read_table(account, sheet.tab, sheet.spreadsheet_id)
     key = _digest([int(account.connection.integration_id), table.spreadsheet_id, table.tab])
     present, header = _header(table), _digest([key_of(name) for name in report.header])
-    if any(present) and _digest(present) not in (header, (await context.memory.all(HEADER)).get(key)):
+    if any(present) and _digest(present) not in (header, (await context.memory.all(_HEADER)).get(key)):
         words = (
             f"The tab {table.tab} holds something else than an earlier list of this automation, so it was"
             " left as it is. Name an empty tab."
@@ -80,10 +80,10 @@ async def _replace(
         raise StepFailed("wrong_header", words)
     proposals = _plan(account, sheet.spreadsheet_id, table, report.lines)
     if _digest(present) == header:
-        return proposals, (MemoryWrite(HEADER, key, header),)
+        return proposals, (MemoryWrite(_HEADER, key, header),)
     # The first call writes the new header; it is remembered even if its outcome is unknown.
     written = (Outcome.APPLIED, Outcome.UNCHANGED, Outcome.UNKNOWN)
-    return proposals, (MemoryWrite(HEADER, key, header, 0, written),)
+    return proposals, (MemoryWrite(_HEADER, key, header, 0, written),)
 
 
 def _plan(
@@ -117,7 +117,7 @@ def _blocks(rows: Sequence[tuple[Cell, ...]]) -> Iterator[tuple[int, list[tuple[
     first, block, size = 1, list[tuple[Cell, ...]](), 0
     for number, row in enumerate(rows, start=1):
         length = len(json.dumps([cell_to_json(cell) for cell in row], ensure_ascii=False).encode("utf-8"))
-        if block and (len(block) == _CALL_ROWS or size + length > CALL_BYTES):
+        if block and (len(block) == _CALL_ROWS or size + length > _CALL_BYTES):
             yield first, block
             first, block, size = number, [], 0
         block.append(row)
@@ -139,4 +139,4 @@ def _digest(value: object) -> str:
 
 
 def _shortened(cell: Cell) -> Cell:
-    return cell[:CELL_CHARACTERS] if isinstance(cell, str) else cell
+    return cell[:_CELL_CHARACTERS] if isinstance(cell, str) else cell

@@ -24,7 +24,7 @@ _TIMES = ("created_at", "modified_at", "cancelled_at", "paid_at", "fulfilled_at"
 _ENUMS = {"payment": Payment, "fulfilment": Fulfilment, "risk": Risk}
 _LISTS = ("tags", "discount_codes", "risk_reasons")
 _LINE = ("sku", "title", "quantity", "variant_id", "open_quantity", "ships")
-FIELDS = (*_PLAIN, *_TIMES, *_ENUMS, *_LISTS, "fulfilment_orders", "refunds", "lines")
+_FIELDS = (*_PLAIN, *_TIMES, *_ENUMS, *_LISTS, "fulfilment_orders", "refunds", "lines")
 
 
 class OrderTable(RecordTable[Order]):
@@ -33,7 +33,7 @@ class OrderTable(RecordTable[Order]):
     @staticmethod
     def encode(records: Iterable[Order]) -> JsonObject:
         """Returns the orders as a table."""
-        return {"fields": list(FIELDS), "rows": [_row(order) for order in records]}
+        return {"fields": list(_FIELDS), "rows": [_row(order) for order in records]}
 
     @staticmethod
     def decode(table: Mapping[str, Any]) -> Iterable[Order]:

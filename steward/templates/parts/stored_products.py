@@ -21,7 +21,7 @@ _PRODUCT = (
     "id title kind status visible visibility tags type vendor currency stock tracked backorders_allowed"
     " tag_ids categories sellable url created_at channels"
 )
-PRODUCT_FIELDS = tuple(_PRODUCT.split())
+_PRODUCT_FIELDS = tuple(_PRODUCT.split())
 
 
 class VariantTable(RecordTable[Variant]):
@@ -50,8 +50,8 @@ class ProductTable(RecordTable[Product]):
         rows: list[JsonValue] = []
         for product in records:
             variants = [[getattr(variant, name) for name in _IN_PRODUCT] for variant in product.variants]
-            rows.append([*(_plain(getattr(product, name)) for name in PRODUCT_FIELDS), variants])
-        return {"fields": [*PRODUCT_FIELDS, "variants"], "variant_fields": list(_IN_PRODUCT), "rows": rows}
+            rows.append([*(_plain(getattr(product, name)) for name in _PRODUCT_FIELDS), variants])
+        return {"fields": [*_PRODUCT_FIELDS, "variants"], "variant_fields": list(_IN_PRODUCT), "rows": rows}
 
     @staticmethod
     def decode(table: Mapping[str, Any]) -> Iterable[Product]:

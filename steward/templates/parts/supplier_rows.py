@@ -14,7 +14,7 @@ from steward.steps.skus import RowRefused, display_text, key_of
 from steward.templates.parts.numbers import money_text, read_number, read_price
 from steward.templates.parts.sku_rows import SkuRow
 
-MAX_STOCK = 1_000_000
+_MAX_STOCK = 1_000_000
 
 
 class FeedRow(SkuRow, frozen=True):
@@ -80,8 +80,8 @@ class FeedRules:
         number = read_number(cell, form=self.number_format, currency=None)
         if number != number.to_integral_value():
             raise RowRefused("not_whole", f"{display_text(cell)} is not a whole number.")
-        if number > MAX_STOCK:
-            raise RowRefused("out_of_range", f"{display_text(cell)} is more than {MAX_STOCK}.")
+        if number > _MAX_STOCK:
+            raise RowRefused("out_of_range", f"{display_text(cell)} is more than {_MAX_STOCK}.")
         note = f"{display_text(cell)} in the file, read as 0." if number < 0 else ""
         return max(int(number), 0), note
 

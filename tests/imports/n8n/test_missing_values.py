@@ -35,6 +35,11 @@ def header(value: str) -> dict[str, Any]:
     return {"sendHeaders": True, "headerParameters": {"parameters": [{"name": "X-Api-Key", "value": value}]}}
 
 
+def json_body(text: str) -> dict[str, Any]:
+    """The parameters of a POST with this body."""
+    return {"method": "POST", "sendBody": True, "specifyBody": "json", "jsonBody": text}
+
+
 def about_secrets(record: Mapping[str, Any]) -> list[tuple[str | None, str]]:
     """The step and level of each finding on a removed secret."""
     return [
@@ -46,10 +51,8 @@ READERS: dict[str, list[dict[str, Any]]] = {
     "inside an expression": [asking("Ask", url="={{ 'https://a.example/' + $json['apiKey'].trim() }}")],
     "in the path of an address": [asking("Ask", url="=https://a.example/{{ $json.apiKey }}/orders")],
     "changed on its way": [asking("Ask", **header("={{ $json.apiKey.toUpperCase() }}"))],
-    "in a body": [
-        asking(
-            "Ask", method="POST", sendBody=True, specifyBody="json", jsonBody='={"k": "{{ $json.apiKey }}"}'
-        )
+    "changed in a body": [
+        asking("Ask", **json_body('={"k": "{{ $json.apiKey.trim() }}"}')),
     ],
     "beside another sign-in": [
         asking(
@@ -108,6 +111,12 @@ REPLACED: dict[str, tuple[list[dict[str, Any]], str, str | None]] = {
         "bearer",
         None,
     ),
+    "in a body": ([asking("Ask", **json_body('={"k": "{{ $json.apiKey }}"}'))], "body", None),
+    "in two places of a body": (
+        [asking("Ask", **json_body('={"k": "{{ $json.apiKey }}", "at": "/{{ $json.apiKey }}.txt"}'))],
+        "body",
+        None,
+    ),
     "in two places": ([asking("Ask", **header("={{ $json.apiKey }}"), **IN_QUERY)], "custom", None),
 }
 
@@ -127,6 +136,39 @@ def test_an_account_takes_the_place_of_a_removed_key_that_a_request_reads(
     assert origin.needs == "http_api"
     assert origin.account is not None
     assert (origin.account["sign_in"], origin.account["name"]) == (sign_in, name)
+
+
+def form_body(**fields: str) -> dict[str, Any]:
+    """The parameters of a POST of a form with these fields."""
+    rows = [{"name": name, "value": value} for name, value in fields.items()]
+    return {"method": "POST", "sendBody": True, "bodyParameters": {"parameters": rows}}
+
+
+OTHER = "sk-live-zyxwvutsrqponmlk0987654321"
+HEADER = {"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"}
+OAUTH = {"authentication": "genericCredentialType", "genericAuthType": "oAuth2Api"}
+LITERAL: dict[str, tuple[dict[str, Any], bool, str | None]] = {
+    "a field": (form_body(api_key=SECRET), True, "body"),
+    "a member of JSON": (json_body(f'{{"api_key": "{SECRET}"}}'), True, "body"),
+    "the same key twice": (form_body(api_key=SECRET, again=SECRET), True, "body"),
+    "two keys": (form_body(api_key=SECRET, api_secret=OTHER), True, "custom"),
+    "a key in a header too": ({**form_body(api_key=SECRET), **header(OTHER)}, True, "custom"),
+    "beside a key in a header": ({**form_body(api_key=SECRET), **HEADER}, True, "custom"),
+    "beside OAuth 2": ({**form_body(api_key=SECRET), **OAUTH}, False, "oauth2"),
+    "in a call": (json_body(f'={{{{ btoa("{SECRET}") }}}}'), False, None),
+}
+
+
+@pytest.mark.parametrize(("parameters", "is_supported", "sign_in"), LITERAL.values(), ids=LITERAL.keys())
+async def test_a_literal_key_of_a_body_is_put_back_by_an_account(
+    service: Service, parameters: dict[str, Any], is_supported: bool, sign_in: str | None
+) -> None:
+    """Where the account can: as it is written, and not beside a sign-in by token."""
+    export = chain(asking("Ask", **parameters))
+    assert (await verdict(service, export))["supported"] is is_supported
+    [origin] = [step.origin for step in read_value(export).plan.steps]
+    assert origin is not None
+    assert (origin.account or {}).get("sign_in") == sign_in
 
 
 UNUSED: dict[str, list[dict[str, Any]]] = {

@@ -45,7 +45,8 @@ class _Tells:
 def stores_tell(service: Service) -> None:
     """Stores of both platforms send the topics they have."""
     made = {"shopify": _Tells(SHOPIFY), "woocommerce": _Tells(WOOCOMMERCE)}
-    service.context = replace(service.context, connectors=made)
+    rules = replace(service.context.automation_rules, connectors=made)
+    service.context = replace(service.context, automation_rules=rules)
     service.restart()
 
 

@@ -1,0 +1,69 @@
+"""Further pages of a form: what they ask for is asked at the start of a run, with the first page.
+
+See docs/design/imports-n8n.md#triggers-and-schedules.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from steward.imports.n8n.form_fields import form_fields
+from steward.imports.n8n.unwrap import Node
+from steward.steps.n8n.nodes.forms import START_FIELDS
+
+_TRIGGER, _PAGE = "formTrigger", "form"
+_OF_EACH_FORM = ("submittedAt", "formMode")
+# What can be written into an expression as it is, in single and in double quotes.
+_START, _FIELD = re.compile(r"[^'\\{}\n]+"), re.compile(r"[^=\"\\{}\n][^\"\\{}\n]*")
+_ASKS_NOTHING = frozenset(("html",))
+
+
+def with_pages(nodes: Sequence[Node]) -> list[Node]:
+    """Returns the nodes in which the one form trigger asks for the fields of all further pages.
+
+    Each page reads its values from the trigger. A page whose fields cannot be asked for beforehand stays as
+    it is, and so do all where none or several forms start the workflow.
+    """
+    starts = [node for node in nodes if node.type == _TRIGGER and not node.disabled]
+    if len(starts) != 1 or not _START.fullmatch(starts[0].name):
+        return list(nodes)
+    asked: list[Any] = []
+    changed: dict[str, Node] = {}
+    for node in nodes:
+        rows = _rows(node) if node.type == _PAGE and _is_page(node) else []
+        fields = form_fields(node.parameters)
+        if not rows or len(fields) != len([row for row in rows if _kind(row) not in _ASKS_NOTHING]):
+            continue
+        names = [*dict.fromkeys((*(field.name for field in fields), *_OF_EACH_FORM))]
+        if not all(_FIELD.fullmatch(name) for name in names):
+            continue
+        read = [{"name": name, "value": _reading(starts[0].name, name)} for name in names]
+        changed[node.name] = replace(node, parameters={**node.parameters, START_FIELDS: read})
+        asked += [{**row, "requiredField": False} for row in rows]  # a run may not come to that page
+    if changed:
+        start = starts[0]
+        values = [*_rows(start), *asked]
+        changed[start.name] = replace(
+            start, parameters={**start.parameters, "formFields": {"values": values}}
+        )
+    return [changed.get(node.name, node) for node in nodes]
+
+
+def _is_page(node: Node) -> bool:
+    is_json = node.parameters.get("defineForm", "fields") != "fields"
+    return node.parameters.get("operation", "page") == "page" and not is_json
+
+
+def _rows(node: Node) -> list[Mapping[str, Any]]:
+    listed = node.parameters.get("formFields")
+    values = listed.get("values") if isinstance(listed, Mapping) else None
+    return [row for row in values if isinstance(row, Mapping)] if isinstance(values, list) else []
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return str(row.get("fieldType", "text"))
+
+
+def _reading(start: str, name: str) -> str:
+    return f"={{{{ $('{start}').first().json[\"{name}\"] }}}}"

@@ -1,0 +1,121 @@
+"""Every template that changes a store: run, approve, undo, approve, and the store's tables are as before.
+
+See docs/design/undo.md#promises.
+"""
+
+import copy
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from steward.model.change import Outcome
+from steward.model.refusals import WrongState
+from steward.model.run import RunStatus
+from tests.fake_clock import FakeClock
+from tests.fakes.shopify.goods import stamp
+from tests.runs.undoing import tables, undo_now, undone
+from tests.templates.both import Both
+from tests.templates.full_store import BY_ID
+from tests.templates.orders_of import Bought, in_shopify
+from tests.templates.test_records import RECORDS
+from tests.templates.test_test_runs_leave_nothing import inputs_of, lay_out, prices, world
+
+# What every write moves, and what a store counts by itself.
+_MOVED = {"updatedAt"}
+CHANGING = [name for name, template in BY_ID.items() if template.facts.changes]
+# A sale is started before it is ended, and what cannot be undone comes last.
+_ORDER = {"sale-start": -1, "cancel-unpaid-orders": 1}
+
+
+def snapshot(both: Both) -> dict[str, Any]:
+    """Both stores, without times."""
+    rows = {
+        key: {name: value for name, value in row.items() if name not in _MOVED}
+        for key, row in both.store.rows.items()
+        if not key.startswith("gid://shopify/Job/")
+    }
+    return copy.deepcopy({"woocommerce": tables(both.shop), "shopify": rows})
+
+
+def differences(before: Any, after: Any, path: str = "") -> list[str]:
+    """Where two snapshots differ, by path."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [
+            line
+            for name in [*before, *(name for name in after if name not in before)]
+            for line in differences(before.get(name), after.get(name), f"{path}/{name}")
+        ]
+    return [] if before == after else [f"{path}: {before!r} is now {after!r}"]
+
+
+def filled(both: Both) -> None:
+    """Shopify has old products, one of them sold out, and orders of every kind; both sell the same SKUs."""
+    store, now = both.store, both.shop.clock.now()
+    ages = {"pending": timedelta(hours=30), "sent": timedelta(days=3), "risky": timedelta(hours=1)}
+    in_shopify(store, [Bought(now - age, (("Pot 1", 1, "9.00"),), state) for state, age in ages.items()])
+    store.of("InventoryLevel")[0]["available"] = 0
+    for row in (*store.of("Product"), *store.of("ProductVariant")):
+        row["createdAt"] = stamp(now - timedelta(days=400))
+    skus = [row["sku"] for row in both.shop.world.state.shop.products.values() if row["manage_stock"] is True]
+    for row, sku in zip(store.of("ProductVariant"), skus, strict=False):
+        row["sku"] = sku
+
+
+async def restocked(both: Both, platform: str) -> None:
+    """What is sold out is hidden, and then in stock again."""
+    for row in both.store.of("InventoryLevel"):
+        row["available"] = 0
+    await both.run(await both.set_up("hide-out-of-stock-products", {"limit": 5000}, on=platform))
+    woo = both.shop.world.state.shop
+    for row in (*woo.products.values(), *woo.variations.values()):
+        if row["manage_stock"] is True:
+            row.update(stock_quantity=9, stock_status="instock")
+    for row in both.store.of("InventoryLevel"):
+        row["available"] = 9
+
+
+@pytest.mark.parametrize(
+    ("platform", "database_url"),
+    [("woocommerce", "sqlite"), ("shopify", "postgresql")],
+    indirect=["database_url"],
+)
+async def test_what_a_template_changed_is_put_back_to_the_last_field(
+    platform: str, database_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """What the catalogue calls reversible can be undone, and nothing else."""
+    both = await world(database_url, clock, tmp_path)
+    sheet = prices(both)
+    filled(both)
+    lay_out(both, sheet)
+    sale = await both.set_up("sale-start", {"products": {"all": True}, "percent": 10}, on=platform)
+    exercised = set()
+    for name in sorted(CHANGING, key=lambda name: _ORDER.get(name, 0)):
+        if platform not in BY_ID[name].facts.platforms:
+            continue
+        if name == "sale-end":
+            await both.run(sale)
+        if name == "show-back-in-stock-products":
+            await restocked(both, platform)
+        made = await both.set_up(name, inputs_of(both, name, platform, sale), on=platform)
+        before = snapshot(both)
+        run = await both.run(made)
+        changes = await both.shop.changes(run)
+        if not changes:
+            continue
+        exercised.add(name)
+        assert {change.outcome for change in changes} == {Outcome.APPLIED}, name
+        [reversible] = {row["reversible"] for row in RECORDS[name]["changes"]}
+        assert {change.undoable for change in changes} == {reversible}, name
+        if not reversible:
+            with pytest.raises(WrongState):
+                await undo_now(both.shop, run)
+            continue
+        assert snapshot(both) != before, name
+        undo_run = await undone(both.shop, run)
+        assert undo_run.status is RunStatus.SUCCEEDED, (name, undo_run)
+        assert differences(before, snapshot(both)) == [], name
+    on_platform = {name for name in CHANGING if platform in BY_ID[name].facts.platforms}
+    assert on_platform - exercised == set()
+    await both.shop.service.close()
