@@ -1,7 +1,7 @@
 """Rewraps data keys and re-encrypts secrets under new ones, row by row while the service runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from steward.database.accounts import audit, connections
@@ -10,7 +10,9 @@ from steward.database.automations import static_data
 from steward.database.engine.base import Tx
 from steward.database.imports import records as imports
 from steward.database.imports.records import SealedContent
-from steward.model.ids import AutomationId, IntegrationId, OrgId
+from steward.database.notifications import links, routes
+from steward.model.ids import AutomationId, IntegrationId, MessageId, OrgId, RouteId
+from steward.model.notification_route import SealedWebhook
 from steward.security.envelope import MasterKey, SealContext, new_data_key, open_sealed, seal, unwrap, wrap
 
 _DONE = "encryption_rotated"
@@ -97,6 +99,50 @@ def content_field(import_id: str) -> str:
 def static_data_field(automation: AutomationId) -> str:
     """The field that the static data of an automation is sealed for."""
     return f"static_data:{automation}"
+
+
+def route_field(route: RouteId, field: str) -> str:
+    """The field that the address (`url`) or the secrets (`secret`) of a webhook are sealed for."""
+    return f"route:{route}:{field}"
+
+
+def mail_field(message: MessageId) -> str:
+    """The field that a mail of one's account is sealed for while it waits."""
+    return f"message_{message}"
+
+
+async def seal_mail_anew(
+    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, mail: links.SealedMail, number: int
+) -> int:
+    """Seals a waiting mail of one's account under data key `number`; 0 when it has ended or is so already."""
+    sealed = await _resealed(
+        tx, org, masters, field=mail_field(mail.id), key_no=mail.key_no, sealed=mail.sealed, number=number
+    )
+    return 0 if sealed is None else await links.reseal(tx, org, mail, key_no=number, sealed=sealed)
+
+
+async def seal_route_anew(
+    tx: Tx, org: OrgId, masters: Sequence[MasterKey], *, route: RouteId, number: int
+) -> int:
+    """Seals address and secrets of a webhook under data key `number`; 0 when it is gone or so already."""
+    stored = await routes.lock(tx, org, route)
+    if stored is None or stored.webhook is None:
+        return 0
+    webhook = stored.webhook
+
+    async def anew(field: str, sealed: bytes) -> bytes | None:
+        name = route_field(route, field)
+        return await _resealed(
+            tx, org, masters, field=name, key_no=webhook.key_no, sealed=sealed, number=number
+        )
+
+    url, secret = await anew("url", webhook.url), await anew("secret", webhook.secret)
+    old = None if webhook.old_secret is None else await anew("secret", webhook.old_secret)
+    if url is None or secret is None:
+        return 0
+    fresh = SealedWebhook(number, url, secret, old, webhook.old_secret_until)
+    await routes.update(tx, org, replace(stored, webhook=fresh))
+    return 1
 
 
 async def seal_import_anew(

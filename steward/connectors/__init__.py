@@ -7,7 +7,7 @@ from steward.connectors.base.connector import Connector, Receivable
 from steward.connectors.base.options import Options
 from steward.model.change import Recovery
 
-FOLDERS = (
+_FOLDERS = (
     "shopify",
     "woocommerce",
     "spreadsheet",
@@ -29,7 +29,7 @@ FOLDERS = (
 )
 
 ALL: Mapping[str, type[Connector]] = {
-    folder: importlib.import_module(f"{__name__}.{folder}.connector").CONNECTOR for folder in FOLDERS
+    folder: importlib.import_module(f"{__name__}.{folder}.connector").CONNECTOR for folder in _FOLDERS
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from steward.fake_platforms.exchange import Row
 
-KINDS = ("status", "status_after", "delay", "drop_before", "drop_after", "throttle")
+_KINDS = ("status", "status_after", "delay", "drop_before", "drop_after", "throttle")
 _FIELDS = {"method", "path", "kind", "status", "body", "delay_ms", "retry_after", "skip", "count"}
 _METHODS = ("*", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
@@ -80,8 +80,8 @@ class FaultList:
             raise BadFault("method must be an HTTP method in capitals or *")
         if not isinstance(path, str) or not path:
             raise BadFault("path must be a glob")
-        if kind not in KINDS:
-            raise BadFault("kind must be one of " + ", ".join(KINDS))
+        if kind not in _KINDS:
+            raise BadFault("kind must be one of " + ", ".join(_KINDS))
         status = _whole(ask, "status", default=0, minimum=100, maximum=599) or None
         if kind in ("status", "status_after") and status is None:
             raise BadFault(f"a fault of kind {kind} needs a status")

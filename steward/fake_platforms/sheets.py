@@ -101,7 +101,7 @@ class FakeSpreadsheet:
         return area
 
 
-def entered(value: Any, option: str) -> Any:
+def _entered(value: Any, option: str) -> Any:
     """Returns a value as stored: RAW keeps text as text, USER_ENTERED reads it as if typed."""
     if isinstance(value, dict | list):
         raise invalid("Invalid values: a cell holds text, a number or a boolean")
@@ -118,7 +118,7 @@ def entered(value: Any, option: str) -> Any:
     return int(number) if number == int(number) and "." not in value else number
 
 
-def rendered(value: Any, option: str) -> Any:
+def _rendered(value: Any, option: str) -> Any:
     """Returns a cell as read: formatted values are text, others are as stored."""
     if option != "FORMATTED_VALUE" or isinstance(value, str):
         return value
@@ -151,11 +151,11 @@ _RENDER = ("FORMATTED_VALUE", "UNFORMATTED_VALUE", "FORMULA")
 _DIMENSION = ("ROWS", "COLUMNS")
 
 
-def value_range(book: FakeSpreadsheet, text: str, *, render: str, dimension: str) -> Row:
+def _value_range(book: FakeSpreadsheet, text: str, *, render: str, dimension: str) -> Row:
     """Returns a ValueRange as `values.get` answers it; `values` is left out for an empty range."""
     area = book.area(text)
     tab = book.tab(area.tab)
-    rows = [[rendered(value, render) for value in row] for row in tab.read(area)]
+    rows = [[_rendered(value, render) for value in row] for row in tab.read(area)]
     row: Row = {"range": a1.written(area, tab.rows, tab.columns), "majorDimension": dimension}
     if rows:
         row["values"] = _turned(rows) if dimension == "COLUMNS" else rows
@@ -191,7 +191,7 @@ def write(book: FakeSpreadsheet, text: str, body: Row, option: str) -> tuple[Row
         area.first_column + max(width, 1),
     )
     before = tab.read(filled)
-    stored = [[None if value is None else entered(value, option) for value in row] for row in rows]
+    stored = [[None if value is None else _entered(value, option) for value in row] for row in rows]
     _store(tab, filled, stored)
     where = a1.written(filled, tab.rows, tab.columns)
     answered: Row = {"spreadsheetId": book.id, "updatedRange": where}
@@ -321,10 +321,10 @@ def _read_values(
     book: FakeSpreadsheet, text: str, request: FakeRequest, *, render: str, dimension: str
 ) -> Row:
     if text not in ("batchGet", ":batchGet"):
-        return value_range(book, text, render=render, dimension=dimension)
+        return _value_range(book, text, render=render, dimension=dimension)
     ranges = [value for name, value in request.query if name == "ranges"]
     value_ranges = [
-        value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges
+        _value_range(book, range_text, render=render, dimension=dimension) for range_text in ranges
     ]
     return {"spreadsheetId": book.id, "valueRanges": value_ranges}
 

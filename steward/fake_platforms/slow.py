@@ -6,7 +6,7 @@ from typing import Any
 
 from steward.fake_platforms.exchange import FakeRequest, Row
 
-LONGEST_S = 600
+_LONGEST_S = 600
 _PAGE = 100
 _DEFAULT_PAGE = 10
 _SPAN = re.compile(r"(\d{1,3})-(\d{1,3})")
@@ -36,8 +36,8 @@ class Slowness:
 def slowness(min_s: Any, max_s: Any) -> Slowness:
     """Returns a slowness of whole seconds up to ten minutes. Raises ValueError."""
     whole = all(isinstance(seconds, int) and not isinstance(seconds, bool) for seconds in (min_s, max_s))
-    if not whole or not 0 <= min_s <= max_s <= LONGEST_S:
-        raise ValueError(f"give whole seconds from 0 to {LONGEST_S}, the least first")
+    if not whole or not 0 <= min_s <= max_s <= _LONGEST_S:
+        raise ValueError(f"give whole seconds from 0 to {_LONGEST_S}, the least first")
     return Slowness(min_s, max_s)
 
 

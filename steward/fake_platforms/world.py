@@ -25,7 +25,7 @@ from steward.fake_platforms.exchange import (
 from steward.fake_platforms.faults import InjectedFault
 from steward.fake_platforms.slow import Slowness
 from steward.fake_platforms.state import PlatformState
-from steward.fake_platforms.woocommerce import api
+from steward.fake_platforms.woocommerce import api, key_page
 from steward.fake_platforms.woocommerce.shop import FakeShop
 
 Message = MutableMapping[str, Any]
@@ -155,6 +155,8 @@ class FakePlatforms:
         elif request.path == "/" and request.first("rest_route") is None:
             html = page.rendered(self.state)
             await _send(send, request, text_response(200, html, kind="text/html; charset=UTF-8"))
+        elif request.path.rstrip("/") == "/wc-auth/v1/authorize" and request.method == "GET":
+            await _send(send, request, await key_page.authorize(self.state.shop, request, self._deliver))
         else:
             await self._serve_platform(request, scope, receive, send)
 

@@ -94,12 +94,12 @@ def looks_like_address(host: str) -> bool:
     return _NUMBER.fullmatch(plain.rpartition(".")[2]) is not None
 
 
-def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
+def origin_of(url: str, private: Collection[str], *, allows_http: bool = False) -> UrlOrigin:
     """Returns the origin of `url` when a call to it is allowed at all.
 
     Raises CallRefused for a user part, a fragment, another scheme, a host that is an address, and for plain
     http or a port other than 443 unless `host:port` is an exact entry of `private`
-    (STEWARD_ALLOW_PRIVATE_HOSTS).
+    (STEWARD_ALLOW_PRIVATE_HOSTS). `allows_http`: http on port 80 too, for calls without any key.
     """
     origin, is_plain = _parsed_origin(url)
     if is_plain and origin.entry in private:
@@ -112,7 +112,8 @@ def origin_of(url: str, private: Collection[str]) -> UrlOrigin:
         return origin
     if not _is_host_name(origin.host):
         raise CallRefused("the host is not a name")
-    if origin.scheme != "https" or origin.port != 443:
+    is_plain_http = allows_http and (origin.scheme, origin.port) == ("http", 80)
+    if not is_plain_http and (origin.scheme, origin.port) != ("https", 443):
         raise CallRefused("only https on port 443 is called")
     return origin
 

@@ -52,7 +52,7 @@ _RETRY_BACKOFF_S = (1.0, 4.0)
 _MAX_NAMED_WAIT_S = 60.0
 _MAX_REDIRECTS = 3
 # A large result may take as long as all other reads of a run.
-RESULT_TIMEOUT_S = 600.0
+_RESULT_TIMEOUT_S = 600.0
 _WRITE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -274,7 +274,7 @@ class ReadClient:
         bare = self._transport.target(
             self._target.org, self._target.integration_id, replace(endpoint, base_url=url, credentials=None)
         )
-        request = OutboundRequest("GET", url, operation, timeout_s=RESULT_TIMEOUT_S)
+        request = OutboundRequest("GET", url, operation, timeout_s=_RESULT_TIMEOUT_S)
         try:
             async for line in self._transport.lines(bare, request):
                 yield line
@@ -316,9 +316,10 @@ class ReadClient:
             attempt += 1
             response, error = await self._attempt(original, attempt)
         if error is not None:
+            error.attempts = attempt
             raise error
         assert response is not None
-        return response
+        return response if attempt == 1 else replace(response, attempts=attempt)
 
     def _retry_wait(
         self,

@@ -12,7 +12,7 @@ from steward.outbound.query_cost import CostBudget
 from steward.telemetry.redact import Secret
 
 # Seconds a read may take after the first byte of its response.
-REST_S = 30.0
+_REST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +43,13 @@ class PlacedSecrets:
     """Fixed secrets in headers and in the query, by name; each replaces what a request has there.
 
     `path` is the beginning of a path and the secret that follows it, where a request has the marker of a
-    removed secret.
+    removed secret. `body` are the secrets of the markers in a body, in the order in which they come first.
     """
 
     headers: tuple[tuple[str, Secret], ...] = ()
     query: tuple[tuple[str, Secret], ...] = ()
     path: tuple[str, Secret] | None = None
+    body: tuple[Secret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Timeouts:
         if bounded:
             return cls(read_s=setting_s, write_s=min(setting_s, write_s), first_byte_s=setting_s)
         first_byte_s = max(first_byte_s, setting_s)
-        return cls(read_s=first_byte_s + REST_S, write_s=write_s, first_byte_s=first_byte_s)
+        return cls(read_s=first_byte_s + _REST_S, write_s=write_s, first_byte_s=first_byte_s)
 
 
 @dataclass(frozen=True, slots=True)

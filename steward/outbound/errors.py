@@ -26,7 +26,8 @@ class CallError(Exception):
     """A failed call; only its subclasses are raised.
 
     `message` is the product's own text. `platform_text` is the platform's text, redacted and cut. `wait_s` is
-    how many seconds to wait before the next attempt; null when nothing names a time.
+    how many seconds to wait before the next attempt; null when nothing names a time. `status` is the HTTP
+    status of the last response, null without one; `attempts` is how many calls in a row failed.
     """
 
     kind: ClassVar[ErrorKind]
@@ -39,6 +40,8 @@ class CallError(Exception):
         self.message = message or self.default_message
         self.wait_s = wait_s
         self.platform_text = platform_text[:PLATFORM_TEXT]
+        self.status: int | None = None
+        self.attempts = 1
 
 
 class Unauthorized(CallError):

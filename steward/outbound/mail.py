@@ -32,7 +32,7 @@ from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
 
 MAX_CONNECTIONS = 4
-MESSAGES_PER_CONNECTION = 100
+_MESSAGES_PER_CONNECTION = 100
 _IDLE_S = 20.0
 _PROCESS_MESSAGES = 32
 _DOT = re.compile(rb"(?m)^\.")
@@ -179,7 +179,7 @@ class MailTransport:
             return outcome
         finally:
             session.sent += 1
-            if is_usable and session.smtp.is_connected and session.sent < MESSAGES_PER_CONNECTION:
+            if is_usable and session.smtp.is_connected and session.sent < _MESSAGES_PER_CONNECTION:
                 self._keep(server, pool, session)
             else:
                 session.close()

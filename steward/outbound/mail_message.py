@@ -10,14 +10,17 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from email.headerregistry import HeaderRegistry
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime
+from functools import lru_cache
+from typing import Any
 
 MAX_RECIPIENTS = 100
 MAX_MESSAGE_BYTES = 25 * 1024 * 1024
-MAX_SUBJECT = 998
-MAX_NAME = 100
+_MAX_SUBJECT = 998
+_MAX_NAME = 100
 _MAX_ADDRESS = 254
 _LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")
 _DOMAIN_LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
@@ -35,6 +38,32 @@ _MEDIA_SUBTYPE = re.compile(r"[A-Za-z0-9.+-]{1,100}")
 _PLAIN_HEADER = 200
 # Bytes of an encoded word, so that it has at most 75 characters (RFC 2047).
 _WORD_BYTES = 45
+
+
+_REGISTRY = HeaderRegistry()
+
+
+@lru_cache(maxsize=64)
+def _header_class(name: str) -> Any:
+    return _REGISTRY[name]
+
+
+@lru_cache(maxsize=256)
+def _header(name: str, value: Any) -> Any:
+    return _REGISTRY(name, value)
+
+
+class _HeadersOfParts(HeaderRegistry):
+    """Remembers headers: making one costs more than all else, and parts nearly always have the same."""
+
+    def __getitem__(self, name: str) -> Any:
+        return _header_class(name)
+
+    def __call__(self, name: str, value: Any) -> Any:
+        return _header(name, value)
+
+
+_POLICY = SMTP.clone(header_factory=_HeadersOfParts())
 
 
 class InvalidMail(ValueError):
@@ -107,7 +136,7 @@ def compose(content: MailContent) -> MailMessage:
         ("To", _mailbox_list(content.to)),
         ("Cc", _mailbox_list(content.cc)),
         ("Reply-To", _mailbox_list(content.reply_to)),
-        ("Subject", _encoded(_header_text("subject", content.subject)[:MAX_SUBJECT].strip())),
+        ("Subject", _encoded(_header_text("subject", content.subject)[:_MAX_SUBJECT].strip())),
         ("Date", format_datetime(content.date)),
         ("Message-ID", message_id),
         *((_further_header(name), _further_value(name, value)) for name, value in content.headers.items()),
@@ -155,8 +184,8 @@ def mail_address(text: str) -> str:
 
 def clean_name(text: str) -> str:
     """Returns a name on one line without control and direction characters, cut to 100 characters."""
-    cleaned = _without_controls(text[: 10 * MAX_NAME], drop=_NAME_SPECIALS)
-    return " ".join(cleaned.split())[:MAX_NAME].strip()
+    cleaned = _without_controls(text[: 10 * _MAX_NAME], drop=_NAME_SPECIALS)
+    return " ".join(cleaned.split())[:_MAX_NAME].strip()
 
 
 def one_line(text: str) -> str:
@@ -265,7 +294,7 @@ def _header_text(field_name: str, text: str) -> str:
     """Returns the text of a header without control characters. Raises InvalidMail for a line break or NUL."""
     if any(mark in text for mark in "\r\n\0"):
         raise InvalidMail(field_name, f"The {field_name} has a line break or an empty character in it.")
-    return _without_controls(text[: 2 * MAX_SUBJECT])
+    return _without_controls(text[: 2 * _MAX_SUBJECT])
 
 
 def _further_header(name: str) -> str:
@@ -275,14 +304,14 @@ def _further_header(name: str) -> str:
 
 
 def _further_value(name: str, value: str) -> str:
-    if not value.isascii() or not value.isprintable() or len(value) > MAX_SUBJECT:
+    if not value.isascii() or not value.isprintable() or len(value) > _MAX_SUBJECT:
         raise InvalidMail("headers", f"The header {name} has characters that cannot stand in it.")
     return value
 
 
 def _bodies(content: MailContent) -> EmailMessage:
     """Returns plain text first, then HTML, as `multipart/alternative` when there are both; then files."""
-    message = EmailMessage(policy=SMTP)
+    message = EmailMessage(policy=_POLICY)
     if content.text is not None or content.html is None:
         message.set_content(_body(content.text or ""), cte="quoted-printable")
         if content.html is not None:

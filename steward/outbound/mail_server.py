@@ -14,7 +14,7 @@ from steward.telemetry.redact import Secret
 COMMAND_S = 30.0
 MESSAGE_S = 60.0
 # Where mail servers listen; any other port is like a private address.
-PORTS = frozenset((25, 465, 587, 2465, 2525, 2587))
+_PORTS = frozenset((25, 465, 587, 2465, 2525, 2587))
 # After how long a message that a server declined temporarily is tried again.
 DEFER_S = 120.0
 
@@ -94,8 +94,8 @@ def mail_origin(address: str, private: Collection[str]) -> UrlOrigin:
         raise CallRefused("a host is given by name, not as an address")
     if not re.fullmatch(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)+", origin.host):
         raise CallRefused("the host is not a name")
-    if port not in PORTS:
-        raise CallRefused(f"mail is sent to one of the ports {', '.join(map(str, sorted(PORTS)))}")
+    if port not in _PORTS:
+        raise CallRefused(f"mail is sent to one of the ports {', '.join(map(str, sorted(_PORTS)))}")
     return origin
 
 

@@ -25,9 +25,9 @@ from steward.outbound.mail_server import DEFER_S, MailFailed, MailResult, MailSe
 from steward.outbound.sockets import certificate_problem, tls_context
 from steward.telemetry.redact import Register, Secret
 
-CONNECT_S = 10.0
+_CONNECT_S = 10.0
 # Bytes one connection may send us: a hundred messages need a few thousand.
-MAX_REPLY_BYTES = 1024 * 1024
+_MAX_REPLY_BYTES = 1024 * 1024
 # What we call ourselves: the machine's name is nobody's business, and looking it up may wait for long.
 _OUR_NAME = "[127.0.0.1]"
 
@@ -47,7 +47,7 @@ class MailRelay:
     async def _carry_both(self, inner: socket.socket, outer: socket.socket) -> None:
         """Closes both ends after the loop has let go of them: their numbers are used again at once."""
         try:
-            await asyncio.gather(self._carry(outer, inner, MAX_REPLY_BYTES), self._carry(inner, outer, None))
+            await asyncio.gather(self._carry(outer, inner, _MAX_REPLY_BYTES), self._carry(inner, outer, None))
         finally:
             inner.close()
             outer.close()
@@ -184,7 +184,7 @@ class MailDialer:
         loop = asyncio.get_running_loop()
         failure: CallError = PlatformUnavailable("The mail server cannot be reached now.")
         try:
-            async with asyncio.timeout(CONNECT_S):
+            async with asyncio.timeout(_CONNECT_S):
                 addresses = await resolve_allowed(
                     origin.host, origin.port, self._resolver, self._private_hosts
                 )

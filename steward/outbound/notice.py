@@ -13,11 +13,11 @@ from steward.outbound.response import PlatformResponse
 from steward.outbound.transport import HttpTransport, OutboundRequest, RequestFailed, Target
 from steward.telemetry.redact import Secret
 
-NOTICE_S = 15.0
+_NOTICE_S = 15.0
 NOTICE_ANSWER_BYTES = 64 * 1024
-WEBHOOK_KIND = "webhook"
+_WEBHOOK_KIND = "webhook"
 _WEBHOOK_RATE = RateLimit(max_concurrency=4)
-_WEBHOOK_TIMEOUTS = Timeouts(read_s=NOTICE_S, write_s=NOTICE_S, first_byte_s=NOTICE_S)
+_WEBHOOK_TIMEOUTS = Timeouts(read_s=_NOTICE_S, write_s=_NOTICE_S, first_byte_s=_NOTICE_S)
 _REDIRECTS = range(300, 400)
 
 
@@ -25,8 +25,10 @@ def webhook_endpoint(org: OrgId, url: str) -> PlatformEndpoint:
     """Returns the endpoint of an organization's webhook, whose address is handled as a secret."""
     parts = urlsplit(url)
     base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
-    key = f"{WEBHOOK_KIND} {org} {parts.netloc}"
-    return PlatformEndpoint(WEBHOOK_KIND, base, SecretUrl(Secret(url)), _WEBHOOK_TIMEOUTS, _WEBHOOK_RATE, key)
+    key = f"{_WEBHOOK_KIND} {org} {parts.netloc}"
+    return PlatformEndpoint(
+        _WEBHOOK_KIND, base, SecretUrl(Secret(url)), _WEBHOOK_TIMEOUTS, _WEBHOOK_RATE, key
+    )
 
 
 class NoticeHttp:
@@ -53,8 +55,8 @@ class NoticeHttp:
             "notice",
             content=content,
             headers={"content-type": "application/json", **(headers or {})},
-            timeout_s=NOTICE_S,
-            max_wait_s=NOTICE_S,
+            timeout_s=_NOTICE_S,
+            max_wait_s=_NOTICE_S,
             max_bytes=NOTICE_ANSWER_BYTES,
             discards_answer=not reads_answer,
             credentials=self._target.endpoint.credentials,

@@ -60,7 +60,7 @@ class RateLimiter:
         Without `urgency` a write is a WRITE and another call a READ. Calls of one `share` take turns with
         those of others. Raises LocalQueueFull when that would take longer than `max_wait_s` seconds.
         """
-        urgency = urgency_of(write, urgency)
+        urgency = _urgency_of(write, urgency)
         call = WaitingCall(urgency, share, write, max_cost)
         self._queue.add(call)
         try:
@@ -96,7 +96,7 @@ class RateLimiter:
         if self._bucket is not None:
             self._bucket.settle(max_cost, reported_cost, self._clock.monotonic())
         self._running -= 1
-        self._urgent -= urgency_of(write, urgency) is not Urgency.READ
+        self._urgent -= _urgency_of(write, urgency) is not Urgency.READ
         self._writing -= write
         if seconds is not None:
             self._adapt(seconds, failed=failed)
@@ -199,7 +199,7 @@ class RateLimiter:
         return max(self._paused_until - now, paid, 0.0)
 
 
-def urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
+def _urgency_of(write: bool, urgency: Urgency | None) -> Urgency:
     """Returns the urgency of a call that names none: a write is a WRITE, another call a READ."""
     if urgency is not None:
         return urgency

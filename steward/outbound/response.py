@@ -17,32 +17,36 @@ from steward.outbound.errors import PLATFORM_TEXT, UnusableResponse
 Decoded: TypeAlias = "bool | int | Decimal | str | list[Decoded] | dict[str, Decoded] | None"
 
 ANSWER_BYTES = 10 * 1024 * 1024
-RATIO = 20
+_RATIO = 20
 # Below this size any compression ratio is allowed: fifty equal short rows compress 30 times.
-RATIO_FROM = 1024 * 1024
+_RATIO_FROM = 1024 * 1024
 HEADER_BYTES = 64 * 1024
-LINE_BYTES = 1024 * 1024
-RESULT_BYTES = 256 * 1024 * 1024
+_LINE_BYTES = 1024 * 1024
+_RESULT_BYTES = 256 * 1024 * 1024
 NODES = 200_000
 DEPTH = 64
-DIGITS = 40
+_DIGITS = 40
 _STEP = 64 * 1024
 
 # Always matches from a quote on, closed or not, so that the scan stays linear on broken input.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_LONG_NUMBER = re.compile(rb"[0-9.eE+\-]{%d}" % (DIGITS + 1))
+_LONG_NUMBER = re.compile(rb"[0-9.eE+\-]{%d}" % (_DIGITS + 1))
 _STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 @dataclass(frozen=True, slots=True)
 class PlatformResponse:
-    """A status, headers with lower-case names, and the decoded body within its cap."""
+    """A status, headers with lower-case names, and the decoded body within its cap.
+
+    `attempts` counts the calls in a row that it ended.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     clean: Callable[[str], str] = str
+    attempts: int = 1
 
     @property
     def ok(self) -> bool:
@@ -140,7 +144,7 @@ class BodyReader:
         self.decoded += len(piece)
         if self.decoded > self._cap:
             raise UnusableResponse(f"it is larger than {self._cap // (1024 * 1024)} MiB")
-        if self._unpack is not None and self.decoded > max(RATIO_FROM, RATIO * self.received):
+        if self._unpack is not None and self.decoded > max(_RATIO_FROM, _RATIO * self.received):
             raise UnusableResponse("it unpacks to more than 20 times its size")
         self._decoded_bytes += piece
 
@@ -156,7 +160,7 @@ class LineReader:
         """Returns the lines that `piece` completes. Raises UnusableResponse over the caps."""
         self._total += len(piece)
         *lines, self._incomplete_line = (self._incomplete_line + piece).split(b"\n")
-        if self._total > RESULT_BYTES or len(self._incomplete_line) > LINE_BYTES:
+        if self._total > _RESULT_BYTES or len(self._incomplete_line) > _LINE_BYTES:
             raise UnusableResponse("its result is larger than can be read")
         return [line for line in lines if line.strip()]
 
@@ -174,7 +178,7 @@ def _object(pairs: list[tuple[str, Decoded]]) -> dict[str, Decoded]:
 
 def _fraction(text: str) -> Decimal:
     value = Decimal(text)
-    if abs(value.adjusted()) > DIGITS:
+    if abs(value.adjusted()) > _DIGITS:
         raise UnusableResponse("a number has more than 40 digits")
     return value
 

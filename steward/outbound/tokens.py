@@ -27,7 +27,7 @@ from steward.security.rsa_keys import load_rsa_key
 from steward.telemetry.redact import Register, Secret
 
 _MAX_TOKENS = 1_000
-EXCHANGE_S = 60.0  # of one under a lease, which lasts longer
+_EXCHANGE_S = 60.0  # of one under a lease, which lasts longer
 _MAX_LIFETIME_S = 24 * 3600
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _REFUSED = {
@@ -104,7 +104,7 @@ class TokenCache:
 
     async def _exchange_leased(self, account: UserSignIn, post: Post, lease: TokenLease) -> _Token:
         async with lease() as leased:
-            async with asyncio.timeout(EXCHANGE_S):
+            async with asyncio.timeout(_EXCHANGE_S):
                 token = await self._exchange(replace(account, refresh_token=leased.current), post)
             new = token.refresh_token
             if new is not None and new.reveal() != leased.current.reveal():

@@ -9,16 +9,14 @@ import ssl
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeAlias
-from urllib.parse import quote, unquote_plus, urlencode, urlsplit, urlunsplit
 
 import httpx
 
 from steward.clock import Clock
 from steward.model.ids import IntegrationId, OrgId
-from steward.model.removed_secrets import MARKER
 from steward.outbound.address import Resolver, SystemResolver, UrlOrigin, origin_of
 from steward.outbound.call_queue import Urgency
 from steward.outbound.endpoint import (
@@ -30,7 +28,6 @@ from steward.outbound.endpoint import (
     PlacedSecrets,
     PlatformEndpoint,
     RequestSigner,
-    SecretUrl,
     ServiceAccount,
     Timeouts,
     TokenExchange,
@@ -48,9 +45,11 @@ from steward.outbound.errors import (
 )
 from steward.outbound.mail import MailTransport
 from steward.outbound.mail_server import is_mail_address, mail_origin
+from steward.outbound.placed_secrets import body_with, url_with
 from steward.outbound.query_cost import ReportedCost, reported_cost
 from steward.outbound.rate_limiter import RateLimiter, RateLimiters, retry_after
 from steward.outbound.response import ANSWER_BYTES, HEADER_BYTES, BodyReader, LineReader, PlatformResponse
+from steward.outbound.secret_texts import secret_texts
 from steward.outbound.sockets import (
     FAILURES,
     SEND_TRACKER,
@@ -63,6 +62,7 @@ from steward.outbound.sockets import (
 from steward.outbound.tokens import RefreshTokens, TokenCache
 from steward.telemetry.log import Log
 from steward.telemetry.redact import Register
+from steward.telemetry.traces import NO_TRACES, Span, SpanKind, Traces, current_run, new_span, run_span
 
 REQUEST_BYTES = 2 * 1024 * 1024
 _PROCESS_CALLS = 200
@@ -147,11 +147,13 @@ class HttpTransport:
         resolver: Resolver | None = None,
         tls: ssl.SSLContext | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
+        traces: Traces = NO_TRACES,
     ) -> None:
         self.clock = clock
         self.register = register
         self.private_hosts = frozenset(private_hosts)
         self._log = log
+        self.traces = traces
         self._resolver = resolver or SystemResolver()
         self._tls = tls or public_tls_context()
         self._fixed_transport = transport
@@ -170,7 +172,7 @@ class HttpTransport:
 
         Raises CallRefused on its address.
         """
-        self.register.add(*_secret_texts(endpoint.credentials))
+        self.register.add(*secret_texts(endpoint.credentials))
         if (
             isinstance(endpoint.credentials, UserSignIn)
             and self.refresh_tokens
@@ -179,8 +181,10 @@ class HttpTransport:
             lease = partial(self.refresh_tokens.leased, org, integration_id)
             endpoint = replace(endpoint, credentials=replace(endpoint.credentials, lease=lease))
         private_hosts = frozenset() if endpoint.public_only else self.private_hosts
-        judged = mail_origin if is_mail_address(endpoint.base_url) else origin_of
-        origin = judged(endpoint.base_url, private_hosts)
+        if is_mail_address(endpoint.base_url):
+            origin = mail_origin(endpoint.base_url, private_hosts)
+        else:
+            origin = origin_of(endpoint.base_url, private_hosts, allows_http=_is_keyless(endpoint))
         return Target(
             org,
             integration_id,
@@ -204,7 +208,7 @@ class HttpTransport:
                 headers = await self._authenticated_headers(target, request)
                 if request.check_allowed is not None:
                     self._check_grant(request.check_allowed)
-                response = await self._exchange(target, request, headers)
+                response = await self._exchange(target, _with_secrets(request), headers)
             status, size = response.status, len(response.body)
             wait = retry_after(response.headers.get("retry-after"), self.clock.now())
             cost = _cost_of(response) if request.max_cost else None
@@ -236,6 +240,35 @@ class HttpTransport:
                 seconds=round(seconds, 3),
                 attempt=request.attempt,
             )
+            if self.traces.is_on:
+                self._trace(target, request, seconds, status=status, size=size)
+
+    def _trace(
+        self, target: Target, request: OutboundRequest, seconds: float, *, status: int, size: int
+    ) -> None:
+        """Adds the call's span, which belongs to the run that makes it; never host, path, query or body."""
+        run = current_run.get()
+        parent = None if run is None else run_span(run)
+        own = new_span(None if parent is None else parent.trace)
+        if not self.traces.is_sampled(own.trace):
+            return
+        attributes: dict[str, str | int] = {
+            "steward.org": target.org,
+            "steward.connector": target.endpoint.connector,
+            "http.request.method": request.method,
+            "steward.attempt": request.attempt,
+            "steward.bytes": size,
+        }
+        is_error = status == 0 or status >= 400
+        if status:
+            attributes["http.response.status_code"] = status
+        if is_error:
+            attributes["error.type"] = str(status or "no_response")
+        now = self.clock.now()
+        began = now - timedelta(seconds=seconds)
+        self.traces.add(
+            Span("call", own, began, now, attributes, parent, kind=SpanKind.CLIENT, is_error=is_error)
+        )
 
     async def _wait_for_turn(self, target: Target, request: OutboundRequest) -> None:
         """Waits for the call's turn unless it is cancelled.
@@ -321,7 +354,8 @@ class HttpTransport:
             raise RequestFailed(refusal, not_sent=True) from None
 
     def _check_request(self, target: Target, request: OutboundRequest) -> None:
-        if origin_of(request.url, target.private_hosts) != target.origin:
+        allows_http = _is_keyless(target.endpoint)
+        if origin_of(request.url, target.private_hosts, allows_http=allows_http) != target.origin:
             raise CallRefused("a call goes to the host of its connection")
         if len(request.content) > REQUEST_BYTES:
             raise CallRefused("a request is at most 2 MiB")
@@ -384,7 +418,7 @@ class HttpTransport:
         mark = SendTracker()
         http_request = httpx.Request(
             request.method,
-            httpx.URL(_with_placed_secrets(request)),
+            httpx.URL(request.url),
             headers=headers,
             content=request.content or None,
             extensions=_limits(target.endpoint.timeouts, request, mark),
@@ -520,59 +554,17 @@ def _is_timeout(error: BaseException) -> bool:
     return isinstance(error, TimeoutError | httpx.TimeoutException) or "Timeout" in type(error).__name__
 
 
-def _with_placed_secrets(request: OutboundRequest) -> str:
-    """Returns the address with the secrets that belong into it, in place of what it has there."""
+def _is_keyless(endpoint: PlatformEndpoint) -> bool:
+    """Whether calls go to an address of a workflow, which no key is sent to."""
+    return endpoint.public_only and endpoint.credentials is None
+
+
+def _with_secrets(request: OutboundRequest) -> OutboundRequest:
+    """Returns the request with the account's secrets in its address and body. Raises RequestFailed."""
+    try:
+        content = body_with(request.credentials, request.content, request.headers or {})
+    except CallRefused as refusal:
+        raise RequestFailed(refusal, not_sent=True) from None
     if not isinstance(request.credentials, PlacedSecrets):
-        return request.url
-    secrets, parts = request.credentials.query, urlsplit(request.url)
-    if request.credentials.path is not None:
-        prefix, secret = request.credentials.path
-        marker = MARKER.match(parts.path, len(prefix)) if parts.path.startswith(prefix) else None
-        if marker is not None:
-            path = f"{prefix}{quote(secret.reveal(), safe=':')}{parts.path[marker.end() :]}"
-            parts = parts._replace(path=path)
-    if not secrets:
-        return urlunsplit(parts)
-    names = {name for name, _ in secrets}
-    pairs = [
-        pair for pair in parts.query.split("&") if pair and unquote_plus(pair.partition("=")[0]) not in names
-    ]
-    pairs += [urlencode({name: secret.reveal()}) for name, secret in secrets]
-    return urlunsplit(parts._replace(query="&".join(pairs)))
-
-
-def _secret_texts(credentials: Credentials) -> tuple[str, ...]:
-    match credentials:
-        case Basic(user, password):
-            return (user.reveal(), password.reveal(), f"{user.reveal()}:{password.reveal()}")
-        case Bearer(token):
-            return (token.reveal(),)
-        case HeaderSecret(_, value):
-            return (value.reveal(),)
-        case PlacedSecrets(headers, query, path):
-            placed = (*headers, *query, *(() if path is None else (path,)))
-            return tuple(secret.reveal() for _, secret in placed)
-        case SecretUrl(url):
-            return _secret_url_texts(url.reveal())
-        case UserSignIn() as person:
-            return (person.refresh_token.reveal(), person.client_secret.reveal())
-        case RequestSigner(secret, _):
-            return (secret.reveal(),)
-        case ClientCredentials() as app:
-            return (app.client_secret.reveal(),)
-        case ServiceAccount() as account:
-            return _private_key_texts(account.private_key.reveal())
-        case _:
-            return ()
-
-
-def _secret_url_texts(url: str) -> tuple[str, ...]:
-    parts = urlsplit(url)
-    # Not every value of the query: some are dates and words that occur in many log lines.
-    pairs = [pair.partition("=") for pair in parts.query.split("&")]
-    signed = (value for name, _, value in pairs if name == "sig")
-    return (url, parts.path, parts.query, *signed)
-
-
-def _private_key_texts(key: str) -> tuple[str, ...]:
-    return (key, *(line for line in key.split("\n") if line and "-----" not in line))
+        return request
+    return replace(request, url=url_with(request.credentials, request.url), content=content)

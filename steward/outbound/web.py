@@ -51,10 +51,11 @@ def _target(transport: HttpTransport, org: OrgId, url: str) -> Target:
 
 
 def _redirect_target(url: str, target: str) -> str:
-    """Returns where a redirect leads: only to the same scheme, host and port. Raises WrongAddress."""
+    """Returns where a redirect leads: on the same host, and never from https to http. Raises WrongAddress."""
     try:
         following = urljoin(url, target)
-        if origin_of(following, ()) == origin_of(url, ()):
+        before, after = (origin_of(address, (), allows_http=True) for address in (url, following))
+        if after == before or (after.host == before.host and after.scheme == "https"):
             return following
     except (CallRefused, ValueError):
         pass
@@ -112,7 +113,7 @@ class WebReadClient:
 
     async def _send_with_retries(self, url: str, request: OutboundRequest) -> PlatformResponse:
         target = _target(self._transport, self._org, url)
-        error: CallError = PlatformUnavailable("The address did not response.")
+        error: CallError = PlatformUnavailable("The address did not respond.")
         for attempt in range(1, len(_RETRY_BACKOFF_S) + 2):
             try:
                 attempt_request = replace(request, attempt=attempt, check_cancelled=self._check_cancelled)

@@ -67,8 +67,11 @@ class World:
 
     async def read(self, secrets: ConnectionSecrets, url: str = ME, **headers: str) -> PlatformResponse:
         """Reads an address with the account."""
+        return await self.ask(secrets, HttpQuery("GET", url, tuple(headers.items())))
+
+    async def ask(self, secrets: ConnectionSecrets, query: HttpQuery) -> PlatformResponse:
+        """Makes a request that reads with the account."""
         http = self.outbound.read_client(OrgId(1), IntegrationId(7), connector().endpoint(secrets))
-        query = HttpQuery("GET", url, tuple(headers.items()))
         [page] = [page async for page in connector().reader(http, secrets).read(HTTP, query)]
         return page.items[0]
 
@@ -137,6 +140,41 @@ async def test_a_key_in_the_path_is_put_at_the_beginning_alone(world: World) -> 
     assert str(first.url) == f"{base}/bot{KEY}/send?text={mark}"
     assert KEY not in str(second.url)
     assert not any(KEY in line for line in world.lines)
+
+
+BODIES = {
+    "application/json": ('{"a": "__removed_secret_4__", "b": "__removed_secret_4__"}', 'k"1', r"k\"1", 2),
+    "application/x-www-form-urlencoded": ("a=__removed_secret_4__&n=1", "k&1", "k%261", 1),
+    "text/plain": ("__removed_secret_4__", "k&1", "k&1", 1),
+}
+
+
+@pytest.mark.parametrize(("content_type", "case"), BODIES.items(), ids=BODIES.keys())
+async def test_a_key_in_the_body_is_put_where_the_import_left_its_mark(
+    world: World, content_type: str, case: tuple[str, str, str, int]
+) -> None:
+    """Written as the body is; a mark that the account has no key for is never sent."""
+    body, key, written, times = case
+    world.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b"{}"))
+    query = HttpQuery("GET", ME, (("Content-Type", content_type),), body.encode())
+    await world.ask(connected({"body_key": key}), query)
+    [request] = world.api.seen
+    assert request.content.decode() == body.replace("__removed_secret_4__", written)
+    assert request.content.decode().count(written) == times
+    for fields in (SIGN_INS["bearer"], {"custom": json.dumps({"headers": {"X": KEY}, "body": []})}):
+        with pytest.raises(CallRefused, match="was removed at import"):
+            await world.ask(connected(fields), query)
+    assert len(world.api.seen) == 1
+
+
+async def test_several_keys_in_a_body_come_in_the_order_of_the_account(world: World) -> None:
+    """The first mark in the body takes the first key."""
+    world.api.respond = lambda request: httpx.Response(200, stream=httpx.ByteStream(b"{}"))
+    body = b'{"b": "__removed_secret_9__", "a": "__removed_secret_2__", "c": "__removed_secret_9__"}'
+    secrets = connected({"custom": json.dumps({"body": ["first-key", "second-key"]})})
+    await world.ask(secrets, HttpQuery("GET", ME, (("content-type", "application/json"),), body))
+    assert world.api.seen[0].content == b'{"b": "first-key", "a": "second-key", "c": "first-key"}'
+    assert not any("first-key" in line or "second-key" in line for line in world.lines)
 
 
 async def test_a_refresh_token_is_exchanged_and_a_revoked_one_refused(world: World) -> None:

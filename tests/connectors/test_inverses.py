@@ -162,7 +162,14 @@ def test_putting_back_what_was_put_back_is_the_first_change_again(kind: str, nam
         assert isinstance(again, PutBack)
         assert (again.part.before, again.part.after) == (part.before, part.after)
         assert operation.same(again.part.after, part.after)
-        assert operation.value_key(back.part) == operation.value_key(part)
+        opposite = _operation(kind, back.part.operation)
+        assert opposite.values(back.part, part.after) == operation.values(part, part.after)
+        assert all(
+            operation.same(value, operation.values(part, part.after)[name])
+            for name, value in operation.values(
+                part, operation.predict(part.before, part.arguments)[0]
+            ).items()
+        )
 
 
 def test_each_operation_of_a_store_and_a_sheet_is_tried_here() -> None:
@@ -215,7 +222,10 @@ def test_cleared_cells_are_written_again_and_none_of_a_written_block_stays() -> 
     back = write.inverse(wrote)
     assert isinstance(back, PutBack)
     assert back.part.arguments["rows"] == [["x", None], [None, None]]
-    assert clear.value_key(wrote) == write.value_key(wrote)
+    assert clear.values(wrote, wrote.after) == write.values(wrote, wrote.after)
+    cells = write.values(wrote, wrote.before)
+    assert [cells[name] for name in sorted(cells)] == [{"rows": [[cell]]} for cell in ("x", None, None, None)]
+    assert sorted(cells)[3].endswith("'A'!B2")
 
 
 def test_an_order_is_not_cancelled_or_refunded_by_an_undo() -> None:

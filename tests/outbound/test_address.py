@@ -145,6 +145,22 @@ def test_only_an_exact_entry_of_the_private_list_opens_http_and_other_ports() ->
             origin_of(url, private)
 
 
+def test_plain_http_is_called_only_without_a_key_and_on_its_own_port() -> None:
+    """Every other rule holds as over https."""
+    assert origin_of("http://shop.example/x", (), allows_http=True).entry == "shop.example:80"
+    assert origin_of("https://shop.example/x", (), allows_http=True).entry == "shop.example:443"
+    for url in (
+        "http://shop.example:443/",
+        "https://shop.example:80/",
+        "http://shop.example:8080/",
+        "http://user@shop.example/",
+        "http://127.0.0.1/",
+        "http://2130706433/",
+    ):
+        with pytest.raises(CallRefused):
+            origin_of(url, (), allows_http=True)
+
+
 async def test_a_name_with_one_good_and_one_bad_address_is_refused() -> None:
     """See docs/design/connectors.md#addresses."""
     for addresses in (["8.8.8.8", "10.0.0.1"], ["10.0.0.1", "8.8.8.8"], ["::ffff:10.0.0.1"]):

@@ -83,7 +83,6 @@ class ConnectorFacts:
     settings_schema: JsonObject
     capabilities: Capabilities
     versions: tuple[str, ...] = ()
-    max_event_bytes: int = 0
     sign_in_scopes: str = ""
     sign_in_provider: str = ""
     sign_in_schema: JsonObject | None = None
@@ -217,8 +216,12 @@ class WriteOperation(Protocol[A]):
         """Returns what puts the part back, or why nothing does; asked when a change is proposed."""
         ...
 
-    def value_key(self, part: Part) -> str:
-        """Names the value that a part sets; parts of one connection with the same name set the same value."""
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
+        """Splits a value of a part, before or after it or as read, into the single values it consists of.
+
+        The names are the same for each value of the part. Parts of one connection that share a name set the
+        same value; `same` compares two values of one name.
+        """
         ...
 
 
@@ -257,10 +260,11 @@ class Reader(Protocol):
         """Whether the marker of a `marked` part sent under the effect `key` is found. Raises CallError."""
         ...
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Looks up what puts back each part whose inverse is `Seek`, in the order they are put back.
 
-        Returns parts for each, or words why there are none. Raises CallError.
+        Parts that are `is_overwritten` are put back after a newer part of the same run, so that the value is
+        another one now. Returns parts for each, or words why there are none. Raises CallError.
         """
         ...
 
@@ -289,6 +293,23 @@ class SignsInWithOwnApp(Protocol):
         self, form: JsonObject, *, access_token: Secret, refresh_token: Secret | None
     ) -> ConnectionSettings:
         """Returns the settings after a sign-in; without a refresh token the access token lasts."""
+        ...
+
+
+@runtime_checkable
+class IssuesKeys(Protocol):
+    """A connector whose shops issue keys to Steward on a page of their own."""
+
+    def no_keys_reason(self, origin: str) -> str | None:
+        """Returns why a shop cannot send keys to a web app at this origin, in words; null when it can."""
+        ...
+
+    def key_page(self, form: JsonObject, *, state: str, return_url: str, callback_url: str) -> str:
+        """Returns the address of the shop's page that asks its owner. Raises BadSettings."""
+        ...
+
+    def issued_settings(self, form: JsonObject, delivery: JsonObject) -> JsonObject:
+        """Returns the settings form with the keys that the shop delivered. Raises BadSettings."""
         ...
 
 

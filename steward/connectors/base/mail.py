@@ -97,7 +97,7 @@ def mail_content(arguments: JsonObject, sender: Mailbox, *, message_id: str, dat
         bcc=_mailboxes(arguments, "bcc"),
         reply_to=_mailboxes(arguments, "reply_to"),
         headers={name: str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {},
-        attachments=attachments_of(arguments),
+        attachments=_attachments_of(arguments),
         is_draft=is_draft(arguments),
     )
 
@@ -108,7 +108,7 @@ def is_draft(arguments: JsonObject) -> bool:
     return isinstance(options, Mapping) and options.get("draft") is True
 
 
-def attachments_of(arguments: JsonObject) -> list[MailAttachment]:
+def _attachments_of(arguments: JsonObject) -> list[MailAttachment]:
     """Returns the files of a planned part."""
     rows = arguments.get("attachments")
     return [

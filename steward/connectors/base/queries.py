@@ -53,7 +53,7 @@ class ProductsQuery:
     """Products in the order of their ids; `ids` null: all.
 
     `skus` matches variations too; `tagged`: those with one of these tags. `location`: stock is the quantity
-    at that one, on platforms with locations.
+    at that one, on platforms with locations. `in_pages`: the caller may stop after the first pages.
     """
 
     ids: tuple[str, ...] | None = None
@@ -62,6 +62,7 @@ class ProductsQuery:
     published_only: bool = False
     tagged: tuple[str, ...] | None = None
     location: str | None = None
+    in_pages: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class OrdersQuery:
     """Orders in the order of their ids, without drafts; `ids` null: all that match the other limits.
 
     `open_only`: neither cancelled nor archived (WooCommerce: nor completed, refunded or failed). `statuses`
-    are the platform's own values.
+    are the platform's own values. `in_pages`: the caller may stop after the first pages.
     """
 
     ids: tuple[str, ...] | None = None
@@ -79,6 +80,7 @@ class OrdersQuery:
     open_only: bool = False
     statuses: tuple[str, ...] | None = None
     customer_id: str | None = None
+    in_pages: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,10 @@ class RequestWriter:
             )
         except WriteFailed as failure:
             return [WriteOutcome.of_failure(failure)]
-        return [web_outcome(response, accepts_any_status=bool(part.arguments.get("accepts_any_status")))]
+        return [_web_outcome(response, accepts_any_status=bool(part.arguments.get("accepts_any_status")))]
 
 
-def web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
+def _web_outcome(response: PlatformResponse, *, accepts_any_status: bool = False) -> WriteOutcome:
     """Returns the outcome of a request by its response, with the answer."""
     answer = WriteAnswer.of_body(response.status, response.headers, response.body)
     if response.ok or accepts_any_status:

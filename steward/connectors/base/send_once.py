@@ -1,6 +1,6 @@
 """What can be sent and not be read back: its operation, and the reader of a connection that only sends."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from steward.connectors.base.connector import CurrentValue, Guard
@@ -38,9 +38,9 @@ class SendOnceOperation:
         """Returns that a message cannot be taken back."""
         return NO_MESSAGE_BACK
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by operation and recipient."""
-        return f"{part.operation}|{part.target}"
+        return {f"{part.operation}|{part.target}": value}
 
 
 class SendOnceReader:
@@ -58,6 +58,6 @@ class SendOnceReader:
         """Returns false: what was sent cannot be searched."""
         return False
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Returns for each part that nothing of it can be looked up."""
         return [NOT_LOOKED_UP for _ in parts]

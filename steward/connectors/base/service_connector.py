@@ -57,7 +57,7 @@ from steward.telemetry.redact import Secret
 
 _JSON = {"content-type": "application/json"}
 _FORM = {"content-type": "application/x-www-form-urlencoded"}
-ONE_A_SECOND = RateLimit(max_concurrency=1, min_interval_s=1.0)
+_ONE_A_SECOND = RateLimit(max_concurrency=1, min_interval_s=1.0)
 _UNKNOWN_SETTING = "This is no setting of {title}."
 
 
@@ -98,7 +98,7 @@ class ServiceConnector(ABC):
     headers: ClassVar[Mapping[str, str]] = {}
     alternatives: ClassVar[tuple[str, ...]] = ()
     query_path: ClassVar[str] = ""
-    rate_limit: ClassVar[RateLimit] = ONE_A_SECOND
+    rate_limit: ClassVar[RateLimit] = _ONE_A_SECOND
     operation: ClassVar[SendCallOperation]
     capabilities: ClassVar[Capabilities] = Capabilities(reads=True, writes=True)
     topics: Mapping[str, TopicSpec] = {}

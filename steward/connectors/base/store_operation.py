@@ -3,7 +3,7 @@
 absolute values, planned one command after the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -57,9 +57,9 @@ class StoreOperation(Generic[A]):
         """Compares the operation's values for equality."""
         return expected == actual
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by operation and object."""
-        return f"{self.name}|{part.target}"
+        return {f"{self.name}|{part.target}": value}
 
     def _plan_one(self, command: A, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         """Returns the change of one command, why it is impossible, or the id of the unchanged object."""

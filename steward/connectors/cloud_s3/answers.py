@@ -21,8 +21,8 @@ from steward.outbound.errors import (
 )
 from steward.outbound.response import PlatformResponse
 
-DEPTH = 8
-NODES = 20_000
+_DEPTH = 8
+_NODES = 20_000
 _KEYS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken"})
 _ELSEWHERE = frozenset({"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed"})
 _REGION = re.compile(r"[a-z0-9-]{1,40}")
@@ -62,7 +62,7 @@ class _Reader:
     def _start(self, name: str, attributes: object) -> None:
         self._nodes += 1
         self._path.append(name)
-        if self._nodes > NODES or len(self._path) > DEPTH:
+        if self._nodes > _NODES or len(self._path) > _DEPTH:
             raise UnusableResponse("its XML is too large")
         if len(self._path) == 2:
             self.elements.append((name, ""))

@@ -51,7 +51,7 @@ from steward.telemetry.redact import Secret
 P = TypeVar("P")
 I = TypeVar("I")  # noqa: E741
 FILE_BYTES = 20 * 1024 * 1024
-FILE_S = 120.0
+_FILE_S = 120.0
 _PACE = RateLimit(max_concurrency=4, failure_backoff_s=(2.0, 8.0, 30.0))
 _NAMES = ("endpoint_url", "region", "bucket", "access_key_id", "secret_access_key")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
@@ -111,7 +111,7 @@ class CloudS3Reader:
         """Returns false: nothing is ever written."""
         return False
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Raises KeyError: there are no changes to put back."""
         raise KeyError("seek")
 
@@ -147,7 +147,7 @@ class CloudS3Reader:
             operation="file",
             headers={"if-match": head.etag, "accept-encoding": "identity"},
             max_bytes=FILE_BYTES,
-            timeout_s=FILE_S,
+            timeout_s=_FILE_S,
         )
         if not answer.ok:
             raise error_of(answer)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 _EMPTY = hashlib.sha256(b"").hexdigest()
-SERVICE = "s3"
+_SERVICE = "s3"
 
 
 def signed_headers(
@@ -19,7 +19,7 @@ def signed_headers(
     headers: Mapping[str, str],
     region: str,
     now: datetime,
-    service: str = SERVICE,
+    service: str = _SERVICE,
     payload: str = _EMPTY,
 ) -> dict[str, str]:
     """Returns the headers to add: date, hash of the payload, authorization.
@@ -29,7 +29,7 @@ def signed_headers(
     parts = urlsplit(url)
     timestamp = now.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     signed = {"host": parts.netloc, "x-amz-date": timestamp, **headers}
-    if service == SERVICE:
+    if service == _SERVICE:
         signed["x-amz-content-sha256"] = payload
     names = sorted(signed)
     request = "\n".join(

@@ -23,7 +23,7 @@ from steward.outbound.mail_message import InvalidMail, Mailbox, compose
 from steward.outbound.response import Decoded
 
 # Reading for replies, labels and sending; not deleting for good.
-SCOPES = "https://www.googleapis.com/auth/gmail.modify"
+_SCOPES = "https://www.googleapis.com/auth/gmail.modify"
 _SEND = "/gmail/v1/users/me/messages/send"
 _DRAFTS = "/gmail/v1/users/me/drafts"
 _RAW_BYTES = 28 * 1024 * 1024  # of a message with files of 20 MiB, in Base64
@@ -34,7 +34,7 @@ class GmailConnector(GoogleServiceConnector):
 
     id = "gmail"
     title = "Gmail"
-    scopes = SCOPES
+    scopes = _SCOPES
     check_path = "/gmail/v1/users/me/profile"
     operation = SendCallOperation("gmail.call")
 
@@ -62,7 +62,7 @@ class GmailConnector(GoogleServiceConnector):
         return Account(address, address.lower())
 
 
-def own_address(secrets: ConnectionSecrets) -> str:
+def _own_address(secrets: ConnectionSecrets) -> str:
     """Returns the address of the mailbox, as the check found it."""
     return str(secrets.facts.get(IDENTITY, "")).removeprefix(f"{GmailConnector.id} ")
 
@@ -78,7 +78,7 @@ class GmailWriter(ServiceWriter):
         try:
             content = mail_content(
                 part.arguments,
-                Mailbox(own_address(self._secrets)),
+                Mailbox(_own_address(self._secrets)),
                 message_id=batch.effect_keys[0],
                 date=self._http.mail.now(),
             )

@@ -21,8 +21,8 @@ from steward.outbound.client import WriteClient
 from steward.outbound.errors import CallError, Throttled, UnusableResponse
 from steward.outbound.response import Decoded, PlatformResponse
 
-SCOPES = "https://www.googleapis.com/auth/drive"
-FILE_BYTES = 20 * 1024 * 1024
+_SCOPES = "https://www.googleapis.com/auth/drive"
+_FILE_BYTES = 20 * 1024 * 1024
 _WAIT_S = 2.0
 
 
@@ -31,7 +31,7 @@ class GoogleDriveConnector(GoogleServiceConnector):
 
     id = "google_drive"
     title = "Google Drive"
-    scopes = SCOPES
+    scopes = _SCOPES
     check_path = "/drive/v3/about?fields=user"
     operation = SendCallOperation("google_drive.call", subject="file")
 
@@ -42,7 +42,7 @@ class GoogleDriveConnector(GoogleServiceConnector):
     def file_bytes(self, query: PathQuery) -> int:
         """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
         is_file = ("alt", "media") in query.query or query.path.endswith("/export")
-        return FILE_BYTES if is_file else 0
+        return _FILE_BYTES if is_file else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "GoogleDriveWriter":
         """Returns a writer that makes one call, with a file where it has one."""

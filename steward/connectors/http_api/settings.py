@@ -33,13 +33,15 @@ SIGN_INS: Mapping[str, tuple[str, ...]] = {
     "query": ("query_name", "query_value"),
     "basic": ("username", "password"),
     "path": ("path_prefix", "path_key"),
+    "body": ("body_key",),
     "client_credentials": ("client_id", "token_url", "client_secret"),
     "refresh_token": ("person_client_id", "person_token_url", "person_client_secret", "refresh_token"),
     "custom": ("custom",),
 }
 _SECRET = frozenset(
     (
-        *("token", "header_value", "query_value", "password", "path_key", "client_secret", "custom"),
+        *("token", "header_value", "query_value", "password", "path_key", "body_key"),
+        *("client_secret", "custom"),
         *("person_client_secret", "refresh_token"),
     )
 )
@@ -60,6 +62,7 @@ _FIELDS: Mapping[str, JsonObject] = {
     "password": {"type": "string", "title": "Password", "maxLength": _LONG, "secret": True},
     "path_prefix": {"type": "string", "title": "What comes before the key in the path", "maxLength": 200},
     "path_key": {"type": "string", "title": "Key in the path", "maxLength": _LONG, "secret": True},
+    "body_key": {"type": "string", "title": "Key in the body", "maxLength": _LONG, "secret": True},
     "person_client_id": {"type": "string", "title": "Client ID of the app", "maxLength": _TEXT},
     "person_client_secret": {
         "type": "string",
@@ -82,7 +85,7 @@ _FIELDS: Mapping[str, JsonObject] = {
     },
     "custom": {
         "type": "string",
-        "title": "Headers and query parameters, as JSON",
+        "title": "Headers, query parameters and keys in the body, as JSON",
         "maxLength": _LONG,
         "secret": True,
     },
@@ -200,25 +203,34 @@ def _is_header(name: str) -> bool:
 
 
 def placed(text: str) -> PlacedSecrets:
-    """Returns the headers and query parameters of a custom sign-in. Raises ValueError with words."""
+    """Returns what a custom sign-in puts where in a request. Raises ValueError with words."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError("This is not JSON.") from None
-    if not isinstance(fields, dict) or not set(fields) <= {"headers", "qs"} or not any(fields.values()):
-        raise ValueError('Give an object with "headers" and "qs", each an object of names and texts.')
+    if (
+        not isinstance(fields, dict)
+        or not set(fields) <= {"headers", "qs", "body"}
+        or not any(fields.values())
+    ):
+        words = 'Give an object with "headers" and "qs", each an object of names and texts,'
+        raise ValueError(f'{words} and "body", a list of texts.')
     pairs: dict[str, tuple[tuple[str, Secret], ...]] = {}
     for name in ("headers", "qs"):
         values = fields.get(name, {})
-        if not isinstance(values, dict) or any(
-            not isinstance(value, str | int) or isinstance(value, bool) or not str(value).isprintable()
-            for value in values.values()
-        ):
+        if not isinstance(values, dict) or not all(map(_is_sendable, values.values())):
             raise ValueError(f"“{name}” must be an object of names and texts.")
         pairs[name] = tuple((key, Secret(str(value))) for key, value in values.items())
     if any(not _is_header(key) for key, _ in pairs["headers"]):
         raise ValueError("One of the headers has a name that cannot be sent.")
-    return PlacedSecrets(pairs["headers"], pairs["qs"])
+    keys = fields.get("body", [])
+    if not isinstance(keys, list) or not all(map(_is_sendable, keys)):
+        raise ValueError("“body” must be a list of texts: the keys in the body, in their order.")
+    return PlacedSecrets(pairs["headers"], pairs["qs"], body=tuple(Secret(str(key)) for key in keys))
+
+
+def _is_sendable(value: object) -> bool:
+    return isinstance(value, str | int) and not isinstance(value, bool) and str(value).isprintable()
 
 
 def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Credentials:
@@ -234,6 +246,8 @@ def credentials_of(plain: Mapping[str, str], sealed: Mapping[str, Secret]) -> Cr
             return Basic(Secret(plain["username"]), sealed["password"])
         case "path":
             return PlacedSecrets(path=(plain["path_prefix"], sealed["path_key"]))
+        case "body":
+            return PlacedSecrets(body=(sealed["body_key"],))
         case "refresh_token":
             return UserSignIn(
                 plain["person_client_id"],

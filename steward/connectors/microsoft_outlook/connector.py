@@ -20,8 +20,8 @@ from steward.outbound.mail_message import InvalidMail, Mailbox, MailContent
 from steward.outbound.response import Decoded
 
 _GRAPH = "https://graph.microsoft.com"
-SCOPES = f"offline_access {_GRAPH}/Mail.ReadWrite {_GRAPH}/Mail.Send {_GRAPH}/User.Read"
-FILE_BYTES = 20 * 1024 * 1024
+_SCOPES = f"offline_access {_GRAPH}/Mail.ReadWrite {_GRAPH}/Mail.Send {_GRAPH}/User.Read"
+_FILE_BYTES = 20 * 1024 * 1024
 # What the options of a message say about how it is sent; everything else of them is a property of it.
 _SAVES, _QUOTES = "saveToSentItems", "quotes"
 
@@ -32,7 +32,7 @@ class OutlookConnector(SignedInServiceConnector):
     id = "microsoft_outlook"
     title = "Microsoft Outlook"
     provider = "microsoft"
-    scopes = SCOPES
+    scopes = _SCOPES
     check_path = "/v1.0/me?$select=id,mail,userPrincipalName"
     operation = SendCallOperation("microsoft_outlook.call")
 
@@ -55,7 +55,7 @@ class OutlookConnector(SignedInServiceConnector):
 
     def file_bytes(self, query: PathQuery) -> int:
         """Returns how large the answer of a path may be that is a file; 0 for any other answer."""
-        return FILE_BYTES if query.path.endswith("/$value") else 0
+        return _FILE_BYTES if query.path.endswith("/$value") else 0
 
     def writer(self, http: WriteClient, secrets: ConnectionSecrets) -> "OutlookWriter":
         """Returns a writer that sends as the person who signed in."""

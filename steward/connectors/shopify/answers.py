@@ -71,7 +71,7 @@ def kind_of(row: Row) -> str:
     return match[1]
 
 
-def error_of(answer: PlatformResponse) -> CallError | None:
+def _error_of(answer: PlatformResponse) -> CallError | None:
     """Returns the error of a response, by status or in its body; None for one whose data can be used.
 
     When a response holds both data and errors, the data is not used.
@@ -79,7 +79,9 @@ def error_of(answer: PlatformResponse) -> CallError | None:
     body = _object(answer)
     text = answer.quote(_error_text(body) or answer.body[:300].decode("utf-8", "replace"))
     if answer.status != 200:
-        return _of_status(answer.status, text)
+        error = _of_status(answer.status, text)
+        error.status, error.attempts = answer.status, answer.attempts
+        return error
     if body is None:
         return UnusableResponse("it is not an object")
     errors = body.get("errors")
@@ -105,7 +107,7 @@ def _of_status(status: int, text: str) -> CallError:
 
 def data_of(answer: PlatformResponse) -> Row:
     """Returns the data of a successful response. Raises the error of any other."""
-    error = error_of(answer)
+    error = _error_of(answer)
     if error is not None:
         raise error
     return row_of((_object(answer) or {}).get("data"))

@@ -76,7 +76,6 @@ from steward.outbound.query_cost import CostBudget
 
 # All documents are valid for these versions; older ones have no idempotency keys for inventory.
 VERSIONS = ("2026-01", "2026-04", "2026-07", "2026-10")
-_EVENT_BODY = 256 * 1024
 WRITE_S = 30.0
 # Where the store leaves the results of bulk operations.
 _RESULT_HOSTS = ("storage.googleapis.com", "shopifycloud.com")
@@ -113,7 +112,6 @@ class Shopify:
             SCHEMA,
             self.capabilities,
             VERSIONS,
-            _EVENT_BODY,
         )
         reads: tuple[ReadOp[Any, Any], ...] = (
             *(PRODUCTS, PRODUCT, VARIANTS, VARIANT, ORDERS, ORDER, REFUNDS, CUSTOMERS, CUSTOMER, DRAFT_ORDER),

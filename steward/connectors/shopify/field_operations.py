@@ -73,9 +73,10 @@ class _FieldsOperation(ShopifyOperation[SetObjectFields]):
         """Returns the part that sets the fields of before."""
         return value_restored(part)
 
-    def value_key(self, part: Part) -> str:
-        """Names the value by object and fields."""
-        return f"{self.name}|{part.target}|{','.join(sorted(part.arguments))}"
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
+        """Splits the value into the fields that the part sets."""
+        fields = value if isinstance(value, dict) else {}
+        return {f"{self.name}|{part.target}|{name}": {name: fields.get(name)} for name in part.arguments}
 
     def _plan_one(
         self, command: SetObjectFields, integration_id: IntegrationId
@@ -118,11 +119,11 @@ class _ChangeTagsOperation(ShopifyOperation[ChangeTags]):
         """Returns the part that removes the tag that was added, or adds the one that was removed."""
         return tags_inverse(part)
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by object and tag."""
         [tags] = part.arguments.values()
         assert isinstance(tags, list | tuple)
-        return f"{self.name}|{part.target}|{str(tags[0]).casefold()}"
+        return {f"{self.name}|{part.target}|{str(tags[0]).casefold()}": value}
 
     def _plan_one(self, command: ChangeTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         subject, ref = command.subject, _ref(command.subject)
@@ -210,9 +211,9 @@ class _SetRedirectOperation(ShopifyOperation[SetRedirect]):
         assert isinstance(part.before, dict)
         return PutBack(mirrored(part, {"id": part.arguments["id"], "target": part.before["target"]}))
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the path, whichever operation sets it."""
-        return f"redirect|{part.target}"
+        return {f"redirect|{part.target}": value}
 
     def _plan_one(self, command: SetRedirect, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         present, target = command.present, command.target.strip()

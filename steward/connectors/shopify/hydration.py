@@ -18,7 +18,7 @@ from steward.outbound.documents import Document
 MAX_LIST_LENGTH = 250
 MAX_QUERY_COST = 1_000
 _MAX_PATHS = 1_000
-MAX_DEPTH = 12
+_MAX_DEPTH = 12
 # The objects of Shopify Flow workflows, by their names there.
 OBJECTS: Mapping[str, str] = {
     "order": "Order",
@@ -203,8 +203,8 @@ class _TreeBuilder:
             root, *names = path.split(".")
             if root != self.recipe.root:
                 self.problems.append((path, f"It is no field of {self.recipe.root}."))
-            elif len(names) > MAX_DEPTH:
-                self.problems.append((path, f"It goes through more than {MAX_DEPTH} objects."))
+            elif len(names) > _MAX_DEPTH:
+                self.problems.append((path, f"It goes through more than {_MAX_DEPTH} objects."))
             else:
                 self._path(table, path, names, metafields)
 

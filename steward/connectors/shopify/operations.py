@@ -4,7 +4,7 @@ order_operations.py plans those of orders, customers and the rest.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar
@@ -21,10 +21,10 @@ from steward.model.json import JsonObject, JsonValue
 from steward.model.undo import Inverse, PutBack
 
 A = TypeVar("A", contravariant=True)
-MAX_PARTS = 250
-MAX_STOCK = 1_000_000
+_MAX_PARTS = 250
+_MAX_STOCK = 1_000_000
 NOT_A_TAG = "A tag has 1 to 255 characters, no comma and no blanks around it."
-STATUSES = ("active", "draft", "archived", "unlisted")
+_STATUSES = ("active", "draft", "archived", "unlisted")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
 
@@ -58,9 +58,9 @@ class _PriceOperation(ShopifyOperation[SetPrice]):
         for part in parts:
             by_product.setdefault(str(part.arguments["product"]), []).append(part)
         return [
-            tuple(product_parts[start : start + MAX_PARTS])
+            tuple(product_parts[start : start + _MAX_PARTS])
             for product_parts in by_product.values()
-            for start in range(0, len(product_parts), MAX_PARTS)
+            for start in range(0, len(product_parts), _MAX_PARTS)
         ]
 
     def same(self, expected: JsonValue, actual: JsonValue) -> bool:
@@ -111,7 +111,7 @@ class _StockOperation(ShopifyOperation[SetStock]):
         groups: list[list[Part]] = [[]]
         for part in parts:
             used = {grouped_part.target for grouped_part in groups[-1]}
-            if len(groups[-1]) >= MAX_PARTS or part.target in used:
+            if len(groups[-1]) >= _MAX_PARTS or part.target in used:
                 groups.append([])
             groups[-1].append(part)
         return [tuple(group) for group in groups if group]
@@ -157,8 +157,8 @@ class _StatusOperation(ShopifyOperation[SetStatus]):
 
     def _plan_one(self, command: SetStatus, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product, status = command.product, command.status.strip().lower()
-        if status not in STATUSES:
-            words = f"A product's status is one of {', '.join(STATUSES)}."
+        if status not in _STATUSES:
+            words = f"A product's status is one of {', '.join(_STATUSES)}."
             return ItemProblem(product.id, "not_a_status", words, "status")
         if status == product.status:
             return product.id
@@ -190,11 +190,15 @@ class _PublishedOperation(ShopifyOperation[SetPublished]):
             mirrored(part, {**part.arguments, "published": part.arguments["published"] is not True})
         )
 
-    def value_key(self, part: Part) -> str:
-        """Names the value by product and channels."""
-        channels = part.arguments["channels"]
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
+        """Splits the value into the sales channels that the part is about."""
+        channels, on = part.arguments["channels"], value.get("on") if isinstance(value, dict) else None
         assert isinstance(channels, list | tuple)
-        return f"{self.name}|{part.target}|{','.join(map(str, channels))}"
+        listed = on if isinstance(on, list | tuple) else ()
+        return {
+            f"{self.name}|{part.target}|{channel}": {"on": [channel] if channel in listed else []}
+            for channel in channels
+        }
 
     def _plan_one(self, command: SetPublished, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         product = command.product
@@ -344,9 +348,9 @@ def _stock_problem(ask: SetStock) -> ItemProblem | None:
         return ItemProblem(variant.id, "location_needed", words, "stock")
     if variant.stock is None:
         return ItemProblem(variant.id, "not_stocked", "It is not stocked at this location.", "stock")
-    if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= MAX_STOCK:
+    if isinstance(ask.quantity, bool) or not 0 <= ask.quantity <= _MAX_STOCK:
         code = "negative" if ask.quantity < 0 else "out_of_range"
-        return ItemProblem(variant.id, code, f"A stock is written from 0 to {MAX_STOCK}.", "stock")
+        return ItemProblem(variant.id, code, f"A stock is written from 0 to {_MAX_STOCK}.", "stock")
     return None
 
 

@@ -1,7 +1,7 @@
 """Plans changes of a Shopify store's orders and customers, its metafields and redirects; pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from steward.connectors.base.commands import (
@@ -309,9 +309,9 @@ class _MetafieldOperation(ShopifyOperation[SetMetafield]):
         """Returns that the digest of the value now has to be read first."""
         return Seek()
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the metafield, whichever operation sets it."""
-        return f"metafield|{part.target}"
+        return {f"metafield|{part.target}": value}
 
     def _plan_one(self, command: SetMetafield, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         owner, ref = command.owner, _owner_ref(command.owner)
@@ -355,9 +355,9 @@ class _RedirectOperation(ShopifyOperation[CreateRedirect]):
         """Returns that the redirect has to be looked up before it can be removed."""
         return Seek()
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the path, whichever operation sets it."""
-        return f"redirect|{part.target}"
+        return {f"redirect|{part.target}": value}
 
     def _plan_one(
         self, command: CreateRedirect, integration_id: IntegrationId

@@ -127,9 +127,10 @@ class ShopifyReader:
         """Returns False: no Shopify operation uses a marker."""
         return False
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Looks up the id or digest that each part's inverse needs. Raises CallError."""
-        return [await undo_operations.seek(self._queries, part) for part in parts]
+        seek = undo_operations.seek_overwritten if is_overwritten else undo_operations.seek
+        return [await seek(self._queries, part) for part in parts]
 
     async def _products(self, query: ProductsQuery) -> AsyncIterator[RecordPage[Product]]:
         if await self._is_worth_bulk(query, "productsCount"):
@@ -142,7 +143,7 @@ class ShopifyReader:
             yield RecordPage(tuple(products), next="more" if more else None)
 
     async def _is_worth_bulk(self, query: ProductsQuery, count_name: str) -> bool:
-        if not _all_of(query):
+        if query.in_pages or not _all_of(query):
             return False
         return await self._queries.count(documents.COUNTS, count_name) > BULK_THRESHOLD
 
@@ -290,6 +291,7 @@ class ShopifyReader:
             pages = self._orders_by_id(query, query.ids)
         elif (
             search is None
+            and not query.in_pages
             and await self._queries.count(documents.ORDERS_COUNT, "ordersCount") > BULK_ORDERS_THRESHOLD
         ):
             pages = self._bulk_orders()

@@ -94,7 +94,9 @@ def _metafields(batch: Batch) -> Request:
             "key": part.arguments["key"],
             "type": part.arguments["type"],
             "value": part.arguments["value"],
-            "compareDigest": part.arguments["digest"],
+            # Without a digest in the arguments nothing but the value read again guards it: what an undo
+            # writes second is not there to be digested when the undo is planned.
+            **({"compareDigest": part.arguments["digest"]} if "digest" in part.arguments else {}),
         }
         for part in batch.parts
     ]

@@ -18,7 +18,7 @@ from steward.outbound.errors import CallError, MissingRight, Unauthorized, Wrong
 from steward.outbound.response import PlatformResponse
 from steward.telemetry.redact import Secret
 
-HEADER = "X-Shopify-Access-Token"
+_HEADER = "X-Shopify-Access-Token"
 _TOKEN_PATH = "/admin/oauth/access_token"
 # A stored domain (at most 255 characters), and the accepted input: any case, surrounding blanks.
 _DOMAIN = re.compile(r"[a-z0-9][a-z0-9-]{0,240}\.myshopify\.com")
@@ -127,10 +127,10 @@ def credentials_of(
 ) -> ClientCredentials | HeaderSecret:
     """Returns the credentials of each call. Raises BadSettings when a secret is missing."""
     if "access_token" in sealed:
-        return HeaderSecret(HEADER, sealed["access_token"])
+        return HeaderSecret(_HEADER, sealed["access_token"])
     if "client_id" not in plain or "client_secret" not in sealed:
         raise BadSettings({"client_secret": ["This is needed."]})
-    return ClientCredentials(plain["client_id"], sealed["client_secret"], f"{base}{_TOKEN_PATH}", HEADER)
+    return ClientCredentials(plain["client_id"], sealed["client_secret"], f"{base}{_TOKEN_PATH}", _HEADER)
 
 
 @dataclass(slots=True)

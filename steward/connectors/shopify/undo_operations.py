@@ -1,6 +1,6 @@
 """What only an undo writes, removing a metafield or a redirect; and what has to be looked up for one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from steward.connectors.base.connector import PlannedChanges
 from steward.connectors.base.undoing import NOT_LOOKED_UP, mirrored
@@ -12,7 +12,7 @@ from steward.connectors.shopify.requests import HOLD_HANDLE
 from steward.model.change import Action, Part
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
-from steward.model.undo import CHANGED_SINCE, GONE, Found, Inverse, PutBack, Sought
+from steward.model.undo import CHANGED_SINCE, GONE, TWICE, Found, Inverse, PutBack, Sought
 from steward.outbound.errors import RemoteNotFound
 
 _NO_HOLD = "It is not held by this service any more."
@@ -41,9 +41,9 @@ class _MetafieldDeletion(_DeletionOperation):
         """Returns the part that makes the metafield again with what it held."""
         return PutBack(mirrored(part, {**part.arguments, "digest": None}, "metafield.set"))
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the metafield, whichever operation sets it."""
-        return f"metafield|{part.target}"
+        return {f"metafield|{part.target}": value}
 
 
 class _RedirectDeletion(_DeletionOperation):
@@ -58,9 +58,9 @@ class _RedirectDeletion(_DeletionOperation):
         """Returns the part that makes the redirect again."""
         return PutBack(mirrored(part, {"target": part.arguments["target"]}, "redirect.create"))
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the path, whichever operation sets it."""
-        return f"redirect|{part.target}"
+        return {f"redirect|{part.target}": value}
 
 
 async def seek(queries: StoreQueries, part: Part) -> Sought:
@@ -76,6 +76,32 @@ async def seek(queries: StoreQueries, part: Part) -> Sought:
             return NOT_LOOKED_UP
 
 
+async def seek_overwritten(queries: StoreQueries, part: Part) -> Sought:
+    """Looks up the parts that put one part back after a newer one of its run. Raises CallError."""
+    match part.operation:
+        case "metafield.set":
+            return Found((_metafield_part(part, {"type": part.arguments["type"]}, part.arguments["value"]),))
+        case "redirect.create":
+            stored = await current.redirect(queries, part.target)
+            return GONE if stored is None else Found((_redirect_part(part, stored.id),))
+        case _:
+            return TWICE
+
+
+def _metafield_part(part: Part, read: JsonObject, value: JsonValue) -> Part:
+    """Returns the part that sets the earlier value again, or removes what was not there before."""
+    before = part.before["value"] if isinstance(part.before, dict) else None
+    named: JsonObject = {name: part.arguments[name] for name in ("owner", "namespace", "key")}
+    if before is None:
+        return mirrored(part, {**named, "type": read["type"], "value": value}, "metafield.delete")
+    return mirrored(part, {**named, **read, "value": before})
+
+
+def _redirect_part(part: Part, redirect_id: str) -> Part:
+    assert isinstance(part.after, dict)
+    return mirrored(part, {"id": redirect_id, "target": part.after["target"]}, "redirect.delete")
+
+
 async def _metafield_before(queries: StoreQueries, part: Part) -> Sought:
     try:
         stored = await current.metafield_of_part(queries, part)
@@ -85,13 +111,8 @@ async def _metafield_before(queries: StoreQueries, part: Part) -> Sought:
         return GONE
     if part.after != {"value": stored.value}:
         return CHANGED_SINCE
-    before = part.before["value"] if isinstance(part.before, dict) else None
-    named: JsonObject = {name: part.arguments[name] for name in ("owner", "namespace", "key")}
-    if before is None:
-        held: JsonObject = {"type": stored.type, "value": stored.value}
-        return Found((mirrored(part, {**named, **held}, "metafield.delete"),))
-    again = {"type": stored.type, "value": before, "digest": stored.digest}
-    return Found((mirrored(part, {**named, **again}),))
+    read: JsonObject = {"type": stored.type, "digest": stored.digest}
+    return Found((_metafield_part(part, read, stored.value),))
 
 
 async def _redirect_removed(queries: StoreQueries, part: Part) -> Sought:
@@ -100,8 +121,7 @@ async def _redirect_removed(queries: StoreQueries, part: Part) -> Sought:
         return GONE
     if part.after != {"target": stored.target}:
         return CHANGED_SINCE
-    named: JsonObject = {"id": stored.id, "target": stored.target}
-    return Found((mirrored(part, named, "redirect.delete"),))
+    return Found((_redirect_part(part, stored.id),))
 
 
 async def _hold_ended(queries: StoreQueries, part: Part) -> Sought:

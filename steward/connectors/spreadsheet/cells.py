@@ -17,6 +17,8 @@ AREA = re.compile(
     r"|[A-Z]{1,3}:[A-Z]{1,3}([1-9][0-9]{0,6})?|[1-9][0-9]{0,6}:[1-9][0-9]{0,6}"
 )
 _START = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6})")
+_BLOCK = re.compile(r"([A-Z]{1,3})([1-9][0-9]{0,6}):([A-Z]{1,3})([1-9][0-9]{0,6})")
+_SPLIT_CELLS = 2_000
 
 
 def stored_cell(cell: Cell) -> JsonValue:
@@ -32,7 +34,7 @@ def sheets_value(value: JsonValue) -> JsonValue:
     return "" if value is None else value
 
 
-def read_cell(value: Decoded) -> Cell:
+def _read_cell(value: Decoded) -> Cell:
     """Returns a cell read unformatted. Raises UnusableResponse for lists and objects."""
     if value is None or value == "":
         return None
@@ -49,7 +51,7 @@ def read_rows(values: Decoded) -> list[tuple[Cell, ...]]:
         return []
     if not isinstance(values, list) or not all(isinstance(row, list) for row in values):
         raise UnusableResponse("the values are not rows")
-    return [_trimmed([read_cell(cell) for cell in row]) for row in values if isinstance(row, list)]
+    return [_trimmed([_read_cell(cell) for cell in row]) for row in values if isinstance(row, list)]
 
 
 def same_rows(expected: JsonValue, seen: JsonValue) -> bool:
@@ -84,6 +86,31 @@ def area_range(tab: str, area: str | None) -> str:
     if not AREA.fullmatch(area):
         raise ValueError(f"{area!r} is no range")
     return f"{tab_range(tab)}!{area}"
+
+
+def single_cells(area: str, value: JsonValue) -> dict[str, JsonValue]:
+    """Returns the cells of a block by their ranges, each as a block of one cell.
+
+    An area with open ends, or of more than `_SPLIT_CELLS` cells, is one value.
+    """
+    tab, _, corners = area.rpartition("!")
+    match = _BLOCK.fullmatch(corners)
+    if match is None:
+        return {area: value}
+    left, top, right, bottom = _number(match[1]), int(match[2]), _number(match[3]), int(match[4])
+    if (right - left + 1) * (bottom - top + 1) > _SPLIT_CELLS:
+        return {area: value}
+    rows = value.get("rows") if isinstance(value, dict) else None
+    listed = [row for row in rows if isinstance(row, list | tuple)] if isinstance(rows, list | tuple) else []
+    return {
+        f"{tab}!{_column(left + x)}{top + y}": {"rows": [[_cell_at(listed, x, y)]]}
+        for y in range(bottom - top + 1)
+        for x in range(right - left + 1)
+    }
+
+
+def _cell_at(rows: Sequence[Sequence[JsonValue]], x: int, y: int) -> JsonValue:
+    return rows[y][x] if y < len(rows) and x < len(rows[y]) else None
 
 
 def column_range(tab: str, index: int) -> str:

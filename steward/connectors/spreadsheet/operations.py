@@ -1,7 +1,7 @@
 """The writes of cells in a sheet: appending rows, setting cells, always as raw values."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -9,7 +9,14 @@ from steward.connectors.base.commands import AppendRows, WriteCells
 from steward.connectors.base.connector import Guard, ItemProblem, PlannedChanges
 from steward.connectors.base.records import Cell
 from steward.connectors.base.undoing import mirrored
-from steward.connectors.spreadsheet.cells import CELL_CHARACTERS, key_of, same_rows, stored_cell, tab_range
+from steward.connectors.spreadsheet.cells import (
+    CELL_CHARACTERS,
+    key_of,
+    same_rows,
+    single_cells,
+    stored_cell,
+    tab_range,
+)
 from steward.model.change import Action, FieldChange, FieldKind, ObjectRef, Part, Proposal, Recovery
 from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue, digest
@@ -45,9 +52,10 @@ class SheetOperation(Generic[A]):
         """Compares cell by cell, numbers by value."""
         return same_rows(expected, actual)
 
-    def value_key(self, part: Part) -> str:
-        """Names the value by the cells, whether they are written or cleared."""
-        return f"{part.arguments.get('spreadsheet_id')}|{part.target}"
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
+        """Splits the value into its cells, whether they are written or cleared."""
+        spreadsheet = part.arguments.get("spreadsheet_id")
+        return {f"{spreadsheet}|{name}": cell for name, cell in single_cells(part.target, value).items()}
 
 
 class AppendRowsOperation(SheetOperation[AppendRows]):
@@ -69,9 +77,9 @@ class AppendRowsOperation(SheetOperation[AppendRows]):
             return Never("Nothing tells these rows from others, so they stay.")
         return Seek()
 
-    def value_key(self, part: Part) -> str:
+    def values(self, part: Part, value: JsonValue) -> Mapping[str, JsonValue]:
         """Names the value by the keys of the rows: several appends to one tab are values of their own."""
-        return f"{part.arguments.get('spreadsheet_id')}|{part.target}|{digest(part.after)}"
+        return {f"{part.arguments.get('spreadsheet_id')}|{part.target}|{digest(part.after)}": value}
 
     def plan(self, commands: Sequence[AppendRows], *, integration_id: IntegrationId) -> PlannedChanges:
         """Plans the rows whose keys are not present, in calls of at most 1 MiB."""

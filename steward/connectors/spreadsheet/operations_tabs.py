@@ -11,7 +11,7 @@ from steward.model.ids import IntegrationId
 from steward.model.json import JsonObject, JsonValue
 from steward.model.undo import Inverse, Never
 
-TAB_CHARACTERS = 100
+_TAB_CHARACTERS = 100
 
 
 class ClearCellsOperation(SheetOperation[ClearCells]):
@@ -132,7 +132,7 @@ class AddTabOperation(SheetOperation[AddTab]):
         unchanged: list[str] = []
         for command in commands:
             if not _is_tab(command.title):
-                words = f"A tab has a title of 1 to {TAB_CHARACTERS} characters."
+                words = f"A tab has a title of 1 to {_TAB_CHARACTERS} characters."
                 problems.append(ItemProblem(command.title, "not_a_title", words, "title"))
                 continue
             if command.title in command.present:
@@ -147,7 +147,7 @@ class AddTabOperation(SheetOperation[AddTab]):
 
 
 def _is_tab(title: str) -> bool:
-    return 1 <= len(title) <= TAB_CHARACTERS and title.isprintable()
+    return 1 <= len(title) <= _TAB_CHARACTERS and title.isprintable()
 
 
 CLEAR = ClearCellsOperation("sheet.clear", Recovery.READABLE)

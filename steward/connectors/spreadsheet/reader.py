@@ -21,7 +21,7 @@ from steward.connectors.spreadsheet.cells import (
 )
 from steward.model.change import Part
 from steward.model.json import JsonValue
-from steward.model.undo import Sought
+from steward.model.undo import TWICE, Sought
 from steward.outbound.client import ReadClient
 from steward.outbound.errors import (
     CallError,
@@ -92,8 +92,10 @@ class SpreadsheetReader:
         """Returns whether every key of an append is in its column. Raises CallError."""
         return part.after is not None and await self._value(part) == part.after
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Finds the rows that each append wrote, and plans their removal one after the other."""
+        if is_overwritten:
+            return [TWICE for _ in parts]
         tabs: dict[tuple[str | None, str], AppendedRows] = {}
         sought: list[Sought] = []
         for part in parts:

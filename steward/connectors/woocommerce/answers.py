@@ -39,6 +39,12 @@ _SELLABLE = frozenset({"simple", "variable"})
 
 def error_of(answer: PlatformResponse, *, write: bool) -> CallError:
     """Returns the common error of an answer other than 2xx. See `docs/design/connectors.md#errors`."""
+    error = _worded_error(answer, write=write)
+    error.status, error.attempts = answer.status, answer.attempts
+    return error
+
+
+def _worded_error(answer: PlatformResponse, *, write: bool) -> CallError:
     body = _object(answer)
     code = body.get("code") if body else None
     text = _message(answer, body)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from steward.connectors.base.connector import (
     Capabilities,
@@ -51,7 +51,7 @@ from steward.connectors.woocommerce.operations_orders import (
     SET_ORDER_TAGS,
     SET_STATUS,
 )
-from steward.connectors.woocommerce.reach import unreachable_reason
+from steward.connectors.woocommerce.reach import no_keys_reason, unreachable_reason
 from steward.connectors.woocommerce.reader import WooCommerceReader
 from steward.connectors.woocommerce.topics import TOPICS
 from steward.connectors.woocommerce.writer import WooCommerceWriter
@@ -153,6 +153,34 @@ class WooCommerceConnector:
         sealed = {name: Secret(texts[name]) for name in ("consumer_key", "consumer_secret")}
         domain = _domain(base)
         return ConnectionSettings({"url": base}, sealed, Auth.KEY, subject=domain, domain=domain)
+
+    def no_keys_reason(self, origin: str) -> str | None:
+        """Returns why a shop cannot send keys to a web app at this origin, in words; null when it can."""
+        return no_keys_reason(origin)
+
+    def key_page(self, form: JsonObject, *, state: str, return_url: str, callback_url: str) -> str:
+        """Returns the address of the shop's own page that makes keys. Raises BadSettings."""
+        errors: dict[str, list[str]] = {}
+        url = form.get("url")
+        base = self._address(url.strip() if isinstance(url, str) else "", errors)
+        if errors:
+            raise BadSettings(errors)
+        query = {
+            "app_name": "Steward",
+            "scope": "read_write",
+            "user_id": state,
+            "return_url": return_url,
+            "callback_url": callback_url,
+        }
+        return f"{base}/wc-auth/v1/authorize?{urlencode(query)}"
+
+    def issued_settings(self, form: JsonObject, delivery: JsonObject) -> JsonObject:
+        """Returns the settings form with the keys that the shop delivered. Raises BadSettings."""
+        names = ("consumer_key", "consumer_secret")
+        missing = {name: ["The shop sent no such key."] for name in names if not delivery.get(name)}
+        if missing:
+            raise BadSettings(missing)
+        return {"url": form.get("url"), **{name: delivery[name] for name in names}}
 
     def endpoint(self, secrets: ConnectionSecrets) -> PlatformEndpoint:
         """Returns the endpoint of the shop's address, with the key as HTTP Basic credentials."""

@@ -18,7 +18,7 @@ from steward.model.undo import Inverse, Nothing, PutBack
 
 A = TypeVar("A", contravariant=True)
 BATCH = 100
-MAX_STOCK = 1_000_000
+_MAX_STOCK = 1_000_000
 _VISIBLE_WORDS = ("visible", "catalog", "search")
 _PRICE = re.compile(r"[0-9]{1,9}(\.[0-9]{1,4})?")
 
@@ -113,8 +113,8 @@ class _WooCommerceStockOperation(WooCommerceBatchOperation[SetStock]):
         if not variant.tracked or variant.stock is None:
             words = "Its stock is not tracked, so a number would be ignored."
             return ItemProblem(variant.id, "not_tracked", words, "stock_quantity")
-        if isinstance(command.quantity, bool) or not 0 <= command.quantity <= MAX_STOCK:
-            words = f"A stock is written from 0 to {MAX_STOCK}."
+        if isinstance(command.quantity, bool) or not 0 <= command.quantity <= _MAX_STOCK:
+            words = f"A stock is written from 0 to {_MAX_STOCK}."
             return ItemProblem(
                 variant.id, "negative" if command.quantity < 0 else "out_of_range", words, "stock_quantity"
             )

@@ -73,7 +73,7 @@ class _WooCommerceOrderTagsOperation(WooCommerceBatchOperation[SetOrderTags]):
 
     def _plan_one(self, command: SetOrderTags, integration_id: IntegrationId) -> Proposal | ItemProblem | str:
         return _tags(
-            self, order_ref(command.order), command, command.order.tags, integration_id=integration_id
+            self, _order_ref(command.order), command, command.order.tags, integration_id=integration_id
         )
 
 
@@ -129,7 +129,7 @@ class _WooCommerceOrderStatusOperation(WooCommerceBatchOperation[SetOrderStatus]
         before, after = {"status": order.status}, {"status": command.status}
         part = Part(self.name, integration_id, order.id, after, before, after)
         field = FieldChange("status", "Status", order.status, command.status, FieldKind.TEXT)
-        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
+        return Proposal(_order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class _WooCommerceCancelOperation(StoreOperation[CancelOrder]):
         after = {"status": CANCELLED}
         part = Part(self.name, integration_id, order.id, after, before, after)
         field = FieldChange("status", "Status", order.status, CANCELLED, FieldKind.TEXT)
-        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
+        return Proposal(_order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +185,10 @@ class _WooCommerceNoteOperation(StoreOperation[AddNote]):
         part = Part(self.name, integration_id, order.id, arguments, None, {"note": text})
         label = "Note to the customer" if command.for_customer else "Note"
         field = FieldChange("note", label, None, text, FieldKind.TEXT)
-        return Proposal(order_ref(order), self.action, (field,), (part,), integration_id, command.message)
+        return Proposal(_order_ref(order), self.action, (field,), (part,), integration_id, command.message)
 
 
-def order_ref(order: Order) -> ObjectRef:
+def _order_ref(order: Order) -> ObjectRef:
     """Returns the reference of an order, with the number people know."""
     return ObjectRef("order", order.id, f"#{order.label.lstrip('#')}", order.url)
 

@@ -23,6 +23,17 @@ def unreachable_reason(address: str) -> str | None:
     return None
 
 
+def no_keys_reason(origin: str) -> str | None:
+    """Returns why a shop cannot send keys to a web app at this origin, in words for people, or null."""
+    parts = urlsplit(origin)
+    if parts.scheme == "https" and not _is_private((parts.hostname or "").rstrip(".").lower()):
+        return None
+    return (
+        f"A shop sends keys only to a public https address, and Steward is at {parts.netloc}."
+        " Enter the keys of the shop instead."
+    )
+
+
 def _is_private(host: str) -> bool:
     try:
         return not is_allowed(ip_address(host))

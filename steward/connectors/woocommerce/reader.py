@@ -200,7 +200,7 @@ class WooCommerceReader:
         rows = rows_of(await self._http.get(path, {"_fields": "id,note"}, operation="notes"))
         return any(note_mark(key) in text_of(row, "note") for row in rows)
 
-    async def seek(self, parts: Sequence[Part]) -> list[Sought]:
+    async def seek(self, parts: Sequence[Part], *, is_overwritten: bool = False) -> list[Sought]:
         """Returns for each part that nothing of it is looked up: every inverse is known beforehand."""
         return [NOT_LOOKED_UP for _ in parts]
 

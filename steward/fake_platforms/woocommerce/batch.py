@@ -6,7 +6,7 @@ from typing import Any
 from steward.fake_platforms.exchange import Row
 from steward.fake_platforms.woocommerce.errors import ShopError
 
-LIMIT = 100
+_LIMIT = 100
 
 
 def _items(body: Row, name: str) -> list[Any]:
@@ -32,8 +32,8 @@ def batch(
     happened.
     """
     requested = {name: _items(body, name) for name in ("create", "update", "delete")}
-    if sum(len(items) for items in requested.values()) > LIMIT:
-        words = f"Unable to accept more than {LIMIT} items for this request."
+    if sum(len(items) for items in requested.values()) > _LIMIT:
+        words = f"Unable to accept more than {_LIMIT} items for this request."
         raise ShopError(413, "woocommerce_rest_request_entity_too_large", words)
 
     def one_update(item: Any) -> Row:

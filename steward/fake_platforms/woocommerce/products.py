@@ -15,9 +15,9 @@ from steward.fake_platforms.woocommerce.listing import (
 )
 from steward.fake_platforms.woocommerce.shop import FakeShop, price_html, slug
 
-STATES = ("draft", "pending", "private", "publish", "future", "auto-draft", "trash")
+_STATES = ("draft", "pending", "private", "publish", "future", "auto-draft", "trash")
 STOCK = ("instock", "outofstock", "onbackorder")
-META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
+_META = Arg("objects", inside={"id": Arg("integer", nullable=True), "key": Arg()})
 _TERM = Arg("objects", inside={"id": Arg("integer", nullable=True), "name": Arg()})
 IMAGE = {"id": Arg("integer", nullable=True), "src": Arg(), "name": Arg(), "alt": Arg()}
 _ATTRIBUTE = {
@@ -54,13 +54,13 @@ PRICED: dict[str, Arg] = {
     "shipping_class": Arg(),
     "attributes": Arg("objects", inside=_ATTRIBUTE),
     "menu_order": Arg("integer"),
-    "meta_data": META,
+    "meta_data": _META,
 }
 ARGS: dict[str, Arg] = {
     "name": Arg(),
     "slug": Arg(),
     "type": Arg("string", ("simple", "grouped", "external", "variable")),
-    "status": Arg("string", STATES),
+    "status": Arg("string", _STATES),
     "featured": Arg("boolean"),
     "catalog_visibility": Arg("string", ("visible", "catalog", "search", "hidden")),
     "short_description": Arg(),

@@ -94,7 +94,7 @@ _OCTET = re.compile(r"%[0-9a-fA-F]{2}")
 _AMPERSAND = re.compile(r"&(?!(?:[A-Za-z]{2,8}[0-9]{0,2}|#0*[0-9]{1,7}|#[xX]0*[0-9A-Fa-f]{1,6});)")
 
 
-def stored_name(shop: FakeShop, name: str) -> str:
+def _stored_name(shop: FakeShop, name: str) -> str:
     """Returns a name as WordPress stores it: no markup or escaped bytes, single blanks, entities.
 
     Where the database holds no characters of four bytes, they are left out.
@@ -110,12 +110,12 @@ def stored_name(shop: FakeShop, name: str) -> str:
 
 
 def _same_name(shop: FakeShop, kind: str, name: str) -> Row | None:
-    folded = stored_name(shop, name).casefold()
+    folded = _stored_name(shop, name).casefold()
     return next((t for t in shop.terms[kind].values() if t["name"].casefold() == folded), None)
 
 
 def _refuse_empty(shop: FakeShop, name: str) -> None:
-    if not stored_name(shop, name):
+    if not _stored_name(shop, name):
         raise ShopError(400, "empty_term_name", "A name is required for this term.")
 
 
@@ -126,7 +126,7 @@ def _exists(term: Row) -> ShopError:
 
 def add(shop: FakeShop, kind: str, values: Row) -> Row:
     """Stores a new term, its name as WordPress stores it."""
-    row: Row = {"id": shop.next_id("term"), "name": stored_name(shop, values["name"])}
+    row: Row = {"id": shop.next_id("term"), "name": _stored_name(shop, values["name"])}
     row["slug"] = values.get("slug") or slug(html.unescape(row["name"])) or str(row["id"])
     if kind == "categories":
         row["parent"] = values.get("parent", 0)
@@ -158,7 +158,7 @@ def update(shop: FakeShop, kind: str, term_id: int, body: Row) -> Row:
     before = dict(term)
     if "name" in values:
         _refuse_empty(shop, values["name"])
-        values["name"] = stored_name(shop, values["name"])
+        values["name"] = _stored_name(shop, values["name"])
     term.update(values)
     shop.record_change(_word(kind), term_id, before, term, values)
     return term
@@ -193,7 +193,7 @@ def _requested_term(shop: FakeShop, kind: str, ask: Row) -> Row | None:
     if ask.get("id"):
         return shop.terms[kind].get(int(ask["id"]))
     name = str(ask.get("name") or "")
-    return _term_named(shop, kind, name) if stored_name(shop, name) else None
+    return _term_named(shop, kind, name) if _stored_name(shop, name) else None
 
 
 def _term_named(shop: FakeShop, kind: str, name: str) -> Row:

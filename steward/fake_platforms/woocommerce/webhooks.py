@@ -9,10 +9,10 @@ from steward.fake_platforms.woocommerce.listing import Listing, RouteResult
 from steward.fake_platforms.woocommerce.shop import FakeShop
 
 PING = "ping"
-STATES = ("active", "paused", "disabled")
+_STATES = ("active", "paused", "disabled")
 ARGS = {
     "name": Arg(),
-    "status": Arg("string", STATES),
+    "status": Arg("string", _STATES),
     "topic": Arg(),
     "secret": Arg(),
     "delivery_url": Arg(),
@@ -44,7 +44,7 @@ HOOKS: dict[str, list[str]] = {
     "product.restored": ["untrashed_post"],
 }
 _SORT = {"date": "date_created_gmt", "id": "id", "title": "name"}
-_LIST = {"status": Arg("string", ("all", *STATES))}
+_LIST = {"status": Arg("string", ("all", *_STATES))}
 
 
 def find(shop: FakeShop, webhook_id: int, status: int) -> Row:
@@ -86,7 +86,7 @@ def _refuse_bad(values: Row, *, new: bool) -> None:
     if (new or values.get("delivery_url")) and not is_address:
         words = "Webhook delivery URL must be a valid URL starting with http:// or https://."
         raise errors.ShopError(400, "woocommerce_rest_shop_webhook_invalid_delivery_url", words)
-    if not new and values.get("status") and values["status"] not in STATES:
+    if not new and values.get("status") and values["status"] not in _STATES:
         code = "woocommerce_rest_shop_webhook_invalid_status"
         raise errors.ShopError(400, code, "Webhook status must be valid.")
 
@@ -124,7 +124,7 @@ def create(shop: FakeShop, body: Row, *, loose: bool = False) -> Row:
 
 def update(shop: FakeShop, webhook_id: int, body: Row, *, loose: bool = False) -> Row:
     """Changes a webhook; a new address and activating it send a ping; the failure count stays."""
-    if loose and body.get("status") not in (None, "", *STATES):
+    if loose and body.get("status") not in (None, "", *_STATES):
         _refuse_bad({"status": body["status"]}, new=False)
     values = coerced(body, ARGS, fallback="") if loose else validated(body, ARGS)
     row = find(shop, webhook_id, 400)

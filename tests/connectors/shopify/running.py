@@ -1,20 +1,22 @@
 """A whole service beside the pretend store, with an automation that makes one change of every operation."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
 from steward import templates
 from steward.automations import setup
 from steward.automations.setup import CreateAsk
+from steward.connectors.base.connector import Reader
 from steward.model.automation import Automation
-from steward.model.change import Action, Outcome
+from steward.model.change import Action, Outcome, Proposal
+from steward.model.ids import IntegrationId
 from steward.model.run import TERMINAL, Run, RunStatus
 from steward.model.schedule import Cadence, Schedule
 from steward.model.trigger import TriggerKind
@@ -117,22 +119,33 @@ class Stand:
         return wrong
 
 
-async def stand(monkeypatch: pytest.MonkeyPatch, database_url: str, clock: FakeClock, folder: Path) -> Stand:
+# What one step of the template proposes, by any names.
+Proposing: TypeAlias = Callable[[ShopifyFake, Reader, IntegrationId], Awaitable[Mapping[str, Proposal]]]
+
+
+async def stand(
+    monkeypatch: pytest.MonkeyPatch,
+    database_url: str,
+    clock: FakeClock,
+    folder: Path,
+    steps: Sequence[Proposing] = (one_of_each,),
+) -> Stand:
     """A service whose store is connected, and which offers the template below."""
     made = Stand(await open_shop(database_url, clock, folder))
-    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(made)])
+    monkeypatch.setattr(templates, "ALL", [*templates.ALL, _template(made, steps)])
     made.refurnish()
     await made.shop.restart()
     await made.shop.connect("shopify", made.store.settings())
     return made
 
 
-def _template(stand_: Stand) -> Template:
-    async def propose(at: StepContext) -> StepResult:
+def _template(stand_: Stand, steps: Sequence[Proposing]) -> Template:
+    async def propose(at: StepContext, proposing: Proposing) -> StepResult:
         assert at.store is not None
-        found = await one_of_each(stand_.store, at.store.reader, at.store.connection.integration_id)
+        found = await proposing(stand_.store, at.store.reader, at.store.connection.integration_id)
         return StepResult({}, proposals=tuple(found.values()))
 
+    by_name = {f"change_{number}": partial(propose, proposing=each) for number, each in enumerate(steps)}
     facts = TemplateFacts(
         template_id=CHANGE,
         template_version=1,
@@ -143,15 +156,15 @@ def _template(stand_: Stand) -> Template:
         connections=(),
         inputs_schema=_EMPTY,
         result_schema=_EMPTY,
-        steps=(StepFacts("change", "Change", StepKind.CHANGE),),
+        steps=tuple(StepFacts(name, "Change", StepKind.CHANGE) for name in by_name),
         changes_store=True,
         triggers=(TriggerKind.SCHEDULE,),
         topics={},
         default_schedule=Schedule(Cadence.HOURLY),
-        changes=(ChangeRow("change", "product", Action.UPDATE, (), True, ()),),
+        changes=tuple(ChangeRow(name, "product", Action.UPDATE, ()) for name in by_name),
         example_result={},
     )
-    return Template(facts=facts, steps={"change": propose}, finish=_finish)
+    return Template(facts=facts, steps=by_name, finish=_finish)
 
 
 def _finish(ended: EndedRun) -> RunSummary:

@@ -7,13 +7,33 @@ from typing import Any
 
 import pytest
 
+from steward.connectors.base.commands import (
+    CreateRedirect,
+    SetMetafield,
+    SetObjectFields,
+    SetPublished,
+    SetRedirect,
+)
+from steward.connectors.base.connector import Reader
+from steward.connectors.base.queries import (
+    FIELDS,
+    PRODUCTS,
+    REDIRECT,
+    FieldsQuery,
+    ProductsQuery,
+    RedirectQuery,
+)
+from steward.connectors.base.records import Redirect
+from steward.connectors.shopify.connector import Shopify
 from steward.failpoint import watch
-from steward.model.change import Outcome
+from steward.model.change import Outcome, Proposal
+from steward.model.ids import IntegrationId
 from steward.model.run import RunStatus
-from tests.connectors.shopify.each import furnish
+from tests.connectors.shopify.each import furnish, read_all
 from tests.connectors.shopify.running import Stand, stand
 from tests.crash.killing import Killer
 from tests.fake_clock import FakeClock
+from tests.fakes.shopify.objects import digest_of
 from tests.fakes.shopify.store import ShopifyFake
 from tests.runs.undoing import undone
 
@@ -94,3 +114,74 @@ async def test_what_was_changed_in_a_store_is_put_back_and_done_again(here: Stan
     assert {name: row for name, row in redone.items() if name not in held} == {
         name: row for name, row in after.items() if name not in held
     }
+
+
+async def _first_values(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
+    """Sets values that the next step sets again, wholly or in part."""
+    products = await read_all(reader, PRODUCTS, ProductsQuery())
+    [fields] = await read_all(reader, FIELDS, FieldsQuery("Product", products[7].id))
+    return _planned(
+        whose,
+        SetMetafield(products[6], "custom", "care", "single_line_text_field", "Wash cold"),
+        SetMetafield(products[6], "custom", "size", "single_line_text_field", "S"),
+        CreateRedirect("/old-pot", "/products/pot-1"),
+        SetObjectFields(fields, {"title": "Great pot", "vendor": "Oven"}),
+        SetPublished(products[4], products[4].channels[:2], False),
+    )
+
+
+async def _next_values(store: ShopifyFake, reader: Reader, whose: IntegrationId) -> dict[str, Proposal]:
+    """Sets some of the values again, by operations and parts of other shapes."""
+    products = await read_all(reader, PRODUCTS, ProductsQuery())
+    [fields] = await read_all(reader, FIELDS, FieldsQuery("Product", products[7].id))
+    redirects: list[Redirect] = await read_all(reader, REDIRECT, RedirectQuery("/old-pot"))
+    channel = str(store.of("Publication")[0]["id"].rpartition("/")[2])
+    return _planned(
+        whose,
+        SetMetafield(products[6], "custom", "care", "single_line_text_field", "Wash hot", before="Wash cold",
+                     digest=digest_of("Wash cold")),
+        SetRedirect(redirects[0], "/products/pot-2"),
+        SetObjectFields(fields, {"vendor": "Stove", "templateSuffix": "wide"}),
+        SetPublished(products[4], (channel,), True),
+    )  # fmt: skip
+
+
+def _planned(whose: IntegrationId, *commands: Any) -> dict[str, Proposal]:
+    operations = {
+        SetMetafield: "metafield.set",
+        CreateRedirect: "redirect.create",
+        SetRedirect: "redirect.set",
+        SetObjectFields: "product.set_fields",
+        SetPublished: "product.set_published",
+    }
+    writes = Shopify(version="2026-10", url=None, read_s=20.0).writes
+    found = {}
+    for number, command in enumerate(commands):
+        planned = writes[operations[type(command)]].plan([command], integration_id=whose)
+        assert planned.problems == (), planned.problems
+        [found[f"{number}"]] = planned.proposals
+    return found
+
+
+async def test_values_that_a_run_set_twice_are_put_back_to_the_first(
+    monkeypatch: pytest.MonkeyPatch, sqlite_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Also what has to be looked up, what was made and then changed, and values that parts share in part."""
+    here = await stand(monkeypatch, sqlite_url, clock, tmp_path, (_first_values, _next_values))
+    run = await here.play(Killer())
+    assert run.status is RunStatus.SUCCEEDED, run
+    made = {each.id: each for each in await here.shop.changes(run)}
+    assert (len(made), {each.outcome for each in made.values()}) == (9, {Outcome.APPLIED})
+    before = ShopifyFake(now=here.shop.clock.now)
+    before.seed(products=8, orders=2, customers=2)
+    furnish(before)
+    targets = {row["id"].rpartition("/")[2] for row in before.of("Product")}
+    after = _tables(here.store, targets)
+    undo_run = await undone(here.shop, run)
+    left = [each for each in await here.shop.changes(undo_run) if each.outcome is not Outcome.APPLIED]
+    assert left == []
+    assert _tables(here.store, targets) == _tables(before, targets)
+    await undone(here.shop, undo_run)
+    redone = _tables(here.store, targets)
+    assert {name for name in after if redone[name] != after[name]} <= {"redirect /old-pot"}
+    await here.shop.service.close()
